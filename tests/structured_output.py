@@ -1,12 +1,13 @@
 """Checks structured output with the built-in model: valid, identical to plain masked decoding, and how fast.
 
-    python -m tests.structured_output --count 20 --seed 1 [--skip N] [--schemas FOLDER] [--toy]
+    python -m tests.structured_output --count 20 --seed 1 [--skip N] [--drafters N] [--schemas FOLDER] [--toy]
 
-FOLDER holds JSON Schemas, one a file, or files of JSON Schema's own test suite (lists of groups with a `schema`).
-Without it, schemas are generated. --toy takes random models with the built-in's tokenizer, which reply at once:
-hundreds of schemas in minutes, with texts that no one would read. A reply that reaches max_tokens is counted as cut,
-since no JSON can be read from it, and one to a schema that `jsonschema` cannot read, such as one with a regular
-expression that Python does not know, as not judged.
+FOLDER holds JSON Schemas, one a file, as JSONSchemaBench has them, or files of JSON Schema's own test suite (lists of
+groups with a `schema`). Without it, schemas are generated. --toy takes random models with the built-in's tokenizer,
+which reply at once and like to end what they began: hundreds of schemas in minutes, with texts that no one would read.
+A reply that reaches max_tokens is counted as cut, since no JSON can be read from it, and one to a schema that
+`jsonschema` cannot read, such as one with a regular expression that Python does not know, as not judged. The table is
+printed when Ctrl-C ends the run, too.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ import random
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import mlx.core as mx
+from tokenizers import Tokenizer
 
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options
@@ -32,14 +38,15 @@ from models.grammar_matcher import check_grammar
 from tests.toys.folders import make_folder
 from tests.toys.heads import random_eagle3
 
-# (name, drafter, draft length, trees)
-WAYS = (
+Way = tuple[str, str, int, bool]  # name, drafter, draft length, trees
+
+WAYS: tuple[Way, ...] = (
     ("lookup", "lookup", 4, False),
     ("eagle3", "eagle3", 4, False),
     ("eagle3 tree", "eagle3", 8, True),
     ("draft model", "draft", 4, False),
 )
-TOY_WAYS = (
+TOY_WAYS: tuple[Way, ...] = (
     ("lookup", "lookup", 4, False),
     ("lookup tree", "lookup", 8, True),
     ("eagle3", "EAGLE3", 4, False),
@@ -51,7 +58,10 @@ SAMPLINGS = {
     "greedy": SamplingSettings(),
     "coupled": SamplingSettings(temperature=0.8, acceptance="coupled", seed=7),
 }
-QUESTION = [{"role": "user", "content": "Invent a short example of such a record, as JSON."}]
+SHIFT = 20.0  # of all embeddings of a toy, whose layers add about as much
+ENDS = {"<|im_end|>": 1.5, '"': 1.0, '"}': 1.0, '"]': 1.0, "}": 0.5, "]": 0.5}  # of the output rows
+
+QUESTION = "Reply with an example of a JSON value that fits this schema, as short as you can: "
 
 
 def generated(rng: random.Random, depth: int = 2) -> dict[str, Any]:
@@ -93,10 +103,27 @@ def schemas_of(folder: Path | None, count: int, seed: int) -> tuple[list[str], i
     return taken, refused
 
 
-def toy_pair(folder: Path) -> tuple[str, tuple[tuple[str, str, int, bool], ...]]:
+def prefer_ends(folder: Path) -> None:
+    """Makes a random model like to end what it began: all hidden states have one component in common, which comes from
+    the embeddings and which the layers leave alone, and the output rows of ENDS point along it."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    path = str(folder / "model.safetensors")
+    weights = mx.load(path)
+    assert isinstance(weights, dict)
+    for name, value in weights.items():
+        if name.endswith(("o_proj.weight", "down_proj.weight")):
+            weights[name] = value - value.mean(axis=0)
+    weights["model.embed_tokens.weight"] += SHIFT
+    ends = mx.array([tokenizer.token_to_id(word) for word in ENDS])
+    weights["lm_head.weight"] = weights["lm_head.weight"].at[ends].add(mx.array(list(ENDS.values()))[:, None])
+    mx.save_safetensors(path, weights)
+
+
+def toy_pair(folder: Path) -> tuple[str, tuple[Way, ...]]:
     """Makes a random target, a draft model that is often right, and a random EAGLE-3 head, which is right where the
     schema leaves little choice. Returns the target's folder and the ways."""
     target = make_folder(folder / "target", tokenizer_of=builtin_folder())
+    prefer_ends(target)
     made = {"DRAFT": folder / "drafter", "EAGLE3": folder / "eagle3"}
     make_folder(made["DRAFT"], like=target, noise=0.03, tokenizer_of=builtin_folder())
     words = json.loads((target / "config.json").read_text())["vocab_size"]
@@ -129,11 +156,12 @@ class Tally:
         return f"| {name} | {validity} | {same} | {self.tokens / max(self.passes, 1):.2f} | {per_s:.1f} |"
 
 
-def reply(pair: LoadedPair, settings: SamplingSettings, tally: Tally) -> tuple[list[int], str, bool]:
+def reply(pair: LoadedPair, settings: SamplingSettings, schema: str, tally: Tally) -> tuple[list[int], str, bool]:
     """Returns the ids and the text of a reply, and whether it ended by itself."""
     ids: list[int] = []
     text, ended, began_s = "", False, time.process_time()
-    for event in pair.session.reply(QUESTION, settings, pair.drafter.drafter, pair.policy(settings, 0)):
+    question = [{"role": "user", "content": QUESTION + schema}]
+    for event in pair.session.reply(question, settings, pair.drafter.drafter, pair.policy(settings, 0)):
         if isinstance(event, Round):
             ids += event.tokens
             text += event.text_in("answer")
@@ -163,45 +191,63 @@ def judge(schema: str, text: str, ended: bool, tally: Tally) -> None:
         tally.invalid.append(f"{schema[:200]} -> {text[:100]!r}: {str(error)[:100]}")
 
 
+def check(
+    number: int, schema: str, pairs: dict[str, LoadedPair], ways: list[Way], max_tokens: int, tallies: dict[str, Tally]
+) -> None:
+    """Counts the replies to one schema: without a drafter, and in each of the ways. Every tenth has one without a
+    grammar too, for its speed."""
+    for sampling, base in SAMPLINGS.items():
+        free = replace(base, max_tokens=max_tokens, draft_length=0)
+        masked = replace(free, grammar=Grammar("json_schema", schema))
+        if number % 10 == 1:
+            reply(pairs["plain"], free, schema, tallies[f"{sampling}, plain, no grammar"])
+        tally = tallies[f"{sampling}, plain"]
+        plain, text, ended = reply(pairs["plain"], masked, schema, tally)
+        judge(schema, text, ended, tally)
+        for name, _, length, _ in ways:
+            tally = tallies[f"{sampling}, {name}"]
+            ids, text, ended = reply(pairs[name], replace(masked, draft_length=length), schema, tally)
+            judge(schema, text, ended, tally)
+            if ids != plain:
+                tally.different.append(schema)
+
+
+def print_table(tallies: dict[str, Tally]) -> None:
+    """Prints a row for each way to decode, then the replies that are wrong."""
+    print("| way | replies | as plain masked | tokens a pass | tokens a processor second |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, tally in sorted(tallies.items()):
+        print(tally.line(name))
+    for name, tally in tallies.items():
+        for fault in [*tally.invalid, *(f"differs: {schema[:200]}" for schema in tally.different)]:
+            print(f"{name}: {fault}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--skip", type=int, default=0, help="leave out so many first, which another process takes")
+    parser.add_argument("--drafters", type=int, help="try so many of the drafters on each schema, in turn; default all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--schemas", type=Path)
     parser.add_argument("--toy", action="store_true")
     args = parser.parse_args()
     schemas, refused = schemas_of(args.schemas, args.skip + args.count, args.seed)
-    schemas = schemas[args.skip :]
-    tallies: dict[str, Tally] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    tallies: dict[str, Tally] = defaultdict(Tally)
+    done = 0
+    with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
         target, ways = toy_pair(Path(folder)) if args.toy else ("builtin", WAYS)
         pair = open_target(Options(target=target, cache_root=Path(folder) / "cache"))
-        pairs = {name: pair.open_drafter(drafter, trees) for name, drafter, _, trees in ways}
-        for number, schema in enumerate(schemas, 1):
-            for sampling, base in SAMPLINGS.items():
-                free = replace(base, max_tokens=args.max_tokens)
-                reply(pair, free, tallies.setdefault(f"{sampling}, plain, no grammar", Tally()))
-                settings = replace(free, grammar=Grammar("json_schema", schema), draft_length=0)
-                tally = tallies.setdefault(f"{sampling}, plain", Tally())
-                plain, text, ended = reply(pair, settings, tally)
-                judge(schema, text, ended, tally)
-                for name, _, length, _ in ways:
-                    tally = tallies.setdefault(f"{sampling}, {name}", Tally())
-                    ids, text, ended = reply(pairs[name], replace(settings, draft_length=length), tally)
-                    judge(schema, text, ended, tally)
-                    if ids != plain:
-                        tally.different.append(schema)
-            print(f"{number} of {len(schemas)}", file=sys.stderr, flush=True)
-    print(f"{len(schemas)} schemas ({refused} others refused), at most {args.max_tokens} tokens\n")
-    print("| way | replies | as plain masked | tokens a pass | tokens a processor second |")
-    print("| --- | --- | --- | --- | --- |")
-    for name, tally in tallies.items():
-        print(tally.line(name))
-    for name, tally in tallies.items():
-        for fault in [*tally.invalid, *(f"differs: {schema[:200]}" for schema in tally.different)]:
-            print(f"{name}: {fault}")
+        pairs = {name: pair.open_drafter(drafter, trees) for name, drafter, _, trees in ways} | {"plain": pair}
+        count = args.drafters or len(ways)
+        for number, schema in enumerate(schemas[args.skip :], 1):
+            turn = [ways[(number * count + other) % len(ways)] for other in range(count)]
+            check(number, schema, pairs, turn, args.max_tokens, tallies)
+            done = number
+            print(f"{number} of {args.count}", file=sys.stderr, flush=True)
+    print(f"{done} schemas ({refused} others refused), at most {args.max_tokens} tokens\n")
+    print_table(tallies)
     return int(any(tally.invalid or tally.different for tally in tallies.values()))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from platformdirs import user_data_path
 from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
-from app.store.message_rows import ANCESTORS, MESSAGE, PATH, clean, clean_title, message_of, read_json, to_json
+from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
 from app.store.message_search import make_searchable, search
 from app.store.records import (
     CUT_NOTE,
@@ -216,7 +216,7 @@ class Store:
         """Returns the current branch, from its root. A reply that streams has its text so far."""
         self.conversation(conversation)
         with self._lock:
-            return [self._with_unwritten(message_of(row)) for row in self._database.rows(PATH, conversation)]
+            return [self.message(id) for (id,) in self._database.rows(BRANCH, conversation)]
 
     def message(self, message: int) -> MessageRecord:
         """Returns one message, on whichever branch."""
@@ -354,17 +354,29 @@ class Store:
 
     def rounds(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply so far; none of a question. Raises StoreError where they are damaged."""
+        return list(self.iterate_rounds(message))
+
+    def iterate_rounds(self, message: int) -> Iterator[RoundDone]:
+        """Yields the rounds of a reply as they are when the first is asked for, each batch unpacked when it is reached.
+        Raises StoreError where they are damaged, which is known for certain only at the end."""
         with self._lock:
             rows = self._database.rows("SELECT data FROM rounds WHERE message = ? ORDER BY number", message)
-            row = self._database.row("SELECT text FROM message WHERE id = ?", message)
+            row = self._database.row("SELECT CAST(text AS BLOB) FROM message WHERE id = ?", message)
             unwritten = list(self._unwritten.get(message, ()))
+        text, at = row[0] if row else b"", 0
         try:
-            written = [one for (data,) in rows for one in unpack(data)]
-            if row and text_of(written) not in ("", row[0]):
+            for (data,) in rows:
+                for one in unpack(data):
+                    part = one.round.text_in("answer").encode()
+                    if not text.startswith(part, at):
+                        raise DamageError("some are missing")
+                    at += len(part)
+                    yield one
+            if at not in (0, len(text)):
                 raise DamageError("some are missing")
         except DamageError as error:
             raise StoreError(f"the rounds of this reply are damaged, its text is whole; {error}") from error
-        return [*written, *unwritten]
+        yield from unwritten
 
     def save_receipt(self, message: int, receipt: StoredReceipt) -> MessageRecord:
         """Stores the receipt of a reply, in place of an older one."""

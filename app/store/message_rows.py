@@ -29,13 +29,14 @@ _COLUMNS = ", ".join(f"message.{column}" for column in ("id", "conversation", "p
 # Ids of the versions, oldest first, as one text.
 _SIBLINGS = """(SELECT group_concat(id) FROM (
     SELECT id FROM message s WHERE s.conversation = message.conversation AND s.parent IS message.parent ORDER BY id))"""
-PATH = f"""
+# Ids alone: what is sorted is copied, and a text may have millions of characters.
+BRANCH = """
     WITH RECURSIVE branch (id, depth) AS (
         SELECT shown, 0 FROM conversation WHERE id = ? AND shown IS NOT NULL
         UNION ALL
         SELECT message.shown, depth + 1 FROM branch JOIN message USING (id) WHERE message.shown IS NOT NULL
     )
-    SELECT {_COLUMNS}, {_SIBLINGS} FROM branch JOIN message USING (id) ORDER BY depth"""
+    SELECT id FROM branch JOIN message USING (id) ORDER BY depth"""
 MESSAGE = f"SELECT {_COLUMNS}, {_SIBLINGS} FROM message WHERE id = ?"
 ANCESTORS = """
     WITH RECURSIVE up (id, parent) AS (

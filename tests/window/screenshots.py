@@ -374,7 +374,7 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
 def path(controller: Controller, shown: list[MessageRecord], told: dict[int, list[RoundDone]]) -> None:
     """Shows this branch, which is in no store."""
     controller.path = list(shown)
-    controller.rounds_of = lambda message: list(told.get(message, []))  # type: ignore[method-assign]
+    controller.iterate_rounds = lambda message: iter(told.get(message, []))  # type: ignore[method-assign]
     controller.path_changed.emit(list(shown))
 
 

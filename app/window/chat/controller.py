@@ -7,7 +7,7 @@ open conversation or in another.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from app.window.chat.host_process import RESTARTED, HostProcess
 from app.window.chat.notices import Action, Notice, SpeculationStatus
 from app.window.chat.reply_controller import ReplyController
 from app.window.chat.reply_verification import ReplyVerification
+from engine.errors import RedlineError
 from engine.events import PromptProgress
 
 if TYPE_CHECKING:
@@ -192,11 +193,24 @@ class Controller(QObject):
         return self.path[: ids.index(message) + 1] if message in ids else []
 
     def rounds_of(self, message: int) -> list[RoundDone]:
-        """Returns the rounds of a reply, the newest included."""
+        """Returns the rounds of a reply, the newest included; none where they are damaged, and a notice says so."""
+        try:
+            return list(self.iterate_rounds(message))
+        except RedlineError:
+            return []
+
+    def iterate_rounds(self, message: int) -> Iterator[RoundDone]:
+        """Yields the rounds of a reply, the newest included, as they are asked for. Where they are damaged, emits a
+        notice and raises StoreError."""
         reply = self.replies.reply
         if reply is not None and reply.record.id == message:
-            return reply.rounds[: reply.shown]
-        return self.library.attempt(lambda: self.library.store.rounds(message), [])
+            yield from reply.rounds[: reply.shown]
+            return
+        try:
+            yield from self.library.store.iterate_rounds(message)
+        except RedlineError as error:
+            self.notice.emit(Notice("error", str(error)))
+            raise
 
     # --- messages ------------------------------------------------------------------------------
 

@@ -213,7 +213,7 @@ class ChatPresenter(QObject):
 
     def _show_path(self, path: list[MessageRecord]) -> None:
         parts = self._parts
-        parts.transcript.show_branch(path, self._controller.rounds_of)
+        parts.transcript.show_branch(path, self._controller.iterate_rounds)
         parts.middle.setCurrentWidget(parts.transcript if path else parts.welcome)
         self._inspect(self._controller.last("assistant"))
 

@@ -276,10 +276,20 @@ def sections(source: str) -> list[Section]:
 
     After MOST_THOUGHTS sections of thought, each of which has a header of its own in the window, and after the first
     LARGEST_REPLY characters all is text, tags included, but for the end of a thought that began before."""
-    found: list[Section] = []
-    start, thinks, fence, at = 0, False, "", 0
-    last_tag = max((tag.end() for tag in _TAG.finditer(source, 0, LARGEST_REPLY)), default=0)
-    thoughts = 0
+    return _without_empty(source, _all_sections(source))
+
+
+def _without_empty(source: str, found: list[Section]) -> list[Section]:
+    return [part for part in found if part.open or source[part.start : part.end].strip()]
+
+
+def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
+    """Returns the sections, empty ones included. known: the first of them, of which the last one may be longer."""
+    found = list(known[:-1])
+    start, thinks = (known[-1].start, known[-1].kind == "think") if known else (0, False)
+    fence, at = "", start
+    last_tag = max((tag.end() for tag in _TAG.finditer(source, start, LARGEST_REPLY)), default=0)
+    thoughts = sum(part.kind == "think" for part in found)
     while at < last_tag and thoughts < MOST_THOUGHTS and (relevant := _RELEVANT.search(source, at)):
         at = max(at, source.rfind("\n", 0, relevant.start()) + 1)
         end = source.find("\n", at) + 1 or len(source)
@@ -304,7 +314,7 @@ def sections(source: str) -> list[Section]:
         found.append(Section("think", start, tag.start(), False))
         start, thinks = tag.end(), False
     found.append(Section("think" if thinks else "text", start, len(source), thinks))
-    return [part for part in found if part.open or source[part.start : part.end].strip()]
+    return found
 
 
 def _ends(line: str, fence: str) -> bool:
@@ -324,6 +334,7 @@ class ReplyPieces:
         self.sections: list[Section] = []
         self.complete = True
         self._seen = 0
+        self._all_sections: list[Section] = []  # empty ones included
         self._divided: dict[int, SourcePieces] = {}  # by where the section starts
 
     @property
@@ -351,9 +362,16 @@ class ReplyPieces:
 
     def _find_sections(self, source: str) -> None:
         """Looks for the tags again only where there may be a new one."""
+        if self.sections and len(source) == self._seen:
+            return
         new = source[max(0, self._seen - _TAG_LENGTH) :]
         last = self.sections[-1] if self.sections else None
-        if last is None or last.end != self._seen or len(source) < self._seen or _TAG.search(new):
-            self.sections = sections(source)
-        else:
-            self.sections[-1] = last._replace(end=len(source))
+        # What begins in a line that had ended begins there for good, and so what is before it is known.
+        seen = self._seen if len(source) > self._seen else 0
+        known = [part for part in self._all_sections if source.find("\n", part.start, seen) >= 0]
+        grows = last is not None and last.end == seen and self._all_sections in ([last], known)
+        if last is not None and grows and not _TAG.search(new):
+            self.sections[-1] = self._all_sections[-1] = last._replace(end=len(source))
+            return
+        self._all_sections = _all_sections(source, known if len(known) > 1 else ())
+        self.sections = _without_empty(source, self._all_sections)

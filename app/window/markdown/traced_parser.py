@@ -228,9 +228,11 @@ def inline_maths(state: StateInline, silent: bool) -> bool:
 
 def _dollar_end(state: StateInline) -> int:
     """Returns where the formula ends that a single dollar opens here; -1 for nowhere."""
+    if state.src[state.pos] != "$":
+        return -1
     start = state.pos + 1
     found = _DOLLAR.match(state.src, start, min(state.posMax, start + LONGEST_FORMULA))
-    if state.src[state.pos] != "$" or found is None:
+    if found is None:
         return -1
     end = found.end()
     if end >= state.posMax or state.src[end] != "$" or found[0][0].isspace() or found[0][-1].isspace():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from app.protocol import RoundDone
+from app.store import StoreError
 from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
 from app.window.markdown.source_pieces import Piece, ReplyPieces, Section, joint, piece_text
@@ -17,18 +18,19 @@ from engine.audit.receipt import Difference
 from engine.events import PromptProgress
 
 WHOLE = -1  # the message instead of one of its pieces
-RoundsOf = Callable[[int], list[RoundDone]]
+RoundsOf = Callable[[int], Iterable[RoundDone]]
 
 _LETTER, _LINE = 0.52, 1.4  # width of a letter and height of a line, of the font's size
 _EMPTY = 0.5  # of a line
-_LONG = 20_000  # characters; the height of a longer text is guessed by its beginning, and its tokens are read in a turn
+_LONG = 20_000  # characters; the height of a longer text is guessed by its beginning, and its tokens are read in turns
 _AROUND = 6 * GAP  # px of a message that are not its text
 
 
 class MessageEntry:
     """A message and the state of its view, which outlives its widget.
 
-    rounds_of: returns the rounds of a reply; called when it first comes into view. live: whether the reply is being
+    rounds_of: returns the rounds of a reply; called when it first comes into view, and raises StoreError, at the latest
+    at their end, where they are damaged. live: whether the reply is being
     written. check_progress: how far its verification is, "" while there is none. check_error: why the last one came to
     nothing, or "". unfolded: the sections of thought that the reader unfolded. expanded: whether a long question is
     shown whole. height: px, an estimate until the message has been laid out.
@@ -42,7 +44,8 @@ class MessageEntry:
         self.unfolded: set[int] = set()
         self.expanded = False
         self._rounds_of = rounds_of
-        self._tokens: ReplyTokens | None = None
+        self._tokens: ReplyTokens | None = None  # once all have been read
+        self._unread: tuple[Iterator[RoundDone], ReplyTokens] | None = None  # what is left to read, what has been read
         self._pieces = ReplyPieces()
         self._followed: tuple[object, ...] | None = None
         self._heights: dict[int, tuple[object, int]] = {}  # px by the number of the piece, and for what it holds
@@ -52,18 +55,27 @@ class MessageEntry:
         """Whether this is a long reply that is stored and whose tokens have not been read."""
         return self._tokens is None and not self.live and len(self.record.text) + len(self.record.thought) > _LONG
 
-    def read(self) -> None:
-        """Reads the tokens of a reply that is stored."""
-        self._tokens = self.tokens
-
     @property
     def tokens(self) -> ReplyTokens:
         """The tokens of the reply, which are requested once."""
-        if self._tokens is None:
-            self._tokens = ReplyTokens(self._rounds_of(self.record.id))
-            if len(self.record.text) + len(self.record.thought) > len(self._tokens.text) or not self.live:
-                self._tokens.finish(self.record.text, self.record.thought)
-        return self._tokens
+        return self._tokens or self.read()
+
+    def read(self, pause: Callable[[], bool] = lambda: False) -> ReplyTokens:
+        """Reads the tokens of the reply, until `pause` returns true; the next call goes on. Returns those read."""
+        rounds, tokens = self._unread or (iter(self._rounds_of(self.record.id)), ReplyTokens())
+        self._unread = rounds, tokens
+        try:
+            for one in rounds:
+                tokens.receive(one)
+                if pause():
+                    return tokens
+        except StoreError:
+            tokens = ReplyTokens()
+        tokens.show()
+        if len(self.record.text) + len(self.record.thought) > len(tokens.text) or not self.live:
+            tokens.finish(self.record.text, self.record.thought)
+        self._tokens, self._unread = tokens, None
+        return tokens
 
     @property
     def source(self) -> str:
@@ -82,7 +94,8 @@ class MessageEntry:
 
     def divide_on(self) -> None:
         """Divides another part of a very long source."""
-        self._pieces.follow(self.source, not self.live, self._sections)
+        self._followed = None
+        _ = self.pieces
 
     @property
     def _sections(self) -> list[Section] | None:

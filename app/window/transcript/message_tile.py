@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QWidget
 
@@ -18,6 +19,7 @@ from app.window.transcript.receipt_badge import ReceiptBadge
 from app.window.transcript.text_page import NONE, SIDE, DisplayOptions, Selection, TextPage
 from app.window.transcript.tile_buttons import BUTTON, FooterButton
 
+TURN_MS = 1  # after which the event loop has had a turn
 _BAR = 3  # px, what shows that a message has the focus
 
 
@@ -127,18 +129,45 @@ class TextPlace(NamedTuple):
     offset: float
 
 
-class LayoutSlice:
-    """The time for laying out pages in one turn of the event loop. spent_s: of it, by the thread's own clock. Once it
-    is used up, the next page waits for the next turn, so that the window answers in between."""
+class LayoutSlice(QTimer):
+    """The time for reading, dividing and laying out messages in one turn of the event loop, by the thread's own clock.
+    It is spent within `with slice:`. Once it is used up, the next page waits for the next turn, so that the window
+    answers in between; it does not wait for another one."""
 
     LONGEST_S = 0.015  # the last page may take several times as long
 
     def __init__(self) -> None:
-        self.spent_s = 0.0
+        super().__init__(singleShot=True, interval=TURN_MS)
+        self._spent_s = 0.0
+        self._began_s: float | None = None
+        self._laid_out = self._put_off = self._due = False  # a page: in this turn, to the next one, since the last one
+        self.timeout.connect(self._begin_turn)
 
-    @property
+    def __enter__(self) -> None:
+        self._began_s = time.thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        self._spent_s, self._began_s = self._spent(), None
+        if not self.isActive():
+            self.start()
+
     def used_up(self) -> bool:
-        return self.spent_s > self.LONGEST_S
+        return self._spent() > self.LONGEST_S
+
+    def has_time_for_page(self) -> bool:
+        """Whether a page can be laid out now; if not, it is put off to the next turn."""
+        if self.used_up() and (self._laid_out or not self._due):
+            self._put_off = True
+            return False
+        self._laid_out = True
+        return True
+
+    def _begin_turn(self) -> None:
+        self._due = self._put_off and not self._laid_out
+        self._spent_s, self._laid_out, self._put_off = 0.0, False, False
+
+    def _spent(self) -> float:
+        return self._spent_s + (0.0 if self._began_s is None else time.thread_time() - self._began_s)
 
 
 class MessageTile(QWidget):

@@ -3,7 +3,6 @@ Before its first token, what it waits for."""
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,7 @@ from app.window.transcript.message_tile import (
     COPY,
     COPY_PLAIN,
     REGENERATE,
+    TURN_MS,
     VERIFY,
     FooterAction,
     MessageFooter,
@@ -141,7 +141,7 @@ class ReplyTile(MessageTile):
         self._caret = True
         self._blink = QTimer(self, interval=_BLINK_MS)
         self._blink.timeout.connect(self._toggle_caret)
-        self._divide = QTimer(self, singleShot=True, interval=0)
+        self._divide = QTimer(self, singleShot=True, interval=TURN_MS)
         self._divide.timeout.connect(self._divide_on)
         self.refresh()
 
@@ -202,13 +202,12 @@ class ReplyTile(MessageTile):
             return height
         key = (piece, len(entry.source) if options.raw else 0, options.document_key)
         new = page is None or page.key != key
-        if new and self.slice.used_up:
+        if new and not self.slice.has_time_for_page():
             self._divide.start()
             return height
         if page is None:
             page = self._add_page(number, TextPage(options, self), "Reply")
             page.move(left, y)
-        began_s = time.thread_time()
         page.joint = entry.joint(number, options)
         page.block = partial(entry.block_of, number)
         if page.key != key:
@@ -218,8 +217,6 @@ class ReplyTile(MessageTile):
             if options.find:
                 page.show_found(options.find)
         height = page.lay_out(width)
-        if new:
-            self.slice.spent_s += time.thread_time() - began_s
         entry.keep_height(height, width, options, number)
         page.show()
         return height
@@ -228,10 +225,14 @@ class ReplyTile(MessageTile):
         """Goes on to read or divide a very long reply and to lay out what is in view, in another turn of the event
         loop."""
         if self.entry.long_unread:
-            self.entry.read()
+            with self.slice:
+                self.entry.read(self.slice.used_up)
+            self._divide.start()
+        elif self.slice.used_up():
             self._divide.start()
         else:
-            self.entry.divide_on()
+            with self.slice:
+                self.entry.divide_on()
             self.resized.emit()
 
     def _gap(self, number: int) -> int:

@@ -133,6 +133,8 @@ class TextPage(Reader):
             self.document().setDefaultFont(document_font(options.appearance))
             raw = options.raw or text.plain
             self._growing = GrowingDocument(self.document(), options.appearance, options.tints, raw, text.noted)
+        if self.width() != width:
+            self.resize(width, self.height())  # otherwise Qt lays the text out for the width that the widget has, too
         self.document().setTextWidth(width)
         self._write()
         if selected[0] != selected[1]:

@@ -19,7 +19,7 @@ from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
 from app.window.markdown.text_blocks import common_length
 from app.window.transcript.find_bar import FindBar
-from app.window.transcript.message_entry import MessageEntry
+from app.window.transcript.message_entry import MessageEntry, RoundsOf
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.receipt_badge import receipt_text
@@ -60,7 +60,7 @@ class Transcript(QWidget):
     ) -> None:
         super().__init__(parent)
         self.options = DisplayOptions(theme.current())
-        self._rounds_of: Callable[[int], list[RoundDone]] = lambda _: []
+        self._rounds_of: RoundsOf = lambda _: []
         self._clock = clock
         self._say: Say = say or (lambda text: announce(self, text))
         self.column = VirtualList(_tile, self.options, self)
@@ -96,7 +96,7 @@ class Transcript(QWidget):
 
     # --- what is shown ------------------------------------------------------------------------
 
-    def show_branch(self, path: list[MessageRecord], rounds_of: Callable[[int], list[RoundDone]]) -> None:
+    def show_branch(self, path: list[MessageRecord], rounds_of: RoundsOf) -> None:
         """Shows a conversation, or another branch of it. rounds_of: returns the rounds of a reply; called when it comes
         into view."""
         self._rounds_of = rounds_of

@@ -71,8 +71,6 @@ class VirtualList(QAbstractScrollArea):
         self._top = 0
         self._arranging = False
         self._slice = LayoutSlice()
-        self._turn = QTimer(self, singleShot=True, interval=0)
-        self._turn.timeout.connect(self._begin_turn)
         self._idle = QTimer(self, singleShot=True, interval=_IDLE_MS)
         self._idle.timeout.connect(lambda: self.arrange(_MARGIN))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -173,14 +171,10 @@ class VirtualList(QAbstractScrollArea):
         """Lays out one message, of which `top` to `bottom` matters. Returns whether it is not as tall as estimated."""
         entry = self.entries[index]
         before = self._heights[index]
-        self._heights[index] = self._tile(entry).arrange(self._width, top, bottom)
-        if not self._turn.isActive():
-            self._turn.start()
+        with self._slice:
+            self._heights[index] = self._tile(entry).arrange(self._width, top, bottom)
         entry.keep_height(self._heights[index], self._width, self.options)
         return self._heights[index] != before
-
-    def _begin_turn(self) -> None:
-        self._slice.spent_s = 0.0
 
     def _beside_focus(self) -> list[int]:
         """Returns the neighbours of the message that has the focus, so that the keyboard can go there."""

@@ -62,6 +62,17 @@ def test_sections_are_in_order_and_lose_no_text(source: str) -> None:
     assert not left.strip()
 
 
+@given(PARTS.map("".join), st.lists(st.integers(1, 9), min_size=1))
+def test_sections_do_not_depend_on_how_the_source_arrived(source: str, steps: list[int]) -> None:
+    pieces, at = ReplyPieces(), 0
+    for step in steps * (len(source) + 1):
+        at = min(at + step, len(source))
+        pieces.follow(source[:at], whole=False)
+        assert pieces.sections == sections(source[:at])
+        if at == len(source):
+            break
+
+
 LONG_CODE = "```python\n" + "\n".join(CODE.splitlines()[1:-1] * 60) + "\n```\n\nDone."
 SOURCES = {
     "markdown": (REPLY + "\n\n") * 6,
