@@ -28,6 +28,7 @@ PROBE_SOONEST, PROBE_LATEST = 4.0, 64.0  # rounds between probes
 PROBE_BACKOFF = 1.3
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
 READING = 1 / 16  # price of reading one more token, of a drafter's step, at most
+TOO_RISKY = "a refused draft would slow this reply too much"
 PROBING = "probing: is drafting worth it again?"
 
 
@@ -112,16 +113,19 @@ class Adaptive:
         self._time_s = math.nan  # of the last round
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
         self._followed = False  # whether a round was submitted before this one was waited for
+        self._tried = False  # whether this reply has had a draft
 
     def begin(self, tokens: int) -> None:
-        self._budget = SlowdownBudget(tokens)
+        self._budget, self._tried = SlowdownBudget(tokens), False
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         self._hints, self._planned = hints or [None] * len(self._candidates), True
         choices = [self._best(drafter) for drafter in range(len(self._candidates))]
         self._choice = choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
         if not choice.length:
-            return Plan(0, "drafting does not pay here")
+            untried = not self._tried and any(candidate.useful for candidate in self._candidates)
+            risky = untried and not any(map(self._affordable, self._candidates))
+            return Plan(0, TOO_RISKY if risky else "drafting does not pay here")
         reason = PROBING if choice.probing else f"expects {choice.speed:.2f}x plain speed"
         if len(self._candidates) == 1:
             return Plan(choice.length, reason)
@@ -195,6 +199,7 @@ class Adaptive:
             each.unread += len(round_.tokens)
             each.expected_length.elapse(len(round_.tokens))
         if round_.drafted:
+            self._tried = True
             candidate.drafted(round_)
 
     def _correct(self, round_: Round) -> None:

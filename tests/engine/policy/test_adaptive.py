@@ -4,7 +4,7 @@ import pytest
 
 from engine.events import Round
 from engine.policy import Plan
-from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET, MAX_BUDGET_START, PROBING, Adaptive, Candidate
+from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET, MAX_BUDGET_START, PROBING, TOO_RISKY, Adaptive, Candidate
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
@@ -104,6 +104,14 @@ def test_reasons_say_what_was_expected() -> None:
         if i >= 700:
             reasons.add(plan.reason)
     assert reasons == {"drafting does not pay here", PROBING}
+
+
+def test_a_reply_that_is_too_short_for_a_refused_draft_says_so() -> None:
+    policy = alone(USUAL)
+    policy.begin(4)
+    assert policy.plan() == Plan(0, TOO_RISKY)
+    policy.begin(400)
+    assert policy.plan().length
 
 
 def test_the_same_rounds_make_the_same_plans() -> None:
