@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from app.api.access import Access, AccessRules
 from app.api.anthropic_messages import AnthropicMessages, CountTokens
-from app.api.api_errors import ApiError, host_gone
+from app.api.api_errors import ApiError
 from app.api.chat_completions import ChatCompletions
 from app.api.completions import Completions
 from app.api.http_replies import json_response
@@ -53,8 +53,7 @@ class _About:
         self._engine = engine
 
     async def health(self, _: Request) -> Response:
-        if self._engine.client.ended.is_set():
-            raise host_gone()
+        self._engine.client.check_health()
         return json_response({"status": "ok"})
 
     async def openapi(self, _: Request) -> Response:

@@ -21,6 +21,7 @@ from app.protocol.silence import LATE_S, STUCK, PendingRequests, SilenceLimits
 
 MOST_WAITING = 64  # requests that are being answered or wait for their turn
 RESTARTING = f"{STUCK}: it is being restarted, ask again"
+LOADING = "the engine is loading the models: requests wait for it"
 SLOW_LOAD = f"{STUCK} while it loads the models: ask again later, or restart `redline serve`"
 
 Request = protocol.Reply | protocol.Count | protocol.Load
@@ -59,6 +60,16 @@ class HostClient:
     def stuck(self) -> bool:
         """Whether the host is stuck, and has to be replaced."""
         return not self._takes_requests.is_set()
+
+    def check_health(self) -> None:
+        """Raises ApiError 503 while a request could not be answered at once: the host has ended, is being replaced or
+        loads its models."""
+        if self.ended.is_set():
+            raise host_gone()
+        if self.stuck:
+            raise engine_unavailable(RESTARTING)
+        if self._pending.loading:
+            raise engine_unavailable(SLOW_LOAD if self._slow else LOADING)
 
     def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Continues with another host in place of one that is stuck. `run` must be called again, and a Load comes

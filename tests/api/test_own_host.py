@@ -17,7 +17,7 @@ from msgspec import structs
 from app import protocol
 from app.api.access import AccessRules
 from app.api.application import application
-from app.api.host_client import RESTARTING, SLOW_LOAD
+from app.api.host_client import LOADING, RESTARTING, SLOW_LOAD
 from app.api.own_host import OwnHost
 from app.api.reply_stream import Engine
 from app.protocol.silence import LATE_S, STUCK, PendingRequests, SilenceLimits
@@ -100,7 +100,10 @@ def test_a_host_that_hangs_fails_what_it_has_and_what_waits_and_the_next_request
         for answer in await asyncio.gather(api.chat(), api.chat(), api.chat(stream=True)):
             assert refused(answer) and answer.headers["retry-after"]
         assert time.monotonic() - began_s >= SOON.silent_s
+        health = await api.call("GET", "/health")
+        assert health.status == 503 and health.json["error"]["message"] in (RESTARTING, LOADING)
         assert text(await api.chat()) == text_of(12)
+        assert (await api.call("GET", "/health")).status == 200
         assert api.pid != first and not psutil.pid_exists(first)
 
     with_host(scenario, rounds=4, hang_after=6)
