@@ -312,11 +312,11 @@ class HostTask(QObject):
         self._host = host
         self._make_request: Callable[[], Request | None] | None = None
         self._id = 0  # of the request; 0 until it is sent
-        self._silence = QTimer(self, singleShot=True)
-        self._silence.timeout.connect(self.silent)
+        self._stop_timer = QTimer(self, singleShot=True)
+        self._stop_timer.timeout.connect(self.silent)
         host.became_ready.connect(self._send)
         host.pair_loaded.connect(self._send)
-        host.frame_ended.connect(self._note_progress)
+        host.became_stuck.connect(self._handle_stuck)
 
     @property
     def sent(self) -> bool:
@@ -335,12 +335,12 @@ class HostTask(QObject):
         if self.sent and not self.stopping:
             self.stopping = True
             self._host.send(Stop(id=self._id))
-            self._silence.start(milliseconds(self._host.timeouts.stop_s))
+            self._stop_timer.start(milliseconds(self._host.timeouts.stop_s))
         return self.sent
 
     def end(self) -> None:
         """Ignores further answers, and waits for none."""
-        self._silence.stop()
+        self._stop_timer.stop()
         self._host.forget(self._id)
         self._id, self._make_request, self.stopping = 0, None, False
 
@@ -349,21 +349,11 @@ class HostTask(QObject):
             return
         request = self._make_request()
         if request is not None:
-            self._id = self._host.request(request, self._receive)
-            self._restart_silence()
+            self._id = self._host.request(request, self.answered.emit)
 
-    def _receive(self, answer: AnyAnswer) -> None:
-        self._restart_silence()
-        self.answered.emit(answer)
-
-    def _note_progress(self) -> None:
-        """The host is not silent while it answers what was asked before."""
-        if self._silence.isActive():
-            self._restart_silence()
-
-    def _restart_silence(self) -> None:
-        if not self.stopping:
-            self._silence.start(milliseconds(self._host.timeouts.silent_s))
+    def _handle_stuck(self) -> None:
+        if self.sent and not self.stopping:
+            self.silent.emit()
 
 
 def _capitalised(text: str) -> str:

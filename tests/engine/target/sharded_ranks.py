@@ -38,7 +38,7 @@ from tests.engine.conversations import CONTEXT, LONG, SHAPED, SHORT, TURN, Reply
 from tests.engine.drafters.eagles import taught
 from tests.engine.fakes import ByteTokenizer, nearby
 from tests.engine.replies import PROMPT, earlier_replies, reply
-from tests.toys.architecture_common import FULL, SLIDING
+from tests.toys.architecture_common import COMMON, FULL, SLIDING
 from tests.toys.architecture_configs import SPECIFIC
 from tests.toys.architectures import build
 
@@ -46,6 +46,15 @@ Make = Callable[[], Drafter | None]
 SPECIFIC["step3p5"]["attention_other_setting"]["num_attention_groups"] = 2  # which 2 ranks divide
 KINDS = {"num_hidden_layers": 4, "layer_types": [SLIDING, FULL] * 2}  # so that 2 ranks of a pipeline have both
 LONGER = {"llama", "qwen3_5"}  # whose prompts take more than one chunk too
+
+
+def use_more_heads() -> None:
+    """Gives the toys of this process twice as many heads, which four ranks divide."""
+    COMMON.update(num_attention_heads=8, num_key_value_heads=4, linear_num_key_heads=4, linear_num_value_heads=8)
+    SPECIFIC["deepseek_v41"] |= {"o_groups": 4, "index_n_heads": 4}
+    SPECIFIC["minimax_m3_vl"] |= {"index_n_heads": 4}
+    SPECIFIC["step3p5"]["num_attention_groups"] = 4
+    SPECIFIC["step3p5"]["attention_other_setting"] |= {"num_attention_heads": 8, "num_attention_groups": 4}
 
 
 def free_ports(count: int) -> list[int]:
@@ -157,6 +166,8 @@ def compare(name: str, target: CachedModel, kinds: list[str]) -> tuple[int, list
 
 def lead(ranks: int, names: list[str], kinds: list[str]) -> int:
     ring = [[f"127.0.0.1:{port}"] for port in free_ports(ranks)]
+    if ranks > 2:
+        use_more_heads()
     command = [sys.executable, "-m", "tests.engine.target.sharded_ranks", "follow", json.dumps(ring)]
     followers = [
         subprocess.Popen([*command, str(rank), *names], stdin=subprocess.PIPE, text=True) for rank in range(1, ranks)
@@ -181,6 +192,8 @@ def lead(ranks: int, names: list[str], kinds: list[str]) -> int:
 
 def follow_all(ring: list[list[str]], rank: int, names: list[str]) -> None:
     group = join(rank, ring)
+    if len(ring) > 2:
+        use_more_heads()
     for name in names:
         follow(sharded(name, group), group, iter(lambda: json.loads(sys.stdin.readline()), {}))
 
