@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -233,6 +234,7 @@ def main() -> int:
     parser.add_argument("--schemas", type=Path)
     parser.add_argument("--toy", action="store_true")
     args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores for what runs in the background
     schemas, refused = schemas_of(args.schemas, args.skip + args.count, args.seed)
     tallies: dict[str, Tally] = defaultdict(Tally)
     done = 0
