@@ -62,8 +62,8 @@ class HostClient:
         return not self._takes_requests.is_set()
 
     def check_health(self) -> None:
-        """Raises ApiError 503 while a request could not be answered at once: the host has ended, is being replaced or
-        loads its models."""
+        """Raises ApiError 503 where the host has ended or, if this client watches it, is being replaced or loads its
+        models."""
         if self.ended.is_set():
             raise host_gone()
         if self.stuck:

@@ -28,7 +28,7 @@ PROBE_SOONEST, PROBE_LATEST = 4.0, 64.0  # rounds between probes
 PROBE_BACKOFF = 1.3
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
 READING = 1 / 16  # price of reading one more token, of a drafter's step, at most
-TOO_RISKY = "a refused draft would slow this reply too much"
+TOO_RISKY = "a refused draft would slow this short reply too much"
 PROBING = "probing: is drafting worth it again?"
 
 
@@ -123,13 +123,17 @@ class Adaptive:
         choices = [self._best(drafter) for drafter in range(len(self._candidates))]
         self._choice = choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
         if not choice.length:
-            untried = not self._tried and any(candidate.useful for candidate in self._candidates)
-            risky = untried and not any(map(self._affordable, self._candidates))
-            return Plan(0, TOO_RISKY if risky else "drafting does not pay here")
+            return Plan(0, TOO_RISKY if self._is_too_risky() else "drafting does not pay here")
         reason = PROBING if choice.probing else f"expects {choice.speed:.2f}x plain speed"
         if len(self._candidates) == 1:
             return Plan(choice.length, reason)
         return Plan(choice.length, f"{self._candidates[choice.drafter].name}: {reason}", choice.drafter)
+
+    def _is_too_risky(self) -> bool:
+        """Whether nothing was drafted so far because the budget of this reply covers no refused draft."""
+        ready = zip(self._candidates, self._hints, strict=True)
+        useful = [candidate for candidate, hint in ready if candidate.useful and hint != 0]
+        return bool(useful) and not self._tried and not any(map(self._affordable, useful))
 
     def observe(self, round_: Round) -> None:
         if not self._planned:

@@ -193,7 +193,10 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: 
     async def scenario(api: OwnApi) -> None:
         api.own._command = command(rounds=4, load_s=3.0)
         assert refused(await api.chat())
+        await api.until(lambda: api.client._pending.loading)
+        assert refused(await api.call("GET", "/health"), LOADING)
         assert refused(await api.chat(), SLOW_LOAD)
+        assert refused(await api.call("GET", "/health"), SLOW_LOAD)
         second = api.pid
         assert refused(await api.chat(), SLOW_LOAD)  # at once
         await api.until(lambda: not api.client._slow)

@@ -110,7 +110,15 @@ def test_only_a_reply_that_has_ended_goes_on(store: Store, question: tuple[int, 
 def test_damaged_rounds_are_said_and_leave_the_text(store: Store, place: Path, question: tuple[int, int]) -> None:
     reply = say(store, *question)
     batch = ask(place, "SELECT data FROM rounds")[0][0]
-    for damaged in (b"", b"\xc1", b"\x91\xc4\x00", batch[:9] + bytes(4) + batch[13:], batch[:-3], pack(REPLY[1:])):
+    for damaged in (
+        b"",
+        b"\xc1",
+        b"\x91\xc4\x00",
+        batch[:9] + bytes(4) + batch[13:],
+        batch[:-3],
+        pack(REPLY[1:]),
+        pack(REPLY[::-1]),
+    ):
         with sqlite3.connect(place) as connection:
             connection.execute("UPDATE rounds SET data = ?", (damaged,))
         connection.close()

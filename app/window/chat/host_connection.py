@@ -304,7 +304,7 @@ class HostTask(QObject):
     """
 
     answered = Signal(object)  # AnyAnswer
-    silent = Signal()  # the host has not answered for long, or has not stopped in time
+    silent = Signal()  # the host has not answered anyone for long, or has not stopped in time
 
     def __init__(self, host: HostConnection, parent: QObject) -> None:
         super().__init__(parent)
@@ -316,7 +316,7 @@ class HostTask(QObject):
         self._stop_timer.timeout.connect(self.silent)
         host.became_ready.connect(self._send)
         host.pair_loaded.connect(self._send)
-        host.became_stuck.connect(self._handle_stuck)
+        host.became_stuck.connect(self._report_stuck)
 
     @property
     def sent(self) -> bool:
@@ -350,9 +350,11 @@ class HostTask(QObject):
         request = self._make_request()
         if request is not None:
             self._id = self._host.request(request, self.answered.emit)
+            if self._host.stuck:  # which was said before, perhaps to nobody
+                QTimer.singleShot(0, self, self._report_stuck)
 
-    def _handle_stuck(self) -> None:
-        if self.sent and not self.stopping:
+    def _report_stuck(self) -> None:
+        if self.sent and not self.stopping and self._host.stuck:
             self.silent.emit()
 
 

@@ -289,7 +289,7 @@ def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
     start, thinks = (known[-1].start, known[-1].kind == "think") if known else (0, False)
     fence, at = "", start
     last_tag = max((tag.end() for tag in _TAG.finditer(source, start, LARGEST_REPLY)), default=0)
-    thoughts = sum(part.kind == "think" for part in found)
+    thoughts = sum(part.kind == "think" and part.start > 0 for part in found)  # those that a tag opened
     while at < last_tag and thoughts < MOST_THOUGHTS and (relevant := _RELEVANT.search(source, at)):
         at = max(at, source.rfind("\n", 0, relevant.start()) + 1)
         end = source.find("\n", at) + 1 or len(source)
@@ -361,16 +361,18 @@ class ReplyPieces:
         self._seen = len(source)
 
     def _find_sections(self, source: str) -> None:
-        """Looks for the tags again only where there may be a new one."""
+        """Looks for the tags again only where there may be a new one, or where the last line may have another meaning
+        now."""
         if self.sections and len(source) == self._seen:
             return
-        new = source[max(0, self._seen - _TAG_LENGTH) :]
-        last = self.sections[-1] if self.sections else None
-        # What begins in a line that had ended begins there for good, and so what is before it is known.
         seen = self._seen if len(source) > self._seen else 0
-        known = [part for part in self._all_sections if source.find("\n", part.start, seen) >= 0]
+        line = source.rfind("\n", 0, seen) + 1  # which had not ended
+        tags = _TAG.search(source, max(0, seen - _TAG_LENGTH)) or _TAG.search(source, line, LARGEST_REPLY)
+        last = self.sections[-1] if self.sections else None
+        # A section that begins in a line that had ended stays, and so does all before it.
+        known = [part for part in self._all_sections if part.start < line]
         grows = last is not None and last.end == seen and self._all_sections in ([last], known)
-        if last is not None and grows and not _TAG.search(new):
+        if last is not None and grows and not tags:
             self.sections[-1] = self._all_sections[-1] = last._replace(end=len(source))
             return
         self._all_sections = _all_sections(source, known if len(known) > 1 else ())

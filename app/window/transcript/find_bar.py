@@ -16,12 +16,12 @@ from app.window.common.layouts import STRETCH, row
 from app.window.common.widgets import IconButton, label, style
 from app.window.markdown.text_matches import match_places
 from app.window.transcript.message_entry import MessageEntry
-from app.window.transcript.message_tile import MessageTile
+from app.window.transcript.message_tile import TURN_MS, MessageTile
 from app.window.transcript.text_page import NONE
 from app.window.transcript.virtual_list import VirtualList
 
 _TYPED_MS = 150  # after a key, before the messages are searched
-_TRIES = 40  # turns in which the page of a match may be laid out
+_TRIES = 40  # turns in which the page of a match may be laid out, once its message has nothing else to do
 _WIDEST = 320  # px
 
 
@@ -44,6 +44,7 @@ class FindBar(QWidget):
         self._found: list[int] = []  # of each message, how many
         self._current: Match | None = None
         self._tries = 0
+        self._places: tuple[object, list[int]] | None = None  # of the matches in a message, and for what they hold
         self.field, self.count = QLineEdit(), label(role="detail", tone="faint")
         self.field.setPlaceholderText("Find in Chat")
         self.field.setAccessibleName("Find in chat")
@@ -55,7 +56,7 @@ class FindBar(QWidget):
         row(*parts, on=self, margins=(2 * GAP, 4, GAP, 4), gap=6)
         self._typed = QTimer(self, singleShot=True, interval=_TYPED_MS)
         self._typed.timeout.connect(self.search)
-        self._settle = QTimer(self, singleShot=True, interval=0)
+        self._settle = QTimer(self, singleShot=True, interval=TURN_MS)
         self._settle.timeout.connect(self._reveal)
         self.field.textEdited.connect(lambda: self._typed.start())
         self.previous.clicked.connect(lambda: self.step(-1))
@@ -143,19 +144,27 @@ class FindBar(QWidget):
         """Scrolls to the current match. A page that is not laid out yet is tried again in the next turn."""
         if self._current is None or self._current.message >= len(self._column.entries):
             return
-        entry, term = self._column.entries[self._current.message], self.term
-        places = match_places(entry.source, term, _is_raw(entry, self._column.options.raw))
+        entry = self._column.entries[self._current.message]
+        places = self._places_in(entry)
         if not places:
             return
         number, within = self._page_of(entry, places, min(self._current.number, len(places) - 1))
         tile = self._column.show_page(entry, number)
         page = tile.pages.get(number) if tile is not None else None
         if tile is None or page is None or not page.isVisibleTo(tile):
-            self._tries += 1
+            self._tries += tile is None or not tile.lays_out
             if self._tries < _TRIES:
                 self._settle.start()
             return
         self._mark(tile, number, within)
+
+    def _places_in(self, entry: MessageEntry) -> list[int]:
+        """Returns the places of all matches in the source of a message."""
+        raw = _is_raw(entry, self._column.options.raw)
+        key = (entry, len(entry.source), self.term, raw)
+        if self._places is None or self._places[0] != key:
+            self._places = key, match_places(entry.source, self.term, raw)
+        return self._places[1]
 
     def _page_of(self, entry: MessageEntry, places: list[int], wanted: int) -> tuple[int, int]:
         """Returns the number of the page with the wanted one of `places`, which is unfolded, and how many of them come

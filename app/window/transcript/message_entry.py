@@ -29,11 +29,11 @@ _AROUND = 6 * GAP  # px of a message that are not its text
 class MessageEntry:
     """A message and the state of its view, which outlives its widget.
 
-    rounds_of: returns the rounds of a reply; called when it first comes into view, and raises StoreError, at the latest
-    at their end, where they are damaged. live: whether the reply is being
-    written. check_progress: how far its verification is, "" while there is none. check_error: why the last one came to
-    nothing, or "". unfolded: the sections of thought that the reader unfolded. expanded: whether a long question is
-    shown whole. height: px, an estimate until the message has been laid out.
+    rounds_of: returns the rounds of a reply; called when it first comes into view. Where they are damaged it raises
+    StoreError, at the latest at their end. live: whether the reply is being written. check_progress: how far its
+    verification is, "" while there is none. check_error: why the last one came to nothing, or "". unfolded: the
+    sections of thought that the reader unfolded. expanded: whether a long question is shown whole. height: px, an
+    estimate until the message has been laid out.
     """
 
     def __init__(self, record: MessageRecord, rounds_of: RoundsOf) -> None:

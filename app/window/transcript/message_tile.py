@@ -132,7 +132,7 @@ class TextPlace(NamedTuple):
 class LayoutSlice(QTimer):
     """The time for reading, dividing and laying out messages in one turn of the event loop, by the thread's own clock.
     It is spent within `with slice:`. Once it is used up, the next page waits for the next turn, so that the window
-    answers in between; it does not wait for another one."""
+    answers in between. A page waits for one turn at most."""
 
     LONGEST_S = 0.015  # the last page may take several times as long
 
@@ -140,7 +140,8 @@ class LayoutSlice(QTimer):
         super().__init__(singleShot=True, interval=TURN_MS)
         self._spent_s = 0.0
         self._began_s: float | None = None
-        self._laid_out = self._put_off = self._due = False  # a page: in this turn, to the next one, since the last one
+        self._laid_out = self._put_off = False  # whether a page was, in this turn
+        self._due = False  # whether the last turn put off a page and laid out none
         self.timeout.connect(self._begin_turn)
 
     def __enter__(self) -> None:
@@ -179,6 +180,7 @@ class MessageTile(QWidget):
     the transcript and its values.
     """
 
+    slice: LayoutSlice  # which the list sets
     resized = Signal()
     pointed = Signal(int, QRect, bool)
     dragged = Signal(int)
@@ -191,13 +193,17 @@ class MessageTile(QWidget):
         self.pages: dict[int, TextPage] = {}
         self.selection = Selection(self.pages)
         self.focused = False  # the focus is within
-        self.slice = LayoutSlice()
         self._tops: dict[int, int] = {}  # where each page stands, whether it exists or not
         self._hovered = self._last = False
         self._held: tuple[TextPage, int] | None = None  # where a drag began, and where on the screen it is
         footer.setParent(self)
         footer.version_chosen.connect(lambda version: self.requested.emit("select", (version,)))
         footer.triggered.connect(self._run)
+
+    @property
+    def lays_out(self) -> bool:
+        """Whether it has left something to lay out for the next turn."""
+        return False
 
     def arrange(self, width: int, top: int, bottom: int) -> int:
         """Lays out what is between `top` and `bottom`, px from the tile's top, in a column of `width`. Returns the

@@ -147,6 +147,10 @@ class ReplyTile(MessageTile):
 
     # --- geometry -----------------------------------------------------------------------------
 
+    @property
+    def lays_out(self) -> bool:
+        return self._divide.isActive()
+
     def arrange(self, width: int, top: int, bottom: int) -> int:
         self._show_waiting()
         y = text_end = self._arrange_text(width, top, bottom)
@@ -163,10 +167,11 @@ class ReplyTile(MessageTile):
         """Lays out the pages and the headers of thoughts. Returns where they end. A long reply has thousands of pieces,
         of which those out of view cost no more than a look at their heights."""
         y = end = GAP
-        entry, options, beside = self.entry, self.options, self._beside_focus()
+        entry, options = self.entry, self.options
         if entry.long_unread:
             self._divide.start()
             return GAP + entry.height(width, options)
+        beside = self._beside_focus()
         self._tops, headers = {}, set[int]()
         pieces, thoughts = entry.pieces, set[int]() if options.raw else entry.thoughts
         for number, piece in enumerate(pieces):

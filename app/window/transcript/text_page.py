@@ -134,7 +134,7 @@ class TextPage(Reader):
             raw = options.raw or text.plain
             self._growing = GrowingDocument(self.document(), options.appearance, options.tints, raw, text.noted)
         if self.width() != width:
-            self.resize(width, self.height())  # otherwise Qt lays the text out for the width that the widget has, too
+            self.setFixedWidth(width)  # otherwise Qt lays the text out for the width that the widget has, too
         self.document().setTextWidth(width)
         self._write()
         if selected[0] != selected[1]:

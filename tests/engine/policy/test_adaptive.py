@@ -110,8 +110,16 @@ def test_a_reply_that_is_too_short_for_a_refused_draft_says_so() -> None:
     policy = alone(USUAL)
     policy.begin(4)
     assert policy.plan() == Plan(0, TOO_RISKY)
+    assert policy.plan([0.0]).reason != TOO_RISKY  # the drafter has nothing
     policy.begin(400)
-    assert policy.plan().length
+    plan = policy.plan()
+    assert plan.length
+    policy.observe(round_of(plan.length, 0))
+    policy.begin(4)
+    assert policy.plan() == Plan(0, TOO_RISKY)
+    useless = alone(Costs(((1, 1.0), (9, 99.0)), ((0, 0.0), (8, 9.0))))
+    useless.begin(4)
+    assert useless.plan().reason != TOO_RISKY
 
 
 def test_the_same_rounds_make_the_same_plans() -> None:

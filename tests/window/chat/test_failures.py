@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from PySide6.QtGui import QGuiApplication
 
-from app.protocol import LONGEST_LINE, SamplingSettings
+from app.protocol import LONGEST_LINE, Count, Message, SamplingSettings
 from app.store.records import ChatSettings
 from app.window.chat.host_process import Timeouts
 from tests.window.chat.fake_host import text_of
@@ -146,6 +146,22 @@ def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Pat
         assert scene.ended[0].state == "stopped" and scene.ended[0].text == text_of(15)
         scene.ready()
         assert scene.controller.status.state == "on"
+
+
+def test_an_engine_that_was_stuck_before_is_reported_to_who_asks_now(tmp_path: Path) -> None:
+    with Scene(tmp_path, Timeouts(silent_s=0.3)) as scene:
+        scene.ready()
+        host = scene.controller.host
+        os.kill(scene.process.pid, signal.SIGSTOP)
+        try:
+            asked = (Message(role="user", content="hi"),)
+            host.request(Count(id=0, messages=asked, sampling=SamplingSettings()), lambda _: None)
+            until(lambda: host.stuck)
+            assert not scene.notices
+            scene.controller.send("hi")
+            until(lambda: scene.notice("has not responded for"))
+        finally:
+            os.kill(scene.process.pid, signal.SIGCONT)
 
 
 def test_an_engine_that_says_that_it_works_is_not_reported(tmp_path: Path) -> None:

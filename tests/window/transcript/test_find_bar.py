@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
+from app.window.transcript import find_bar
 from app.window.transcript.find_bar import FindBar
 from tests.window.screenshots import answered, ask, made_up, path
 from tests.window.waiting import until
@@ -105,3 +106,17 @@ def test_another_chat_closes_the_bar(bar: FindBar, window: MainWindow, controlle
     controller.open(2)
     path(controller, [replace(ask(1, "Something else"), conversation=2)], {})
     assert bar.isHidden()
+
+
+def test_a_match_in_a_long_reply_is_reached_though_it_is_read_in_turns(
+    window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(find_bar, "_TRIES", 3)
+    part = "A line of words that fills the page.\n\n" * 700
+    told = {2: made_up(f"{part}Here is the zebra.\n\n{part}", 1)}
+    controller.open(1)
+    path(controller, [ask(1, "Why?"), answered(2, told[2]), ask(3, "And?")], told)
+    window.show()
+    bar = window.parts.transcript.find_bar
+    find(bar, window, "zebra")
+    until(lambda: "ZEBRA" in marked(bar))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QPoint, QPointF, Qt
@@ -9,6 +11,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
+from app.store import StoreError
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
 from app.window.transcript.message_tile import LayoutSlice
@@ -80,6 +83,36 @@ def test_pages_that_take_long_are_laid_out_one_a_turn(stage: MakeStage, monkeypa
 
     assert pages() == 0  # the time was used up before the first
     until(lambda: pages() > 2)  # but none waits for ever
+
+
+def test_a_long_reply_is_read_in_slices(stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", 0.0)
+    text = (REPLY + "\n\n") * 30
+    told = list(rounds(text))[:40]
+    one, asked = stage(WIDE, 900), list[RoundDone]()
+
+    def rounds_of(_: int) -> Iterator[RoundDone]:
+        for done in told:
+            asked.append(done)
+            yield done
+
+    one.transcript.show_branch([question(1), reply(2, text, 1)], rounds_of)
+    assert not asked
+    until(lambda: asked)
+    assert len(asked) < len(told)
+    until(lambda: not one.transcript.column.entries[-1].long_unread)
+    assert len(asked) == len(told) and one.transcript.column.entries[-1].source == text
+
+
+def test_a_reply_whose_rounds_are_damaged_is_shown_without_them(stage: MakeStage) -> None:
+    def rounds_of(_: int) -> Iterator[RoundDone]:
+        yield from list(rounds(REPLY))[:3]
+        raise StoreError("some are missing")
+
+    one = stage(WIDE, 900)
+    one.transcript.show_branch([question(1), reply(2, REPLY, 1)], rounds_of)
+    entry = one.transcript.column.entries[-1]
+    assert entry.source == REPLY and not entry.tokens.spans
 
 
 def test_a_conversation_opens_at_its_end(stage: MakeStage) -> None:
