@@ -35,8 +35,14 @@ _OPENS = re.compile(r"[ \t]*<think(?:ing)?>", re.IGNORECASE)
 _CLOSES = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _TAG = re.compile(r"</?think", re.IGNORECASE)
-_RELEVANT = re.compile(r"(?:^|(?<=>))[ \t]*(?:`{3}|~{3})|</?think", re.IGNORECASE | re.MULTILINE)
+_FENCE_MARK = r"(?:^|(?<=>))[ \t]*(?:`{3}|~{3})"
+# What can matter next: within a fence, within a thought, in text after a thought, and in text with nothing before it.
+_IN_FENCE, _IN_THOUGHT, _IN_TEXT, _AT_START = (
+    re.compile(_FENCE_MARK + more, re.IGNORECASE | re.MULTILINE)
+    for more in ("", "|</think", "|<think", r"|<think|^[^\S\n]*</think")
+)
 _TAG_LENGTH = 12
+_LOOK_BACK = 1000  # characters in which the last tag is looked for at once
 
 _UNREADABLE = ("table_open", "bullet_list_open", "ordered_list_open")  # in parts
 
@@ -288,9 +294,13 @@ def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
     found = list(known[:-1])
     start, thinks = (known[-1].start, known[-1].kind == "think") if known else (0, False)
     fence, at = "", start
-    last_tag = max((tag.end() for tag in _TAG.finditer(source, start, LARGEST_REPLY)), default=0)
+    last_tag = _end_of_last_tag(source, start)
     thoughts = sum(part.kind == "think" and part.start > 0 for part in found)  # those that a tag opened
-    while at < last_tag and thoughts < MOST_THOUGHTS and (relevant := _RELEVANT.search(source, at)):
+    while at < last_tag and thoughts < MOST_THOUGHTS:
+        can_matter = _IN_FENCE if fence else _IN_THOUGHT if thinks else _IN_TEXT if start else _AT_START
+        relevant = can_matter.search(source, at, last_tag)
+        if relevant is None:
+            break
         at = max(at, source.rfind("\n", 0, relevant.start()) + 1)
         end = source.find("\n", at) + 1 or len(source)
         line = source[at:end]
@@ -315,6 +325,16 @@ def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
         start, thinks = tag.end(), False
     found.append(Section("think" if thinks else "text", start, len(source), thinks))
     return found
+
+
+def _end_of_last_tag(source: str, start: int) -> int:
+    """Returns where the last tag among the first LARGEST_REPLY characters ends, 0 if there is none from `start` on."""
+    low = end = min(len(source), LARGEST_REPLY)
+    while low > start:
+        high, low = low, max(start, low - _LOOK_BACK)
+        if tags := list(_TAG.finditer(source, low, min(end, high + _TAG_LENGTH))):
+            return tags[-1].end()
+    return 0
 
 
 def _ends(line: str, fence: str) -> bool:
