@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -157,12 +158,8 @@ class Controller(QObject):
     @property
     def in_use(self) -> bool:
         """Whether a reply, a verification or a race is in progress, in any conversation."""
-        return (
-            self.replies.reply is not None
-            or self._verification.message is not None
-            or self.host.racing
-            or self._trimmer.active
-        )
+        decodes = self.replies.reply is not None or self._verification.message is not None
+        return decodes or self.host.racing or self._trimmer.active
 
     @property
     def status(self) -> SpeculationStatus:
@@ -194,23 +191,16 @@ class Controller(QObject):
 
     def rounds_of(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply, the newest included; none where they are damaged, and a notice says so."""
-        try:
+        with suppress(RedlineError):
             return list(self.iterate_rounds(message))
-        except RedlineError:
-            return []
+        return []
 
     def iterate_rounds(self, message: int) -> Iterator[RoundDone]:
-        """Yields the rounds of a reply, the newest included, as they are asked for. Where they are damaged, emits a
-        notice and raises StoreError."""
+        """Returns the rounds of a reply, the newest included, one by one; see `ConversationLibrary.iterate_rounds`."""
         reply = self.replies.reply
         if reply is not None and reply.record.id == message:
-            yield from reply.rounds[: reply.shown]
-            return
-        try:
-            yield from self.library.store.iterate_rounds(message)
-        except RedlineError as error:
-            self.notice.emit(Notice("error", str(error)))
-            raise
+            return iter(reply.rounds[: reply.shown])
+        return self.library.iterate_rounds(message)
 
     # --- messages ------------------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
+from app.protocol import RoundDone
 from app.store.records import NEW_CHAT, ChatSettings, ConversationRecord, MessageRecord, SearchHit
 from app.window.chat.notices import Action, Notice
 from engine.errors import RedlineError
@@ -57,6 +58,15 @@ class ConversationLibrary(QObject):
         except RedlineError as error:
             self.notice.emit(Notice("error", str(error), actions))
             return otherwise
+
+    def iterate_rounds(self, message: int) -> Iterator[RoundDone]:
+        """Yields the rounds of a reply as they are asked for. Where they are damaged, emits a notice and raises
+        StoreError."""
+        try:
+            yield from self.store.iterate_rounds(message)
+        except RedlineError as error:
+            self.notice.emit(Notice("error", str(error)))
+            raise
 
     def change(self, action: Callable[[], object]) -> bool:
         """Does something that shows in the sidebar; returns whether it succeeded."""
