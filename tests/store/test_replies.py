@@ -117,6 +117,7 @@ def test_damaged_rounds_are_said_and_leave_the_text(store: Store, place: Path, q
         batch[:9] + bytes(4) + batch[13:],
         batch[:-3],
         pack(REPLY[1:]),
+        pack(REPLY[:-1]),
         pack(REPLY[::-1]),
     ):
         with sqlite3.connect(place) as connection:

@@ -111,8 +111,8 @@ def test_another_chat_closes_the_bar(bar: FindBar, window: MainWindow, controlle
 def test_a_match_in_a_long_reply_is_reached_though_it_is_read_in_turns(
     window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find_bar, "_TRIES", 3)
-    part = "A line of words that fills the page.\n\n" * 700
+    monkeypatch.setattr(find_bar, "_TRIES", 2)
+    part = "A line of words that fills the page.\n\n" * 2000
     told = {2: made_up(f"{part}Here is the zebra.\n\n{part}", 1)}
     controller.open(1)
     path(controller, [ask(1, "Why?"), answered(2, told[2]), ask(3, "And?")], told)
