@@ -39,15 +39,15 @@ from models.grammar_matcher import check_grammar
 from tests.toys.folders import make_folder
 from tests.toys.heads import random_eagle3
 
-Way = tuple[str, str, int, bool]  # name, drafter, draft length, trees
+Variant = tuple[str, str, int, bool]  # name, drafter, draft length, trees
 
-WAYS: tuple[Way, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     ("lookup", "lookup", 4, False),
     ("eagle3", "eagle3", 4, False),
     ("eagle3 tree", "eagle3", 8, True),
     ("draft model", "draft", 4, False),
 )
-TOY_WAYS: tuple[Way, ...] = (
+TOY_VARIANTS: tuple[Variant, ...] = (
     ("lookup", "lookup", 4, False),
     ("lookup tree", "lookup", 8, True),
     ("eagle3", "EAGLE3", 4, False),
@@ -59,9 +59,9 @@ SAMPLINGS = {
     "greedy": SamplingSettings(),
     "coupled": SamplingSettings(temperature=0.8, acceptance="coupled", seed=7),
 }
-SHIFT = 20.0  # of all embeddings of a toy, whose layers add about as much
-# What the output rows of these tokens gain along the common component.
-ENDS = {"<|im_end|>": 1.5, '"': 1.0, '"}': 1.0, '"]': 1.0, "}": 0.5, "]": 0.5}
+EMBEDDING_SHIFT = 20.0  # of all embeddings of a toy, whose layers add about as much
+# What the output rows of tokens that end something gain along the common component.
+CLOSING_BIAS = {"<|im_end|>": 1.5, '"': 1.0, '"}': 1.0, '"]': 1.0, "}": 0.5, "]": 0.5}
 
 QUESTION = "Reply with an example of a JSON value that fits this schema, as short as you can: "
 
@@ -105,9 +105,9 @@ def schemas_of(folder: Path | None, count: int, seed: int) -> tuple[list[str], i
     return taken, refused
 
 
-def prefer_ends(folder: Path) -> None:
+def prefer_closing_tokens(folder: Path) -> None:
     """Makes a random model like to end what it began: all hidden states have one component in common, which comes from
-    the embeddings and which the layers leave alone, and the output rows of ENDS point along it."""
+    the embeddings and which the layers leave alone, and the output rows of CLOSING_BIAS point along it."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     path = str(folder / "model.safetensors")
     weights = mx.load(path)
@@ -115,17 +115,17 @@ def prefer_ends(folder: Path) -> None:
     for name, value in weights.items():
         if name.endswith(("o_proj.weight", "down_proj.weight")):
             weights[name] = value - value.mean(axis=0)
-    weights["model.embed_tokens.weight"] += SHIFT
-    ends = mx.array([tokenizer.token_to_id(word) for word in ENDS])
-    weights["lm_head.weight"] = weights["lm_head.weight"].at[ends].add(mx.array(list(ENDS.values()))[:, None])
+    weights["model.embed_tokens.weight"] += EMBEDDING_SHIFT
+    ends = mx.array([tokenizer.token_to_id(word) for word in CLOSING_BIAS])
+    weights["lm_head.weight"] = weights["lm_head.weight"].at[ends].add(mx.array(list(CLOSING_BIAS.values()))[:, None])
     mx.save_safetensors(path, weights)
 
 
-def toy_pair(folder: Path) -> tuple[str, tuple[Way, ...]]:
+def toy_pair(folder: Path) -> tuple[str, tuple[Variant, ...]]:
     """Makes a random target, a draft model that is often right, and a random EAGLE-3 head, which is right where the
-    schema leaves little choice. Returns the target's folder and the ways."""
+    schema leaves little choice. Returns the target's folder and the variants."""
     target = make_folder(folder / "target", tokenizer_of=builtin_folder())
-    prefer_ends(target)
+    prefer_closing_tokens(target)
     made = {"DRAFT": folder / "drafter", "EAGLE3": folder / "eagle3"}
     make_folder(made["DRAFT"], like=target, noise=0.03, tokenizer_of=builtin_folder())
     words = json.loads((target / "config.json").read_text())["vocab_size"]
@@ -134,7 +134,7 @@ def toy_pair(folder: Path) -> tuple[str, tuple[Way, ...]]:
     def spec_of(spec: str) -> str:
         return "+".join(str(made.get(part, part)) for part in spec.split("+"))
 
-    return str(target), tuple((name, spec_of(spec), length, tree) for name, spec, length, tree in TOY_WAYS)
+    return str(target), tuple((name, spec_of(spec), length, tree) for name, spec, length, tree in TOY_VARIANTS)
 
 
 @dataclass
@@ -203,9 +203,14 @@ def judge(schema: str, text: str, ended: bool, tally: Tally) -> None:
 
 
 def check(
-    number: int, schema: str, pairs: dict[str, LoadedPair], ways: list[Way], max_tokens: int, tallies: dict[str, Tally]
+    number: int,
+    schema: str,
+    pairs: dict[str, LoadedPair],
+    variants: list[Variant],
+    max_tokens: int,
+    tallies: dict[str, Tally],
 ) -> None:
-    """Counts the replies to one schema: without a drafter, and in each of the ways. Every tenth has one without a
+    """Counts the replies to one schema: without a drafter, and in each of the variants. Every tenth has one without a
     grammar too, for its speed."""
     for sampling, base in SAMPLINGS.items():
         free = replace(base, max_tokens=max_tokens, draft_length=0)
@@ -217,7 +222,7 @@ def check(
         tally = tallies[f"{sampling}, plain"]
         plain, text, ended = reply(pairs["plain"], masked, schema, tally)
         judge(schema, text, ended, tally)
-        for name, _, length, _ in ways:
+        for name, _, length, _ in variants:
             tally = tallies[f"{sampling}, {name}"]
             ids, text, ended = reply(pairs[name], replace(masked, draft_length=length), schema, tally)
             if ids != plain:
@@ -227,7 +232,7 @@ def check(
 
 def print_table(tallies: dict[str, Tally]) -> None:
     """Prints a row for each way to decode, then the replies that are wrong."""
-    print("| way | replies | as plain masked | tokens a pass | tokens a processor second |")
+    print("| variant | replies | as plain masked | tokens a pass | tokens a processor second |")
     print("| --- | --- | --- | --- | --- |")
     for name, tally in sorted(tallies.items()):
         print(tally.line(name))
@@ -251,13 +256,13 @@ def main() -> int:
     tallies: dict[str, Tally] = defaultdict(Tally)
     done = 0
     with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
-        target, ways = toy_pair(Path(folder)) if args.toy else ("builtin", WAYS)
+        target, variants = toy_pair(Path(folder)) if args.toy else ("builtin", VARIANTS)
         pair = open_target(Options(target=target, cache_root=Path(folder) / "cache"))
-        pairs = {name: pair.open_drafter(drafter, trees) for name, drafter, _, trees in ways} | {"plain": pair}
-        count = args.drafters or len(ways)
+        pairs = {name: pair.open_drafter(drafter, trees) for name, drafter, _, trees in variants} | {"plain": pair}
+        count = args.drafters or len(variants)
         for number, schema in enumerate(schemas[args.skip :], 1):
-            turn = [ways[(number * count + other) % len(ways)] for other in range(count)]
-            check(number, schema, pairs, turn, args.max_tokens, tallies)
+            chosen = [variants[(number * count + other) % len(variants)] for other in range(count)]
+            check(number, schema, pairs, chosen, args.max_tokens, tallies)
             done = number
             print(f"{number} of {len(schemas) - args.skip}", file=sys.stderr, flush=True)
     print(f"{done} schemas ({refused} others refused), at most {args.max_tokens} tokens\n")

@@ -129,12 +129,6 @@ class Adaptive:
             return Plan(choice.length, reason)
         return Plan(choice.length, f"{self._candidates[choice.drafter].name}: {reason}", choice.drafter)
 
-    def _is_too_risky(self) -> bool:
-        """Whether nothing was drafted so far because the budget of this reply covers no refused draft."""
-        ready = zip(self._candidates, self._hints, strict=True)
-        useful = [candidate for candidate, hint in ready if candidate.useful and hint != 0]
-        return bool(useful) and not self._tried and not any(map(self._affordable, useful))
-
     def observe(self, round_: Round) -> None:
         if not self._planned:
             self._choice = _Choice(self._choice.drafter)
@@ -176,6 +170,12 @@ class Adaptive:
         """Returns the draft lengths that the budget covers, with the dearer plain step after such a round."""
         dearer = candidate.lone_step - 1
         return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer)]
+
+    def _is_too_risky(self) -> bool:
+        """Whether nothing was drafted so far because the budget of this reply covers no refused draft."""
+        ready = zip(self._candidates, self._hints, strict=True)
+        useful = [candidate for candidate, hint in ready if candidate.useful and hint != 0]
+        return bool(useful) and not self._tried and not any(map(self._affordable, useful))
 
     def _round_price(self, candidate: Candidate, length: int) -> float:
         return candidate.prices[length] * self._factor + candidate.reading

@@ -350,7 +350,7 @@ class HostTask(QObject):
         request = self._make_request()
         if request is not None:
             self._id = self._host.request(request, self.answered.emit)
-            if self._host.stuck:  # which was said before, perhaps to nobody
+            if self._host.stuck:  # `became_stuck` was emitted before this request
                 QTimer.singleShot(0, self, self._report_stuck)
 
     def _report_stuck(self) -> None:

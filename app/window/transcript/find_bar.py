@@ -44,7 +44,7 @@ class FindBar(QWidget):
         self._found: list[int] = []  # of each message, how many
         self._current: Match | None = None
         self._tries = 0
-        self._places: tuple[object, list[int]] | None = None  # of the matches in a message, and for what they hold
+        self._places: tuple[object, list[int]] | None = None  # what was looked for in which message, and where it is
         self.field, self.count = QLineEdit(), label(role="detail", tone="faint")
         self.field.setPlaceholderText("Find in Chat")
         self.field.setAccessibleName("Find in chat")
@@ -152,7 +152,7 @@ class FindBar(QWidget):
         tile = self._column.show_page(entry, number)
         page = tile.pages.get(number) if tile is not None else None
         if tile is None or page is None or not page.isVisibleTo(tile):
-            self._tries += tile is None or not tile.lays_out
+            self._tries += tile is None or not tile.has_work_left
             if self._tries < _TRIES:
                 self._settle.start()
             return

@@ -85,17 +85,19 @@ class MessageEntry:
     @property
     def pieces(self) -> list[Piece]:
         """The pieces of the source."""
-        source, sections = self.source, self._sections
-        now = len(source), self.live, None if sections is None else tuple(sections)
-        if now != self._followed:
-            self._pieces.follow(source, not self.live, sections)
-            self._followed = now
+        if self._followed != self._state():
+            self.divide_on()
         return self._pieces.pieces
 
     def divide_on(self) -> None:
         """Divides another part of a very long source."""
-        self._followed = None
-        _ = self.pieces
+        self._followed = self._state()
+        self._pieces.follow(self.source, not self.live, self._sections)
+
+    def _state(self) -> tuple[object, ...]:
+        """What the pieces depend on."""
+        sections = self._sections
+        return len(self.source), self.live, None if sections is None else tuple(sections)
 
     @property
     def _sections(self) -> list[Section] | None:

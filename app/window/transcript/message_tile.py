@@ -132,7 +132,7 @@ class TextPlace(NamedTuple):
 class LayoutSlice(QTimer):
     """The time for reading, dividing and laying out messages in one turn of the event loop, by the thread's own clock.
     It is spent within `with slice:`. Once it is used up, the next page waits for the next turn, so that the window
-    answers in between. A page waits for one turn at most."""
+    answers in between. Of two turns in a row, one lays out a page at least."""
 
     LONGEST_S = 0.015  # the last page may take several times as long
 
@@ -140,8 +140,9 @@ class LayoutSlice(QTimer):
         super().__init__(singleShot=True, interval=TURN_MS)
         self._spent_s = 0.0
         self._began_s: float | None = None
-        self._laid_out = self._put_off = False  # whether a page was, in this turn
-        self._due = False  # whether the last turn put off a page and laid out none
+        self._laid_out = False  # whether a page was laid out in this turn
+        self._put_off = False  # whether a page was put off in this turn
+        self._due = False  # whether the turn before put off a page and laid out none
         self.timeout.connect(self._begin_turn)
 
     def __enter__(self) -> None:
@@ -201,8 +202,8 @@ class MessageTile(QWidget):
         footer.triggered.connect(self._run)
 
     @property
-    def lays_out(self) -> bool:
-        """Whether it has left something to lay out for the next turn."""
+    def has_work_left(self) -> bool:
+        """Whether it has left something to read, divide or lay out for the next turn."""
         return False
 
     def arrange(self, width: int, top: int, bottom: int) -> int:

@@ -148,7 +148,7 @@ class ReplyTile(MessageTile):
     # --- geometry -----------------------------------------------------------------------------
 
     @property
-    def lays_out(self) -> bool:
+    def has_work_left(self) -> bool:
         return self._divide.isActive()
 
     def arrange(self, width: int, top: int, bottom: int) -> int:

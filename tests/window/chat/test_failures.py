@@ -148,7 +148,7 @@ def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Pat
         assert scene.controller.status.state == "on"
 
 
-def test_an_engine_that_was_stuck_before_is_reported_to_who_asks_now(tmp_path: Path) -> None:
+def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path) -> None:
     with Scene(tmp_path, Timeouts(silent_s=0.3)) as scene:
         scene.ready()
         host = scene.controller.host
