@@ -1,4 +1,4 @@
-"""EAGLE-3 heads as a kind of drafter: one layer that reads hidden states of the target (arXiv 2503.01840)."""
+"""EAGLE-3 heads as a kind of drafter: a layer or a few that read hidden states of the target (arXiv 2503.01840)."""
 
 from __future__ import annotations
 

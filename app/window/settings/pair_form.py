@@ -31,7 +31,7 @@ _ALL_DRAFTERS = {
 DRAFTERS = {kind: name for kind, name in _ALL_DRAFTERS.items() if kind not in SHIPPED or is_shipped(kind)}
 DRAFTER_HELP = {
     "auto": "Uses the best drafter for the target, or prompt lookup if there is none.",
-    "eagle3": "For the built-in target: one layer that reads its hidden states.",
+    "eagle3": "For the built-in target: two layers that read its hidden states.",
     "medusa": "For the built-in target: heads that predict several tokens at once.",
     "draft": "For the built-in target: a small model that writes ahead.",
     "lookup": "Needs no model: proposes what followed the same words earlier.",
