@@ -22,10 +22,10 @@ from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
-BUDGET_START, MAX_BUDGET_START = 0.02, 2.0  # of the tokens of the whole reply, and at most so many plain steps
+BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most so many plain steps
 MAX_BUDGET = 15.0  # plain steps that gains may add up to
-PROBE_SOONEST, PROBE_LATEST = 4.0, 64.0  # rounds between probes
-PROBE_BACKOFF = 1.3
+PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
+PROBE_BACKOFF = 2.0
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
 READING = 1 / 16  # price of reading one more token, of a drafter's step, at most
 TOO_RISKY = "a refused draft would slow this short reply too much"

@@ -84,6 +84,14 @@ def test_a_policy_looks_again_and_comes_back_at_once_when_a_probe_succeeds() -> 
     assert policy.plan().length >= 2
 
 
+def test_probes_that_fail_are_twice_as_far_apart_each_time_up_to_a_limit() -> None:
+    candidate, intervals = Candidate("drafter", USUAL), []
+    for accepted in (0, 0, 0, 0, 0, 1):
+        candidate.drafted(round_of(1, accepted))
+        intervals.append(candidate.until_probe)
+    assert intervals == [2, 4, 8, 16, 16, 1]
+
+
 def test_a_round_cut_by_the_replys_end_is_no_refusal() -> None:
     """Both saw two tokens kept; in one of them the reply ended there, and the third was never judged."""
     cut, refused = ChainExpectedLength(), ChainExpectedLength()
