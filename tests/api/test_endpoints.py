@@ -203,6 +203,8 @@ def test_models_counts_and_the_page_of_the_interface():
         assert count.json["input_tokens"] > 0
         page = (await api.call("GET", "/openapi.json")).json
         assert "messages" in page["components"]["schemas"]["ChatRequest"]["required"]
+        assert page["paths"]["/health"]["get"]["security"] == []
+        assert "401" in page["paths"]["/v1/models"]["get"]["responses"]
 
     with_api(scenario)
 

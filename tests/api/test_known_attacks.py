@@ -1,6 +1,5 @@
 """Attacks that other local servers fell to, and the rules that keep this one from them."""
 
-import asyncio
 import json
 from pathlib import Path
 

@@ -17,7 +17,7 @@ BODY = b"x" * 100_000
 
 async def refused(sent_after_the_answer: bytes) -> tuple[bytes, bytes]:
     """Sends a head with another key and, once its answer is there, a part of its body. Returns the answer and what
-    follows it, which raises ConnectionResetError if the server has closed before."""
+    follows it. Asserts that the server has not closed before: the system answers what comes later with a reset."""
     with open_socket(0) as listener:
         listener.listen()
         port = listener.getsockname()[1]
@@ -28,8 +28,9 @@ async def refused(sent_after_the_answer: bytes) -> tuple[bytes, bytes]:
         writer.write(f"{head}Content-Length: {len(BODY)}\r\n\r\n".encode())
         answer = await reader.readuntil(b"}}")
         await asyncio.sleep(0.1)  # in which a server that does not wait closes
-        writer.write(sent_after_the_answer)
         try:
+            assert not reader.at_eof()
+            writer.write(sent_after_the_answer)
             return answer, await asyncio.wait_for(reader.read(), 5)
         finally:
             writer.close()
