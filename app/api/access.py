@@ -2,18 +2,22 @@
 
 In this order: the Host and Origin headers (against DNS rebinding and foreign web pages), the key, the method, the type
 of the body, its size and the time it takes, and the depth of its JSON. The body is read here, once and bounded; routes
-get it whole. There are no CORS headers, so no web page can read an answer.
+get it whole. What is left of the body of a refused request is received too, bounded and not kept: where a connection is
+closed before that, the client may be told of a reset instead of the refusal. There are no CORS headers, so no web page
+can read an answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.api_errors import ApiError
@@ -22,6 +26,8 @@ LONGEST_BODY = 8 * 1024 * 1024 - 64 * 1024  # bytes: the host's longest line, le
 DEEPEST_JSON = 64
 MOST_HEADERS = 100
 BODY_TIME_S = 30.0
+DISCARD_TIME_S = 2.0  # in which a refused client may go on sending its body
+MOST_DISCARDED = 4 * LONGEST_BODY
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _OPEN = "/health"  # needs no key
 
@@ -37,10 +43,11 @@ class AccessRules:
 
 
 class Access:
-    """Lets requests through to `app` that keep the rules; answers all others itself."""
+    """Lets requests through to `app` that keep the rules; answers all others itself. routes: of the app, which say what
+    methods its paths have."""
 
-    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
-        self._app, self._rules = app, rules
+    def __init__(self, app: ASGIApp, rules: AccessRules, routes: Sequence[BaseRoute]) -> None:
+        self._app, self._rules, self._routes = app, rules, routes
         self._hosts = {f"{host}:{rules.port}" for host in LOOPBACK} | (set(LOOPBACK) if rules.port == 80 else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,13 +55,13 @@ class Access:
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})
+        incoming = _Incoming(receive)
         try:
             self._check_head(scope)
-            body = await self._read_body(scope, receive)
+            self._check_method(scope)
+            body = await self._read_body(scope, incoming)
         except ApiError as error:
-            anthropic = scope["path"].startswith("/v1/messages")
-            headers = {**error.headers, "connection": "close"}  # what is left of the body is not read
-            return await JSONResponse(error.body(anthropic), error.status, headers)(scope, receive, send)
+            return await _refuse(error, scope, incoming, send)
         await self._app(scope, _with_body(body, receive), send)
         return None
 
@@ -67,10 +74,18 @@ class Access:
             raise ApiError(403, "foreign_host", f"the Host header must be 127.0.0.1:{self._rules.port}")
         if not all(map(_is_local, _values(scope, b"origin"))) or "cross-site" in _values(scope, b"sec-fetch-site"):
             raise ApiError(403, "foreign_origin", "requests from web pages of other origins are refused")
-        if scope["method"] not in ("GET", "POST"):
-            raise ApiError(405, "method_not_allowed", "use GET or POST")
         if scope["path"] != _OPEN and not self._has_key(scope):
             raise ApiError(401, "invalid_api_key", "give the key that Redline shows, as Authorization: Bearer")
+
+    def _check_method(self, scope: Scope) -> None:
+        """Raises ApiError where the path has other methods. One that there is not is for the app to answer."""
+        for route in self._routes:
+            match, _ = route.matches(scope)
+            if match is Match.FULL:
+                return
+            if match is Match.PARTIAL and isinstance(route, Route):
+                allowed = ", ".join(sorted(route.methods or ()))
+                raise ApiError(405, "method_not_allowed", f"use {allowed}", headers={"allow": allowed})
 
     def _has_key(self, scope: Scope) -> bool:
         """Whether every key that is given is the right one, and at least one is; compared in constant time."""
@@ -80,7 +95,7 @@ class Access:
         matches = [hmac.compare_digest(value.encode("latin-1"), expected) for value in given]
         return bool(matches) and all(matches)
 
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _read_body(self, scope: Scope, incoming: _Incoming) -> bytes:
         """Returns the body of a POST. Raises ApiError for one that is too long, too slow, too deep, or no JSON."""
         if scope["method"] != "POST":
             return b""
@@ -93,12 +108,41 @@ class Access:
             raise _too_long()
         try:
             async with asyncio.timeout(self._rules.body_time_s):
-                body = await _read_bounded(receive)
+                body = await _read_bounded(incoming)
         except TimeoutError as error:
+            incoming.over = True  # no more time for it
             raise ApiError(408, "request_timeout", "the body took too long to arrive") from error
         if depth_exceeds(body, DEEPEST_JSON):
             raise ApiError(400, "too_deep", f"the JSON is nested more than {DEEPEST_JSON} deep")
         return body
+
+
+class _Incoming:
+    """What a client sends. over: whether its body has ended."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self.over = receive, False
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self.over = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        return message
+
+
+async def _refuse(error: ApiError, scope: Scope, incoming: _Incoming, send: Send) -> None:
+    """Answers with an error, then takes what the client still sends, and closes the connection."""
+
+    async def send_open(message: Message) -> None:
+        await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
+
+    body = error.body(anthropic=scope["path"].startswith("/v1/messages"))
+    await JSONResponse(body, error.status, {**error.headers, "connection": "close"})(scope, incoming, send_open)
+    left = MOST_DISCARDED
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_TIME_S):
+            while not incoming.over and left > 0:
+                left -= len((await incoming()).get("body", b""))
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def depth_exceeds(body: bytes, deepest: int) -> bool:

@@ -18,17 +18,17 @@ _ANTHROPIC_TYPES = {
 
 
 class ApiError(Exception):
-    """A request that is not carried out. status: of HTTP. code: for programs. param: the field at fault, or None."""
+    """A request that is not carried out. status: of HTTP. code: for programs. param: the field at fault, or None.
+    headers: what HTTP says beside the body."""
 
-    def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, param: str | None = None, headers: dict[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.param = status, code, message, param
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What HTTP says beside the body."""
         again = {"retry-after": "5"}
-        return {401: {"www-authenticate": "Bearer"}, 429: again, 503: again}.get(self.status, {})
+        usual = {401: {"www-authenticate": "Bearer"}, 429: again, 503: again}.get(status, {})
+        self.headers = usual if headers is None else headers
 
     def body(self, anthropic: bool = False) -> dict[str, Any]:
         """Returns the JSON that the client gets."""

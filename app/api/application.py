@@ -43,7 +43,7 @@ def application(engine: Engine, rules: AccessRules) -> ASGIApp:
     handlers: Any = {ApiError: _api_error, HTTPException: _http_error, Exception: _unexpected}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return Access(app, rules)
+    return Access(app, rules, routes)
 
 
 class _About:
@@ -94,7 +94,7 @@ async def _api_error(request: Request, error: ApiError) -> Response:
 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+    code = "not_found" if error.status_code == 404 else "http_error"
     return _shaped(request, ApiError(error.status_code, code, str(error.detail)))
 
 

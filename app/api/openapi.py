@@ -19,10 +19,13 @@ _REQUESTS = {
 _ERRORS = {
     "400": "invalid",
     "401": "no key",
+    "403": "foreign host or origin",
     "404": "no such model",
+    "408": "the body took too long",
     "413": "too large",
     "415": "no JSON",
     "429": "busy",
+    "503": "the engine is not available",
 }
 
 
@@ -42,8 +45,11 @@ def openapi_page() -> dict[str, Any]:
         }
         for path, body in zip(_REQUESTS, bodies, strict=True)
     }
-    answers = {"200": {"description": "JSON"}}
-    paths |= {path: {"get": {"responses": answers}} for path in ("/health", "/openapi.json", "/v1/models")}
+    answers: dict[str, Any] = {"200": {"description": "JSON"}, "403": {"description": _ERRORS["403"]}}
+    keyed = answers | {"401": {"description": _ERRORS["401"]}}
+    paths |= {path: {"get": {"responses": keyed}} for path in ("/openapi.json", "/v1/models")}
+    health = answers | {"503": {"description": _ERRORS["503"]}}
+    paths["/health"] = {"get": {"responses": health, "security": []}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Redline", "version": "1"},

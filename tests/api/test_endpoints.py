@@ -203,5 +203,24 @@ def test_models_counts_and_the_page_of_the_interface():
         assert count.json["input_tokens"] > 0
         page = (await api.call("GET", "/openapi.json")).json
         assert "messages" in page["components"]["schemas"]["ChatRequest"]["required"]
+        assert page["paths"]["/health"]["get"]["security"] == []
+        assert "401" in page["paths"]["/v1/models"]["get"]["responses"]
 
     with_api(scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/health", "GET, HEAD"),
+        ("POST", "/v1/models/x/y", "GET, HEAD"),
+        ("TRACE", "/v1/models", "GET, HEAD"),
+        ("GET", "/v1/completions", "POST"),
+        ("PUT", "/v1/messages", "POST"),
+    ],
+)
+def test_another_method_is_refused_with_those_that_there_are(method: str, path: str, allowed: str):
+    """RFC 9110, 15.5.6: a 405 has them in Allow. The type of the body does not matter then."""
+    answer = with_api(lambda api: api.call(method, path, headers={"content-type": ""}))
+    assert (answer.status, answer.headers.get("allow")) == (405, allowed)
+    assert with_api(lambda api: api.call("HEAD", "/v1/models")).status == 200

@@ -1,6 +1,5 @@
 """Attacks that other local servers fell to, and the rules that keep this one from them."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -163,7 +162,7 @@ def test_bodies_are_bounded_in_size_time_and_depth():
         path = "/v1/chat/completions"
         return [
             (await api.call("POST", path, b"", {"content-length": str(LONGEST_BODY + 1)})).status,
-            (await api.call("POST", path, [b"x" * (LONGEST_BODY // 2)] * 4)).status,
+            (await api.call("POST", path, [b"x" * (LONGEST_BODY // 2)] * 4 + [b""])).status,
             (await api.call("POST", path, [b"{"])).status,
             (await api.call("POST", path, b"[" * 100_000 + b"]" * 100_000)).status,
             (await api.call("POST", path, b'{"messages": "\xff"}')).status,
@@ -209,7 +208,10 @@ def test_a_request_may_not_name_two_hosts():
         async def send(message) -> None:
             statuses.append(message.get("status"))
 
-        await api.app(scope, asyncio.Event().wait, send)
+        async def receive() -> dict[str, str]:
+            return {"type": "http.disconnect"}
+
+        await api.app(scope, receive, send)
         return statuses[0]
 
     assert with_api(scenario) == 403
