@@ -25,7 +25,6 @@ from app.protocol import (
     RoundDone,
 )
 from app.store import ReplyWriter
-from app.store.reply_writer import Report
 from app.store.records import (
     CONTEXT_FULL,
     LENGTH_REACHED,
@@ -36,6 +35,7 @@ from app.store.records import (
     State,
     Statistics,
 )
+from app.store.reply_writer import Report
 from app.store.round_encoding import text_of
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
@@ -62,9 +62,9 @@ class ReplyInProgress:
     """One reply while it streams: a fold of the host's answers into text, statistics and the record of the message.
 
     record: as the store has it. note: what the user should know about the reply. rounds: every round so far, those
-    from before an interruption included, numbered and timed as of one reply. handed, saved, shown: how many of them were
-    handed to the writer, are on disk or were refused there, and were emitted after that. ending: how the reply ends,
-    None while it streams. end: what became of its ending on disk, None until that is known."""
+    from before an interruption included, numbered and timed as of one reply. handed, saved, shown: how many of them
+    were handed to the writer, are on disk or were refused there, and were emitted after that. ending: how the reply
+    ends, None while it streams. end: what became of its ending on disk, None until that is known."""
 
     def __init__(self, record: MessageRecord, earlier: list[RoundDone]) -> None:
         self.record = record
