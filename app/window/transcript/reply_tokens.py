@@ -126,7 +126,7 @@ class ReplyTokens:
     def show(self, now_s: float = inf, most: float = inf) -> str:
         """Shows the tokens that are due by now, at most so many. Returns their text."""
         number, at = self._tokens - len(self._waiting), len(self.text)
-        shown = []
+        shown: list[str] = []
         while self._waiting and self._waiting[0].due_s <= now_s and len(shown) < most:
             token = self._waiting.popleft()
             end = at + len(token.text)
