@@ -554,8 +554,8 @@ class Controller(QObject):
 
     def _handle_death(self, cause: str) -> None:
         """Reports the death of the host, unless it interrupted a reply, which is reported with its end."""
-        final = self.replies.reply.final if self.replies.reply is not None else None
-        if final is not None and final.state == "cut":
+        ending = self.replies.reply.ending if self.replies.reply is not None else None
+        if ending is not None and ending.state == "cut":
             self._death = cause  # reported once the reply is saved
         elif not self.host.gave_up and cause != RESTARTED:
             copy: Action = ("Copy Report", self.host.copy_error_report)

@@ -19,7 +19,6 @@ from PySide6.QtCore import QObject, QProcess, Qt, QTimer, Signal
 
 from app.command_line import AGAIN, FAILURE, NOTICE
 from app.protocol import (
-    LONGEST_LINE,
     VERSION,
     AnyAnswer,
     Counted,
@@ -30,7 +29,7 @@ from app.protocol import (
     ReplyDone,
     Request,
     decode_answer,
-    encode_line,
+    encode_request,
 )
 from app.protocol.silence import SilenceLimits
 
@@ -131,11 +130,10 @@ class HostProcess(QObject):
     def send(self, request: Request) -> bool:
         """Writes a request; returns whether its line is no longer than the protocol allows, and the host can read it.
         Without a running host it is dropped; `died` has been emitted by then."""
-        line = encode_line(request)
-        fits = len(line) <= LONGEST_LINE
-        if self.running and fits:
+        line = encode_request(request)
+        if self.running and line is not None:
             self._process.write(line)
-        return fits
+        return line is not None
 
     def quit(self) -> bool:
         """Ends the host for good, within two seconds; returns whether it went on its own."""

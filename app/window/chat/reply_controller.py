@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from app.protocol import (
     AnyAnswer,
@@ -35,6 +35,7 @@ from app.store.records import (
     State,
     Statistics,
 )
+from app.store.reply_writer import Report
 from app.store.round_encoding import text_of
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 STOP_S = 0.1  # for saving that a reply was stopped which had not begun
 CLOSE_S = 1.0  # for saving what is left when the window closes
+TURN_MS, TURN_ROUNDS = 1, 500  # rounds that are shown in one turn of the event loop, and the time to the next
 SERVED_FIRST = "Your reply is next. The models are writing one for another program."
 END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
@@ -60,15 +62,16 @@ class ReplyInProgress:
     """One reply while it streams: a fold of the host's answers into text, statistics and the record of the message.
 
     record: as the store has it. note: what the user should know about the reply. rounds: every round so far, those
-    from before an interruption included, numbered and timed as of one reply. handed, shown: how many of them were
-    handed to the writer, and emitted once they were on disk. final: the message as it stays, None while the reply
-    streams."""
+    from before an interruption included, numbered and timed as of one reply. handed, saved, shown: how many of them
+    were handed to the writer, are on disk or were refused there, and were emitted after that. ending: how the reply
+    ends, None while it streams. end: what became of its ending on disk, None until that is known."""
 
     def __init__(self, record: MessageRecord, earlier: list[RoundDone]) -> None:
         self.record = record
         self.rounds = list(earlier)
-        self.handed = self.shown = len(earlier)
-        self.final: MessageRecord | None = None
+        self.handed = self.saved = self.shown = len(earlier)
+        self.ending: Ending | None = None
+        self.end: Report | None = None
         self.note = ""
         self.plain_s: float | None = None  # of a plain step, as ReplyDone has it
         self.metrics = Metrics.of(one.round for one in earlier)
@@ -100,6 +103,11 @@ class ReplyInProgress:
         last = self.rounds[-1].round.channels if self.rounds else ()
         return last[-1:] not in ((), ("answer",))
 
+    @property
+    def has_more_to_show(self) -> bool:
+        """Whether rounds, or the end, wait to be shown."""
+        return self.shown < self.saved or self.end is not None
+
     def add_progress(self, progress: PromptProgress) -> None:
         """Counts the prompt. Tokens from before an interruption are not part of it."""
         tokens = progress.total - self._earlier_tokens if self._prompt_tokens is None else self._prompt_tokens
@@ -128,19 +136,32 @@ class ReplyInProgress:
         text, thought = text_of(rounds), text_of(rounds, "thought")
         return changed(self.record, text=text, thought=thought, state="streaming", note=self.note)
 
-    def final_record(self, state: State, note: str, tail: str, seed: int | None) -> MessageRecord:
-        """Returns the message as it stays. tail: text at its end that belongs to no token."""
+    def finish(self, state: State, note: str, tail: str, seed: int | None) -> Ending:
+        """Says how the reply ends, and returns it. tail: text at its end that belongs to no token."""
         sampling = self.record.sampling
         if sampling is not None and seed is not None:
             sampling = replace(sampling, seed=seed)
+        self.ending = Ending(
+            state=state,
+            statistics=Statistics.of(self.metrics, self.plain_s) if self.rounds else None,
+            note=" ".join(part for part in (self.note, note) if part),
+            sampling=sampling,
+            tail=tail,
+            prompt=self.record.prompt,
+        )
+        return self.ending
+
+    def final_record(self, ending: Ending) -> MessageRecord:
+        """Returns the message as it stays. Needed only where the store did not: its text may be of millions of
+        characters."""
         return changed(
             self.record,
-            text=self.text + tail,
+            text=self.text + ending.tail,
             thought=self.thought,
-            state=state,
-            note=" ".join(part for part in (self.note, note) if part),
-            statistics=Statistics.of(self.metrics, self.plain_s) if self.rounds else None,
-            sampling=sampling,
+            state=ending.state,
+            note=ending.note,
+            statistics=ending.statistics,
+            sampling=ending.sampling,
         )
 
 
@@ -165,6 +186,8 @@ class ReplyController(QObject):
         self._host, self._store = host, store
         self._writer = ReplyWriter(store, self._written.emit)
         self._written.connect(self._handle_reports, Qt.ConnectionType.QueuedConnection)
+        self._turn = QTimer(self, singleShot=True, interval=TURN_MS)
+        self._turn.timeout.connect(self._show_part)
         self._pair, self._messages = Pair(), tuple[Message, ...]()
         self._unsaved: dict[int, MessageRecord] = {}  # replies that have ended, but not on disk
         self._cannot_save = False
@@ -184,26 +207,26 @@ class ReplyController(QObject):
 
     def stop(self) -> None:
         """Stops the reply, as the user asked for it."""
-        if self.reply is not None and self.reply.final is None and not self._task.stop():
+        if self.reply is not None and self.reply.ending is None and not self._task.stop():
             self.finish("", STOP_S)
 
     def close(self, note: str) -> None:
         """Ends the reply without waiting for the host, saves what can be saved, and ends saving."""
         self._end("stopped", note)
         self._writer.close(CLOSE_S)
-        self._handle_reports()
+        self._show_all()
 
     def finish(self, note: str, timeout_s: float) -> None:
         """Ends the reply without waiting for the host, and waits until it is saved or cannot be."""
         self._end("stopped", note)
         self._writer.wait(timeout_s)
-        self._handle_reports()
+        self._show_all()
 
     def save(self, timeout_s: float) -> bool:
         """Saves what is not saved yet, as far as that is possible in this time. Returns whether everything is saved."""
         self._writer.retry()
         saved = self._writer.wait(timeout_s)
-        self._handle_reports()
+        self._show_all()
         return saved
 
     def unsaved(self) -> list[int]:
@@ -314,13 +337,11 @@ class ReplyController(QObject):
 
     def _end(self, state: State, note: str = "", tail: str = "", seed: int | None = None) -> None:
         reply = self.reply
-        if reply is None or reply.final is not None:
+        if reply is None or reply.ending is not None:
             return
         self.flush()
         self._task.end()
-        final = reply.final = reply.final_record(state, note, tail, seed)
-        ending = Ending(final.state, final.statistics, final.note, final.sampling, tail, final.prompt)
-        self._writer.end(final.id, ending)
+        self._writer.end(reply.record.id, reply.finish(state, note, tail, seed))
 
     # --- failures and delays -------------------------------------------------------------------
 
@@ -346,27 +367,45 @@ class ReplyController(QObject):
     # --- saving --------------------------------------------------------------------------------
 
     def _handle_reports(self) -> None:
-        """Shows what the writer has written, or could not write."""
+        """Takes what the writer has written, or could not write, to be shown in the next turns of the event loop."""
         for report in self._writer.take_reports():
             self._report_saving(report.failure)
             if report.record is not None:
                 self._unsaved.pop(report.message, None)
             reply = self.reply
-            if reply is None or reply.record.id != report.message:
-                continue
-            if rounds := reply.rounds[reply.shown : reply.shown + report.rounds]:
-                reply.shown += report.rounds
-                self.rounds_received.emit(reply.record.id, rounds)
-            if report.ended and reply.final is not None:
-                self._finish(report.record, reply.final)
+            if reply is not None and reply.record.id == report.message:
+                reply.saved += report.rounds
+                if report.ended and reply.ending is not None:
+                    reply.end = report
+        self._turn.start()
 
-    def _finish(self, saved: MessageRecord | None, final: MessageRecord) -> None:
+    def _show_part(self) -> None:
+        """Shows a part of what was written. The end of a reply has a turn of its own, since drawing all of a long reply
+        takes as long as all of its last rounds."""
+        reply = self.reply
+        if reply is None:
+            return
+        if rounds := reply.rounds[reply.shown : min(reply.saved, reply.shown + TURN_ROUNDS)]:
+            reply.shown += len(rounds)
+            self.rounds_received.emit(reply.record.id, rounds)
+        elif reply.end is not None and reply.ending is not None:
+            self._finish(reply, reply.end.record, reply.ending)
+        if self.reply is not None and self.reply.has_more_to_show:
+            self._turn.start()
+
+    def _show_all(self) -> None:
+        """Shows all that was written, at once."""
+        self._handle_reports()
+        while self.reply is not None and self.reply.has_more_to_show:
+            self._show_part()
+
+    def _finish(self, reply: ReplyInProgress, saved: MessageRecord | None, ending: Ending) -> None:
         if saved is None:
-            self._unsaved[final.id] = final
-        elif self.reply is not None:
-            self._learn(self.reply)
+            saved = self._unsaved[reply.record.id] = reply.final_record(ending)
+        else:
+            self._learn(reply)
         self.reply = None
-        self.ended.emit(saved or final)
+        self.ended.emit(saved)
 
     def _report_saving(self, failure: str) -> None:
         """Reports the first failure in a row, and the end of them."""

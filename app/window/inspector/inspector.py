@@ -7,12 +7,15 @@ replies are taken in slices, so that the window never waits.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from PySide6.QtCore import QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from app.protocol import Loaded, Machines, RoundDone
+from app.store import StoreError
 from app.store.records import MessageRecord, Statistics
 from app.window.common.appearance import GAP, INSPECTOR_WIDTH
 from app.window.common.widgets import label, style, wrapped
@@ -40,6 +43,7 @@ class Inspector(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Inspector")
         self._series, self._waiting = RoundSeries(), deque[RoundDone]()
+        self._stored: Iterator[RoundDone] | None = None  # what is left to read of a reply that was there before
         self._final: Statistics | None = None
         self._streaming = self._moved = False
         self._frames = 0
@@ -60,10 +64,11 @@ class Inspector(QWidget):
         """Shows no reply."""
         self.show_reply([], None)
 
-    def show_reply(self, rounds: list[RoundDone], statistics: Statistics | None) -> None:
-        """Shows another reply as far as it has come. statistics: its final numbers, None while it has none."""
+    def show_reply(self, rounds: Iterable[RoundDone], statistics: Statistics | None) -> None:
+        """Shows another reply as far as it has come. rounds: read in slices; none is shown where they raise StoreError.
+        statistics: its final numbers, None while it has none."""
         self._waiting.clear()
-        self._waiting.extend(rounds)
+        self._stored = iter(rounds)
         self._series, self._final, self._moved, self._streaming = RoundSeries(), statistics, False, False
         self.summary.set_note("")
         self.rounds.show_rounds(self._series)
@@ -93,7 +98,7 @@ class Inspector(QWidget):
     @property
     def busy(self) -> bool:
         """Whether there are rounds that are not shown yet."""
-        return bool(self._waiting)
+        return bool(self._waiting) or self._stored is not None
 
     def update_now(self) -> None:
         """Shows all rounds without waiting for the next update."""
@@ -102,13 +107,23 @@ class Inspector(QWidget):
 
     def _take(self) -> None:
         """Takes a slice of the rounds that wait, and shows the result once none waits."""
-        slice_ = [self._waiting.popleft() for _ in range(min(SLICE, len(self._waiting)))]
-        if not self._series.add(slice_):
+        if not self._series.add(self._next_slice()):
             self._moved = True
-        if self._waiting:
+        if self.busy:
             self._timer.start(0)
         elif self.isVisible():
             self._draw()
+
+    def _next_slice(self) -> list[RoundDone]:
+        try:
+            slice_ = list(islice(self._stored or (), SLICE))
+        except StoreError:
+            self._series, slice_ = RoundSeries(), []
+            self.rounds.show_rounds(self._series)
+        if len(slice_) < SLICE:
+            self._stored = None
+            slice_ += [self._waiting.popleft() for _ in range(min(SLICE - len(slice_), len(self._waiting)))]
+        return slice_
 
     def _draw(self) -> None:
         if self._moved:
@@ -200,5 +215,5 @@ class Inspector(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if not self._waiting:
+        if not self.busy:
             self._draw()

@@ -94,7 +94,7 @@ class ChatPresenter(QObject):
         if record is None:
             inspector.clear()
         else:
-            inspector.show_reply(self._controller.rounds_of(record.id), record.statistics)
+            inspector.show_reply(self._controller.iterate_rounds(record.id), record.statistics)
             self._show_machines(self._controller.loaded_pair)
 
     def _connect_events(self) -> None:

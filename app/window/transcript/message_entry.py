@@ -12,7 +12,7 @@ from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
 from app.window.markdown.source_pieces import Piece, ReplyPieces, Section, joint, piece_text
 from app.window.markdown.text_blocks import spans_within
-from app.window.transcript.reply_tokens import ReplyTokens, TokenDetail
+from app.window.transcript.reply_tokens import TURN_TOKENS, ReplyTokens, TokenDetail
 from app.window.transcript.text_page import BODY, DisplayOptions, PageText
 from engine.audit.receipt import Difference
 from engine.events import PromptProgress
@@ -71,7 +71,10 @@ class MessageEntry:
                     return tokens
         except StoreError:
             tokens = ReplyTokens()
-        tokens.show()
+        while tokens.waiting:
+            tokens.show(most=TURN_TOKENS)
+            if tokens.waiting and pause():
+                return tokens
         if len(self.record.text) + len(self.record.thought) > len(tokens.text) or not self.live:
             tokens.finish(self.record.text, self.record.thought)
         self._tokens, self._unread = tokens, None

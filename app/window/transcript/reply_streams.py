@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Qt, QTimer
 
 from app.protocol import RoundDone
 from app.window.transcript.message_entry import MessageEntry
+from app.window.transcript.reply_tokens import TURN_TOKENS
 from app.window.transcript.virtual_list import VirtualList
 
 BETWEEN_S = 2.0
@@ -96,7 +97,7 @@ class ReplyStreams(QObject):
         shown = False
         for entry in live:
             before = len(entry.tokens.text)
-            if entry.tokens.show(began_s):  # only the answer is read aloud
+            if entry.tokens.show(began_s, TURN_TOKENS):  # only the answer is read aloud
                 self.announcer.receive(entry.tokens.answer_since(before), began_s)
                 self._messages.touch(entry)
                 shown = True

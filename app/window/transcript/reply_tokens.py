@@ -22,6 +22,7 @@ from engine.events import Origin, Round
 from engine.reply_channels import Channel
 
 LONGEST_LAG_S = 0.15  # what is shown is never further behind what was received
+TURN_TOKENS = 2_000  # that are shown in one turn of the event loop; no model writes as fast
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,11 @@ class ReplyTokens:
             due_s = min(due_s + step_s, latest_s)
         self._next_s = due_s
 
-    def show(self, now_s: float = inf) -> str:
-        """Shows the tokens that are due by now. Returns their text."""
+    def show(self, now_s: float = inf, most: float = inf) -> str:
+        """Shows the tokens that are due by now, at most so many. Returns their text."""
         number, at = self._tokens - len(self._waiting), len(self.text)
-        shown = []
-        while self._waiting and self._waiting[0].due_s <= now_s:
+        shown: list[str] = []
+        while self._waiting and self._waiting[0].due_s <= now_s and len(shown) < most:
             token = self._waiting.popleft()
             end = at + len(token.text)
             self.spans.append(Span(at, end, token.origin, number))

@@ -10,10 +10,10 @@ import pytest
 
 from app.protocol import Count, Reply
 from app.store.records import Attachment
-from app.window.chat import title_of
+from app.window.chat import reply_controller, title_of
 from tests.window.chat.fake_host import text_of
 from tests.window.chat.scene import Scene, reopened, whole_path
-from tests.window.waiting import until
+from tests.window.waiting import Turns, until
 
 
 def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
@@ -44,6 +44,36 @@ def test_a_reply_is_announced_and_its_rounds_arrive_in_frames(tmp_path: Path) ->
         scene.ask()
         assert seen[:3] == ["path 1", "began", "busy"] and seen[-2:] == ["ended", "idle"]
         assert set(seen[3:-2]) == {"rounds"} and len(seen) < 150
+
+
+def test_a_reply_is_shown_in_parts_and_its_end_in_a_turn_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 3)
+    with Scene(tmp_path, rounds=300, pause_s=0.0) as scene:
+        turns = Turns()
+        controller, shown = scene.controller, dict[int, int]()  # rounds of each turn
+        controller.rounds_received.connect(
+            lambda _, rounds: shown.update({turns.count: shown.get(turns.count, 0) + len(rounds)})
+        )
+        ended: list[int] = []
+        controller.reply_ended.connect(lambda _: ended.append(turns.count))
+        for record in (scene.ask(), scene.ask("another")):  # sent as soon as the first has ended
+            assert record.text == scene.text(record.id) == text_of(900)
+        assert max(shown.values()) == 3 and len(ended) == 2 and not set(ended) & set(shown)
+
+
+def test_what_waits_for_its_turn_is_shown_at_once_when_a_reply_is_ended_without_its_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 1)
+    with Scene(tmp_path, rounds=10_000, pause_s=0.0) as scene:
+        scene.controller.send("a long one")
+        message = scene.streaming()
+        scene.controller.replies.finish("Redline was restarted.", 15.0)
+        assert [record.note for record in scene.ended] == ["Redline was restarted."]
+        assert scene.text(message) == scene.ended[0].text == text_of(len(scene.tokens(message)))
+        assert not scene.controller.busy and scene.controller.regenerate(message)
 
 
 def test_what_streams_is_on_disk_within_half_a_second(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton, QWidget
 
 from app.protocol import RoundDone
+from app.store import StoreError
 from app.store.records import Statistics
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
@@ -73,11 +76,24 @@ def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() 
 
 def test_a_long_reply_is_taken_in_slices() -> None:
     inspector = opened()
-    told = mixed(3 * SLICE + 10)
-    inspector.show_reply(told, None)
-    assert inspector.busy
+    told, read = mixed(3 * SLICE + 10), list[RoundDone]()
+    inspector.show_reply((one for one in told if read.append(one) is None), None)
+    assert inspector.busy and len(read) == SLICE  # from the disk, too
     until(lambda: not inspector.busy)
-    assert inspector.rounds.round_model.rowCount() == len(told)
+    assert inspector.rounds.round_model.rowCount() == len(read) == len(told)
+
+
+def test_rounds_that_are_damaged_are_not_shown_and_what_follows_is() -> None:
+    def damaged() -> Iterator[RoundDone]:
+        yield from told[: SLICE + 10]
+        raise StoreError("some are missing")
+
+    inspector, told = opened(), mixed(SLICE + 20)
+    inspector.show_reply(damaged(), None)
+    until(lambda: not inspector.busy)
+    assert rows(inspector) == []
+    inspector.add_rounds(chains(5))
+    until(lambda: len(rows(inspector)) == 5)
 
 
 def test_another_reply_replaces_one_that_was_still_being_taken_in() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,8 @@ from app.protocol import RoundDone
 from app.store import StoreError
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
+from app.window.transcript import message_entry
+from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.message_tile import LayoutSlice
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
@@ -102,6 +105,16 @@ def test_a_long_reply_is_read_in_slices(stage: MakeStage, monkeypatch: pytest.Mo
     assert len(asked) < len(told)
     until(lambda: not one.transcript.column.entries[-1].long_unread)
     assert len(asked) == len(told) and one.transcript.column.entries[-1].source == text
+
+
+def test_the_tokens_of_a_long_reply_are_shown_in_slices_once_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_entry, "TURN_TOKENS", 700)
+    text = (REPLY + "\n\n") * 30
+    entry, shown = MessageEntry(reply(2, text, 1), lambda _: rounds(text)), [0]
+    while entry.long_unread:
+        shown.append(len(entry.read(lambda: True).spans))
+    assert max(after - before for before, after in pairwise(shown)) == 700
+    assert entry.source == text and len(entry.tokens.spans) == shown[-1] > 2_000
 
 
 def test_a_reply_whose_rounds_are_damaged_is_shown_without_them(stage: MakeStage) -> None:
