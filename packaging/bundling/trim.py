@@ -106,8 +106,8 @@ SITE_PACKAGES = (
     ),
     Rule("MLX over several Macs: `libmlx` opens it only for that", ("mlx/lib/libjaccl.dylib",)),
     Rule(
-        "shipped drafters that were nowhere the quickest where they were measured (README): the draft model, 36 MB, and "
-        "Medusa heads, 5 MB",
+        "shipped drafters that were nowhere the quickest where they were measured (README): the draft model, 36 MB, and"
+        " Medusa heads, 5 MB",
         ("resources/drafters/draft/*", "resources/drafters/medusa/*"),
     ),
     Rule(
