@@ -1,5 +1,7 @@
 """Search finds what people type, in titles and texts, and nothing that they type is syntax."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,3 +176,18 @@ def test_overlapping_matches_are_one() -> None:
     assert marked(
         SearchHit(conversation=1, title="", message=1, snippet="ab ab", matches=matches_in("ab ab", ["b"]))
     ) == [*("b", "b")]
+
+
+def test_a_long_text_is_folded_like_its_characters_and_in_short_pieces() -> None:
+    pieces = []
+
+    class Text(str):
+        __slots__ = ()
+
+        def __getitem__(self, at: Any) -> str:
+            pieces.append(found := super().__getitem__(at))
+            return found
+
+    text = Text("Crème  brûlée\u200d, 中文 ﬁnd\x00" * 700)
+    assert fold(text) == "".join(map(fold, iter(str(text))))
+    assert len(pieces) > 5 and max(map(len, pieces)) <= 1024
