@@ -53,7 +53,7 @@ def shipped_folder(name: str) -> Path:
     """Returns the folder of the shipped drafter `name`. Raises ModelError if it is missing."""
     folder = _shipped(name)
     if not (folder / "config.json").is_file():
-        raise ModelError(f"the shipped drafter {name!r} is missing: reinstall Redline, or choose another drafter")
+        raise ModelError(f"this copy of Redline does not have the drafter {name!r}: choose another")
     return folder
 
 

@@ -74,8 +74,9 @@ def encode_line(message: messages.Request | messages.Answer) -> bytes:
 
 
 def encode_request(request: messages.Request) -> bytes | None:
-    """Returns the request as one line; None where the protocol does not allow so long a line. No more than a line is
-    encoded to find that out: a conversation may be many times as long, and a window would stand still meanwhile."""
+    """Returns the request as one line; None where the protocol does not allow so long a line. Of the texts of its
+    messages no more than a line is encoded to find that out: a conversation may be many times as long, and a window
+    would stand still meanwhile."""
     if _text_is_too_long(request):
         return None
     line = encode_line(request)

@@ -102,7 +102,7 @@ def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
     monkeypatch.setattr(builtin, "_shipped", lambda name: tmp_path / name)
     bare = pair_loader.open_drafter("auto", as_builtin(target, tmp_path / "bare"))
     assert (bare.spec, bare.note) == ("lookup", "auto took lookup, because the shipped eagle3 is missing")
-    with pytest.raises(ModelError, match="the shipped drafter 'medusa' is missing: reinstall Redline"):
+    with pytest.raises(ModelError, match="this copy of Redline does not have the drafter 'medusa'"):
         pair_loader.open_drafter("medusa", target)
 
 

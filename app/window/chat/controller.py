@@ -67,7 +67,7 @@ class Controller(QObject):
     path_changed = Signal(object)  # list[MessageRecord], the listener's to keep
     reply_began = Signal(object)  # MessageRecord
     reply_ended = Signal(object)  # MessageRecord
-    rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
+    rounds_received = Signal(int, object)  # a message, list[RoundDone]; a part of what was written
     prompt_progressed = Signal(int, object)  # a message, PromptProgress
     busy_changed = Signal(bool)  # whether a reply of the open conversation is being written
     status_changed = Signal(object)  # SpeculationStatus
@@ -93,7 +93,7 @@ class Controller(QObject):
         self.conversation = _unsaved(self.library.default_settings())
         self.path: list[MessageRecord] = []
         self.replies = ReplyController(self.host, store, self)
-        self.library.latest = self.replies.latest
+        self.library.latest = self.replies.for_export
         self._history = history
         self._verification = ReplyVerification(self)
         self._trimmer = ContextTrimmer(self)

@@ -130,9 +130,9 @@ class ReplyInProgress:
         self.metrics.add(round_)
         self.rounds.append(changed(one, round=round_))
 
-    def current_record(self) -> MessageRecord:
-        """Returns the message as it is on screen."""
-        rounds = self.rounds[: self.shown]
+    def current_record(self, count: int) -> MessageRecord:
+        """Returns the message with its first `count` rounds."""
+        rounds = self.rounds[:count]
         text, thought = text_of(rounds), text_of(rounds, "thought")
         return changed(self.record, text=text, thought=thought, state="streaming", note=self.note)
 
@@ -152,8 +152,8 @@ class ReplyInProgress:
         return self.ending
 
     def final_record(self, ending: Ending) -> MessageRecord:
-        """Returns the message as it stays. Needed only where the store did not: its text may be of millions of
-        characters."""
+        """Returns the message as it stays. Needed only where the store could not save it: joining the text of
+        a long reply takes long."""
         return changed(
             self.record,
             text=self.text + ending.tail,
@@ -244,9 +244,16 @@ class ReplyController(QObject):
             self._writer.append(reply.record.id, rounds)
 
     def latest(self, record: MessageRecord) -> MessageRecord:
-        """Returns a message with what the store does not know of it yet."""
+        """Returns a message as far as it is shown, with what the store does not know of it."""
         if self.reply is not None and self.reply.record.id == record.id:
-            return self.reply.current_record()
+            return self.reply.current_record(self.reply.shown)
+        return self._unsaved.get(record.id, record)
+
+    def for_export(self, record: MessageRecord) -> MessageRecord:
+        """Returns a message with all that the store can have of it, whether shown or not: an export takes the rounds
+        from the store, and the text has to begin with theirs."""
+        if record.state == "streaming" and self.reply is not None and self.reply.record.id == record.id:
+            return self.reply.current_record(self.reply.handed)
         return self._unsaved.get(record.id, record)
 
     # --- the request and its answers -----------------------------------------------------------
@@ -374,14 +381,14 @@ class ReplyController(QObject):
                 self._unsaved.pop(report.message, None)
             reply = self.reply
             if reply is not None and reply.record.id == report.message:
-                reply.saved += report.rounds
+                reply.saved = min(reply.saved + report.rounds, len(reply.rounds))
                 if report.ended and reply.ending is not None:
                     reply.end = report
         self._turn.start()
 
     def _show_part(self) -> None:
         """Shows a part of what was written. The end of a reply has a turn of its own, since drawing all of a long reply
-        takes as long as all of its last rounds."""
+        takes as long as showing its last rounds."""
         reply = self.reply
         if reply is None:
             return

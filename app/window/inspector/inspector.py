@@ -107,7 +107,8 @@ class Inspector(QWidget):
 
     def _take(self) -> None:
         """Takes a slice of the rounds that wait, and shows the result once none waits."""
-        if not self._series.add(self._next_slice()):
+        slice_ = self._next_slice()  # before the series is looked up, which it may replace
+        if not self._series.add(slice_):
             self._moved = True
         if self.busy:
             self._timer.start(0)

@@ -127,7 +127,7 @@ class Transcript(QWidget):
         self._refresh(entry)
 
     def add_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        """Adds rounds, once a frame, which are shown over the time that they took. Those of a reply that is not shown
+        """Adds rounds, a part of what was written, which are shown over the time that they took. Those of a reply that is not shown
         are left to be requested later."""
         entry = self._find(message)
         if entry is not None and entry.live:

@@ -76,6 +76,22 @@ def test_what_waits_for_its_turn_is_shown_at_once_when_a_reply_is_ended_without_
         assert not scene.controller.busy and scene.controller.regenerate(message)
 
 
+def test_what_is_exported_between_the_parts_of_a_reply_can_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 1)
+    with Scene(tmp_path, rounds=60, pause_s=0.0) as scene:
+        exports = list[str]()
+        library = scene.controller.library
+        scene.controller.rounds_received.connect(
+            lambda *_: exports.append(library.export_json(scene.controller.conversation.id))
+        )
+        scene.ask()
+        assert len(exports) == 60
+        for text in exports[::10]:
+            assert library.store.import_json(text)
+
+
 def test_what_streams_is_on_disk_within_half_a_second(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=100_000, pause_s=0.002) as scene:
         scene.controller.send("hi")
