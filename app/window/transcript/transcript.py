@@ -127,8 +127,8 @@ class Transcript(QWidget):
         self._refresh(entry)
 
     def add_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        """Adds rounds, a part of what was written, which are shown over the time that they took. Those of a reply that is not shown
-        are left to be requested later."""
+        """Adds rounds, a part of what was written, which are shown over the time that they took. Those of a reply that
+        is not shown are left to be requested later."""
         entry = self._find(message)
         if entry is not None and entry.live:
             self._streams.receive(entry, rounds)
