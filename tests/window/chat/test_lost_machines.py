@@ -102,7 +102,7 @@ def test_a_real_rank_that_is_killed_loses_nothing_and_is_joined_again(
             time.sleep(random.Random(moment).uniform(0, 0.3))
         (rank,) = _ranks(scene.process.pid)
         os.kill(rank, signal.SIGKILL)
-        until(lambda: scene.notice("The engine stopped ("), 20)
+        until(lambda: scene.notice("The engine stopped ("), 60)
         assert len(scene.notices) == 1 and "a part of this model" in scene.notices[0].text
         if moment < 2:
             cut = scene.ended[-1]
