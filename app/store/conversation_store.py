@@ -423,7 +423,7 @@ class Store:
 
     def export_json(self, conversation: int, latest: Latest = _as_stored) -> str:
         """Returns the whole tree with its rounds; see `app.store.json_export`. Damaged rounds are left out. latest:
-        returns a message with what the disk has refused of it."""
+        returns a message with all of its text so far, the part that the disk has refused included."""
         record = self.conversation(conversation)
         children = "SELECT NULL, shown FROM conversation WHERE id = ?1 UNION ALL SELECT id, shown FROM message"
         rounds: dict[int, list[RoundDone]] = {}

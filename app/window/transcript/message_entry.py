@@ -98,7 +98,7 @@ class MessageEntry:
         self._pieces.follow(self.source, not self.live, self._sections)
 
     def _state(self) -> tuple[object, ...]:
-        """What the pieces depend on."""
+        """Returns what the pieces depend on."""
         sections = self._sections
         return len(self.source), self.live, None if sections is None else tuple(sections)
 
