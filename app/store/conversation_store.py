@@ -131,7 +131,13 @@ class Store:
         """Marks replies that nobody streams any more as cut, and has everything found that is not yet."""
         with self._database.change():
             self._database.run("UPDATE message SET state = 'cut', note = ? WHERE state = 'streaming'", CUT_NOTE)
-            make_searchable(self._database, 0)
+        self._make_searchable(0)
+
+    def _make_searchable(self, since: int) -> None:
+        """Has messages found from the id `since` on, which are on disk already: where that fails, the next start does
+        it."""
+        with suppress(StoreError):
+            make_searchable(self._database, since)
 
     # --- conversations ------------------------------------------------------------------------
 
@@ -276,7 +282,7 @@ class Store:
         columns = {"text": clean(text), "attachments": to_json(files or None), "trim": to_json(trim)}
         with self._lock, self._database.change():  # in the order of the writer, which would be waited for otherwise
             added = self._insert(conversation, parent, "user", state="complete", **columns)
-            make_searchable(self._database, added)
+        self._make_searchable(added)
         return self.message(added)
 
     # --- replies: begin or continue one, append its rounds in batches, end it --------------------
@@ -332,9 +338,9 @@ class Store:
                     *(ending.state, clean(ending.note), clean(ending.tail), to_json(ending.statistics)),
                     *(to_json(ending.sampling), clean(ending.prompt) or None, message),
                 )
-                make_searchable(self._database, message)
             del self._unwritten[message]
-            return self.message(message)
+        self._make_searchable(message)
+        return self.message(message)
 
     def _unwritten_of(self, message: int) -> list[RoundDone]:
         if message not in self._unwritten:
@@ -440,7 +446,7 @@ class Store:
         document = json_export.read_document(text)
         with self._database.change():
             conversation, first = json_export.insert(self._database, document, self._show)
-            make_searchable(self._database, first)
+        self._make_searchable(first)
         return self.conversation(conversation)
 
 

@@ -28,14 +28,23 @@ _QUOTES = dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'") | dict.fromkeys("
 
 
 def make_searchable(database: Database, since: int) -> None:
-    """Has messages found that are not yet, from the id `since` on, but for replies that stream; within a change."""
+    """Has messages found that are not yet, from the id `since` on, but for replies that stream.
+
+    Call it outside of a change: millions of characters take seconds to fold, and whoever else writes would wait.
+    """
     missing = database.rows(
         "SELECT id, text || tail, attachments FROM message "
         "WHERE id >= ? AND state != 'streaming' AND id NOT IN (SELECT message FROM folded)",
         since,
     )
-    for message, text, attachments in missing:
-        database.run("INSERT INTO folded VALUES (?, ?)", message, fold(_searchable(text, attachments)))
+    texts = [(fold(_searchable(text, attachments)), message) for message, text, attachments in missing]
+    if texts:
+        with database.change():
+            for text, message in texts:  # unless it was deleted or continued meanwhile
+                database.run(
+                    "INSERT OR IGNORE INTO folded SELECT id, ? FROM message WHERE id = ? AND state != 'streaming'",
+                    *(text, message),
+                )
 
 
 def search(database: Database, query: str, limit: int) -> list[SearchHit]:

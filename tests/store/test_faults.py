@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,30 @@ def fill(store: Store) -> None:
 
 def make_room(store: Store) -> None:
     store._database.rows("PRAGMA max_page_count = 1000000")
+
+
+def test_a_reply_that_ended_before_the_disk_was_full_is_found_after_the_next_start(
+    store: Store, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = converse(store, 1)
+    question = store.add_question(conversation, None, "And now?")
+    reply = store.begin_reply(conversation, question.id, Pair(), SamplingSettings())
+    text = prose(3, 5_000)
+    store.append(reply.id, [round_done(0, [text])])
+
+    def fold(text: str) -> str:
+        fill(store)
+        return text * 9  # more than the pages that the reply has set free
+
+    with monkeypatch.context() as patched:
+        patched.setattr("app.store.message_search.fold", fold)
+        assert store.end_reply(reply.id, Ending("complete")).state == "complete"
+    word = f'"{text[-40:].strip()}"'
+    assert store.message(reply.id).text == text and not store.search(word)
+    make_room(store)
+    store.close()
+    with closing(Store.open(place).store) as other:
+        assert [hit.message for hit in other.search(word)] == [reply.id]
 
 
 def test_a_full_disk_costs_nothing_that_was_there_and_a_later_append_catches_up(store: Store, place: Path) -> None:
@@ -195,11 +219,21 @@ def test_a_log_without_its_database_is_set_aside(crashed: Path, gone: bool) -> N
     opened.store.close()
 
 
-def test_a_log_cut_short_in_mid_commit_is_no_damage(crashed: Path) -> None:
+def commits(log: Path) -> list[int]:
+    """Returns where each commit of a log ends, in bytes (https://sqlite.org/fileformat2.html, the WAL file format)."""
+    data = log.read_bytes()
+    frame = 24 + int.from_bytes(data[8:12])
+    return [at + frame for at in range(32, len(data), frame) if int.from_bytes(data[at + 4 : at + 8])]
+
+
+@pytest.mark.parametrize(("lost", "left"), [(1, 30), (2, 29)])
+def test_a_log_cut_short_in_mid_commit_is_no_damage(crashed: Path, lost: int, left: int) -> None:
+    """A question and what it is found by are two commits."""
     log = Path(f"{crashed}-wal")
-    os.truncate(log, log.stat().st_size - 1000)
+    os.truncate(log, commits(log)[-lost] - 1000)
     opened = Store.open(crashed)
-    assert questions(opened.store) == 29 and opened.notices == []
+    assert questions(opened.store) == left and opened.notices == []
+    assert len(opened.store.search('"question 29"')) == left - 29
     opened.store.close()
 
 

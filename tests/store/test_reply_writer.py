@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
+
 from app.protocol import Pair, SamplingSettings
-from app.store import ReplyWriter, Store
+from app.store import ReplyWriter, Store, StoreError
 from app.store.records import Ending
 from tests.store.toys import REPLY, SETTINGS, TEXT, ask, everything, round_done
 from tests.window.chat.scene import Disk
@@ -86,3 +90,47 @@ def test_closing_says_whether_everything_is_written(store: Store, place: Path) -
         other.append(message, [round_done(3, ["word " * 20_000])])
         assert not other.close(5)
     assert ReplyWriter(store, lambda: None).close(5)  # which never wrote
+
+
+def test_while_the_text_of_an_ended_reply_is_folded_for_search_the_store_can_be_used(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message, folding, used = streaming(store), threading.Event(), threading.Event()
+
+    def fold(text: str) -> str:
+        folding.set()
+        assert used.wait(5)
+        return text
+
+    monkeypatch.setattr("app.store.message_search.fold", fold)
+    writer = ReplyWriter(store, lambda: None)
+    writer.append(message, REPLY)
+    writer.end(message, Ending("complete"))
+    assert folding.wait(5)
+    store.set_value("key", "value")
+    store.rename(store.conversations()[0].id, "Another title")
+    assert store.message(message).state == "complete" and store.rounds(message) == REPLY
+    used.set()
+    assert writer.close(5) and [hit.message for hit in store.search("sky")] == [message]
+
+
+@pytest.mark.parametrize("what", ["continued", "deleted"])
+def test_a_reply_that_changes_while_it_is_folded_is_not_found_by_what_it_was(
+    store: Store, place: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    message = streaming(store)
+    conversation = store.conversations()[0].id
+
+    def fold(text: str) -> str:
+        if what == "continued":
+            store.resume_reply(message)
+        else:
+            store.delete(conversation)
+            store.purge()
+        return text
+
+    store.append(message, REPLY)
+    with monkeypatch.context() as patched, pytest.raises(StoreError) if what == "deleted" else nullcontext():
+        patched.setattr("app.store.message_search.fold", fold)
+        store.end_reply(message, Ending("complete"))
+    assert ask(place, f"SELECT count(*) FROM folded WHERE message = {message}") == [(0,)]

@@ -518,7 +518,7 @@ class Controller(QObject):
         self._update_busy()
         self.library.changed.emit()
         self.pair.schedule_count()
-        if record.state == "cut":
+        if record.state == "cut" and self.library.find(record.conversation) is not None:
             self._report_cut(record)
         self.pair.load_if_waiting()
 

@@ -66,6 +66,17 @@ def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) 
         assert len({record.id for record in scene.ended}) == 1 and len(scene.controller.path) == 2
 
 
+def test_a_cut_reply_of_a_deleted_conversation_is_not_offered(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=40, pause_s=0.005) as scene:
+        scene.controller.send("go on")
+        until(lambda: scene.tokens(scene.controller.path[-1].id))
+        os.kill(scene.process.pid, signal.SIGKILL)
+        scene.controller.delete(scene.controller.conversation.id)
+        scene.ready()
+        for_a_while(0.2)
+        assert not scene.notice("The text so far is saved")
+
+
 def test_a_death_without_a_reply_is_reported_and_the_engine_restarts(tmp_path: Path) -> None:
     with Scene(tmp_path, stderr="out of tea\n") as scene:
         scene.ready()
