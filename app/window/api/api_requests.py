@@ -11,14 +11,12 @@ Invariants: a request is waiting, or the one that runs, or over. The host has at
 from __future__ import annotations
 
 from collections import deque
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app import macos
 from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, ReplyDone, RoundDone, silence
 from app.protocol.api_messages import PassedCount, PassedReply
 from app.window.chat.host_connection import HostTask
@@ -55,8 +53,6 @@ class ApiRequests(QObject):
         self._controller, self._host = controller, controller.host
         self._waiting: deque[tuple[PassedReply | PassedCount, int]] = deque()  # with the bytes of each
         self._running: _Running | None = None
-        self._awake = ExitStack()  # holds off App Nap, which slows down a window that nobody looks at
-        self._is_awake = False
         self._task = HostTask(self._host, self)
         self._task.answered.connect(self._receive)
         self._task.silent.connect(self._report_silence)
@@ -113,14 +109,6 @@ class ApiRequests(QObject):
             self._retry.start()
         else:
             self._retry.stop()
-        self._stay_awake(bool(self._waiting) or self._running is not None)
-
-    def _stay_awake(self, awake: bool) -> None:
-        if awake and not self._is_awake:
-            self._awake.enter_context(macos.activity("replies to other programs"))
-        elif not awake:
-            self._awake.close()
-        self._is_awake = awake
 
     def _is_loaded(self) -> bool:
         """Returns whether the models of the open conversation are there. Loads them, or fails all that wait."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 
+from app import macos
 from app.protocol import (
     LONGEST_LINE,
     AnyAnswer,
@@ -79,6 +81,8 @@ class HostConnection(QObject):
         self._pending = PendingRequests()
         self._silence = QTimer(self, singleShot=True)
         self._due_s = 0.0  # when it ends
+        self._awake = ExitStack()  # holds off App Nap, which slows down a window that nobody looks at
+        self._is_awake = False
         self._silence.timeout.connect(self._take_for_stuck)
         self._load_timer = QTimer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
@@ -255,14 +259,22 @@ class HostConnection(QObject):
             self.notice.emit(Notice("warning", text, (self.restart_action,)))
 
     def _watch(self) -> None:
-        """The host goes on: it has as long as it may for its next answer."""
+        """The host goes on: it has as long as it may for its next answer, and meanwhile the Mac stays awake."""
         self.stuck = False
         allowed_s = self._pending.allowed_s(self.timeouts)
+        self._stay_awake(allowed_s is not None)
         if allowed_s is None:
             self._silence.stop()
         else:
             self._due_s = time.monotonic() + allowed_s
             self._silence.start(milliseconds(allowed_s))
+
+    def _stay_awake(self, awake: bool) -> None:
+        if awake and not self._is_awake:
+            self._awake.enter_context(macos.activity("replies"))
+        elif not awake:
+            self._awake.close()
+        self._is_awake = awake
 
     def _take_for_stuck(self) -> None:
         if time.monotonic() - self._due_s > LATE_S:

@@ -340,23 +340,14 @@ def test_every_field_of_a_reply_is_passed_on_or_left_out_on_purpose() -> None:
     assert set(Count.__struct_fields__) - set(PassedCount.__struct_fields__) == {"cache"}
 
 
-def test_the_window_is_kept_awake_while_programs_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-
-    @contextmanager
-    def activity(_: str) -> Iterator[None]:
-        said.append("begins")
-        yield
-        said.append("ends")
-
-    monkeypatch.setattr("app.macos.activity", activity)
+def test_the_window_is_kept_awake_while_programs_wait(tmp_path: Path, activities: list[str]) -> None:
     with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
-        assert said == []
+        until(lambda: activities and activities[-1] == "ends")
         programs = [Program(server), Program(server)]
         until(lambda: running(server))
-        assert said == ["begins"]
+        assert activities[-1] == "begins"
         assert {program.wait().status for program in programs} == {200}
-        assert said == ["begins", "ends"] * (len(said) // 2)
+        until(lambda: activities == ["begins", "ends"] * (len(activities) // 2))
 
 
 def test_no_more_waits_than_memory_should_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -300,3 +302,22 @@ def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
     assert long == "word word word word word word word word word…" and len(long) <= 48
     assert title_of("x" * 100) == "x" * 47 + "…"
     assert title_of(" \n") == ""
+
+
+def test_the_window_is_kept_awake_until_a_reply_has_ended_or_its_engine_has_died(
+    tmp_path: Path, activities: list[str]
+) -> None:
+    with Scene(tmp_path, rounds=1000, pause_s=0.005) as scene:
+        scene.ready()
+        until(lambda: activities and activities[-1] == "ends")
+        assert scene.controller.send("Why?")
+        scene.streaming()
+        assert activities[-1] == "begins"
+        scene.controller.stop()
+        until(lambda: scene.ended and activities == ["begins", "ends"] * (len(activities) // 2))
+        assert scene.controller.send("And now?")
+        until(lambda: len(scene.began) == 2 and scene.tokens(scene.began[-1].id))
+        assert activities[-1] == "begins"
+        os.kill(scene.process.pid, signal.SIGKILL)
+        until(lambda: len(scene.ended) == 2)
+        until(lambda: activities == ["begins", "ends"] * (len(activities) // 2))
