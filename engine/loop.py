@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.drafters import Drafter
 from engine.events import Finished, Reason, Round
@@ -24,8 +23,9 @@ from engine.target.cached_model import CachedModel
 @dataclass(frozen=True)
 class Limits:
     """When a reply ends. max_tokens, max_thought_tokens: as in `SamplingSettings`. context: of prompt and reply
-    together. eos: ids that end it, committed as its last token. cancelled: called after every round. parser: at the end
-    of the prompt, tells thought and answer apart; None where they are not counted apart."""
+    together. eos: ids that end it, committed as its last token. cancelled: called after every round, and by a drafter
+    that catches up. parser: tells thought and answer apart, and stands at the end of the prompt; None where they are
+    not counted apart."""
 
     max_tokens: int
     context: int
@@ -36,7 +36,8 @@ class Limits:
 
     def budget(self) -> ReplyBudget:
         """Returns what counts the tokens of one reply."""
-        return ReplyBudget(self.max_tokens, self.max_thought_tokens, deepcopy(self.parser))
+        parser = self.parser.fork() if self.parser is not None else None
+        return ReplyBudget(self.max_tokens, self.max_thought_tokens, parser)
 
 
 def decode(
@@ -50,20 +51,25 @@ def decode(
 ) -> Iterator[Round | Finished]:
     """Continues `tokens` (the prompt, extended in place), all but the last of which the target has seen.
 
-    Yields a Round for every verify pass, then Finished. A listener may cut `tokens` at a yield (a stop string): it then
-    rewinds both caches and stops listening.
+    began_s: `time.monotonic` when the reply began. Yields the rounds, then Finished. A listener may cut `tokens` at a
+    yield (a stop string): it then rewinds both caches and stops listening.
     """
     prompt, budget = len(tokens), limits.budget()
-    proposer, rounds = Proposer(drafter, policy), RoundQueue(target, sampler, tokens, began_s)
+    proposer = Proposer(drafter, policy)
+    rounds = RoundQueue(target, sampler, tokens, began_s, limits.cancelled)
     policy.begin(_room(tokens, limits, budget))
     reason = _end_reason(tokens, prompt, limits, budget)
     while reason is None:
-        context, room = replace(rounds.context, cancelled=limits.cancelled), _room(tokens, limits, budget)
-        if not rounds.has_step_ahead:
-            rounds.verify(proposer.propose(context, min(room - 1, target.draft_room(len(tokens)))))
-        plain_follows = room > 1 and rounds.may_run_ahead and proposer.next_is_plain(context)
-        round_ = _cut(rounds.wait(plain_follows), limits.eos, budget)
-        proposer.rewind(rounds.commit(round_))
+        room = _room(tokens, limits, budget)
+        if not rounds.has_pending:
+            most = min(room - 1, target.draft_room(len(tokens)))  # a round has a token of the target's own as well
+            draft = proposer.propose(rounds.context, most)
+            rounds.submit(draft)
+        if room > 1 and rounds.may_run_ahead and proposer.next_is_plain(rounds.context):
+            rounds.submit_ahead()
+        round_ = _cut(rounds.wait(), limits.eos, budget)
+        certain = rounds.commit(round_)
+        proposer.rewind(certain)
         proposer.observe(round_)
         reason = _end_reason(tokens, prompt, limits, budget) or ("cancelled" if limits.cancelled() else None)
         yield round_
@@ -78,10 +84,10 @@ def _room(tokens: list[int], limits: Limits, budget: ReplyBudget) -> int:
 def _cut(round_: Round, eos: frozenset[int], budget: ReplyBudget) -> Round:
     """Counts the tokens of a round, and drops what it has after one that ends the reply: where a limit is reached may
     depend on the tokens themselves, since thought and answer have limits of their own."""
-    for i, token in enumerate(round_.tokens):
+    for count, token in enumerate(round_.tokens, 1):
         budget.push(token)
         if token in eos or budget.end is not None:
-            return round_.cut(i + 1)
+            return round_.cut(count)
     return round_
 
 

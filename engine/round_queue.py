@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+
 import mlx.core as mx
 
 from engine import backend, verify_pass
@@ -17,48 +20,55 @@ class RoundQueue:
     """The rounds of one reply on the device: the one waited for next, and at most one plain step submitted ahead of it.
 
     Invariant: between two rounds the target's cache holds all of `tokens` but the last, or all of them if a step has
-    been submitted ahead.
+    been submitted ahead. cancelled: as in `DraftContext`.
     """
 
-    def __init__(self, target: CachedModel, sampler: Sampler, tokens: list[int], began_s: float) -> None:
+    def __init__(
+        self,
+        target: CachedModel,
+        sampler: Sampler,
+        tokens: list[int],
+        began_s: float,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._target, self._sampler, self._tokens, self._began_s = target, sampler, tokens, began_s
+        self._cancelled = cancelled
         self._counts = TokenCounts(sampler.distribution, tokens)
         self._rounds = 0
         self._clearance = BufferClearance()
-        self._pending: PendingRound | None = None
-        self._ahead: PendingRound | None = None
+        self._pending: deque[PendingRound] = deque()  # in the order of their submission
 
     @property
     def context(self) -> DraftContext:
         """Where the reply stands."""
-        return DraftContext(self._tokens, self._counts, self._sampler)
+        return DraftContext(self._tokens, self._counts, self._sampler, self._cancelled)
 
     @property
-    def has_step_ahead(self) -> bool:
-        """Whether the next round is a plain step that has been submitted already."""
-        return self._ahead is not None
+    def has_pending(self) -> bool:
+        """Whether the next round has been submitted."""
+        return bool(self._pending)
 
     @property
     def may_run_ahead(self) -> bool:
-        """Whether another plain step may be submitted before the round that comes next is waited for: after a plain
-        one, and where that would not delay the first token, because the backend queues what is submitted. Not with a
-        grammar, whose mask needs the token before."""
+        """Whether a plain step may be submitted before the pending round is waited for: after a plain one, and where
+        that would not delay the first token, because the backend queues what is submitted. Not with a grammar, whose
+        mask needs the token before."""
         if self._sampler.grammar is not None:
             return False
-        pending = self._ahead or self._pending
-        return pending is not None and pending.is_plain and (self._rounds > 0 or backend.queues())
+        return self._pending[-1].is_plain and (self._rounds > 0 or backend.queues())
 
-    def verify(self, draft: Draft) -> None:
+    def submit(self, draft: Draft) -> None:
         """Submits the round of `draft`."""
-        self._pending = verify_pass.submit(self._target, self.context, draft)
+        self._pending.append(verify_pass.submit(self._target, self.context, draft))
 
-    def wait(self, plain_follows: bool = False) -> Round:
-        """Waits for the next round, with another plain step submitted after it if one is sure to follow."""
-        pending = self._ahead or self._pending
-        if pending is None:
-            raise ValueError("no round has been submitted")
-        self._ahead = verify_pass.submit_after(self._target, self.context, pending) if plain_follows else None
-        self._pending, self._counts = None, pending.counts
+    def submit_ahead(self) -> None:
+        """Submits a plain step on the token of the pending round, which is plain too and not known yet."""
+        self._pending.append(verify_pass.submit_after(self._target, self.context, self._pending[-1]))
+
+    def wait(self) -> Round:
+        """Waits for the next round."""
+        pending = self._pending.popleft()
+        self._counts = pending.counts
         return pending.wait(self._rounds, self._began_s)
 
     def commit(self, round_: Round) -> int:
@@ -71,7 +81,7 @@ class RoundQueue:
         if self._sampler.grammar is not None:
             self._sampler.grammar.advance(round_.tokens)
         self._rounds += 1
-        certain = len(self._tokens) if self.has_step_ahead else len(self._tokens) - 1
+        certain = len(self._tokens) if self.has_pending else len(self._tokens) - 1
         self._target.rewind(certain)
         self._clearance.count(len(round_.tokens))
         return certain

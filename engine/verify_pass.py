@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
@@ -40,16 +42,16 @@ def verify(
     if allowed is not None:
         logits = mx.where(allowed, logits, -math.inf)
     tokens, tree, rows = draft.tokens, draft.tree, counts.rows(draft.tokens, draft.tree)
-    if sampler.accepts_by_match or tokens.size == 0 or (tree is not None and draft.logq is None):
-        scores, logp = sampler.score(logits, rows, position, tree)
-        choices, rest = mx.argmax(scores, -1).astype(mx.int32), None
-        accepted = acceptance.match(choices, tokens) if not tree else acceptance.match_tree(choices, tokens, tree)
-    else:
+    rule, scores, rest = rule_of(sampler, draft), None, None
+    if rule in ("point mass", "rejection", "drawn tree"):
         logp = sampler.distribution.logprobs(sampler.distribution.adjust(logits, rows))
         accepted, rest = _reject(sampler, logp, draft, position)
-        scores = None
+    else:  # a fixed tree as well, of point masses: see `acceptance.match_tree`
+        scores, logp = sampler.score(logits, rows, position, tree)
+        choices = mx.argmax(scores, -1).astype(mx.int32)
+        accepted = acceptance.match(choices, tokens) if not tree else acceptance.match_tree(choices, tokens, tree)
     if tokens.size:
-        why = evidence(rule_of(sampler, draft), accepted, draft, logp, scores, rest)
+        why = evidence(rule, accepted, draft, logp, scores, rest)
         accepted = accepted._replace(evidence=why)
     if accepted.path is not None:
         logp = logp[mx.concatenate([mx.zeros(1, mx.int32), accepted.path + 1])]
@@ -75,15 +77,53 @@ def _reject(sampler: Sampler, logp: mx.array, draft: Draft, position: int) -> tu
     return acceptance.with_token_at(tokens, n, token)._replace(draws=uniforms), rest
 
 
+class _Values(NamedTuple):
+    """A round as plain values. tokens, p: those accepted, then the target's own, then void places up to the depth.
+    path, parents: of a tree, else empty. why: what `engine.refusal.evidence` gathered, then the draws."""
+
+    accepted: int
+    tokens: tuple[int, ...]
+    drafted: tuple[int, ...]
+    path: tuple[int, ...]
+    parents: tuple[int, ...]
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    why: tuple[float, ...]
+
+
+def _pack(accepted: Acceptance, draft: Draft) -> tuple[mx.array, mx.array]:
+    """Returns a drafted round as two arrays, which are read at once: the numbers int32, the probabilities float32."""
+    assert accepted.p is not None and accepted.q is not None
+    numbers = [accepted.accepted[None], accepted.tokens, draft.tokens.astype(mx.int32)]
+    if draft.tree is not None and accepted.path is not None:
+        numbers += [accepted.path, draft.tree.parents]
+    why = [part for part in (accepted.evidence, accepted.draws) if part is not None]
+    return mx.concatenate(numbers), mx.concatenate([accepted.p, accepted.q, *why])
+
+
+def _unpack(numbers: Sequence[int], probs: Sequence[float], depth: int, length: int) -> _Values:
+    """Returns what `_pack` put together. depth, length: of the draft."""
+    ints, floats = iter(numbers), iter(probs)
+    return _Values(
+        accepted=next(ints),
+        tokens=tuple(islice(ints, depth + 1)),
+        drafted=tuple(islice(ints, length)),
+        path=tuple(islice(ints, depth)),
+        parents=tuple(ints),
+        p=tuple(islice(floats, depth + 1)),
+        q=tuple(islice(floats, length)),
+        why=tuple(floats),
+    )
+
+
 @dataclass(frozen=True)
 class PendingRound:
     """A round on the device.
 
-    numbers: [accepted, tokens (depth + 1), drafted (length)] int32, and for a tree [path (depth), parents (length)]
-    after them; of a plain step the token alone, (1,). probs: [p (depth + 1), q (length)] float32, and
-    [evidence (1 or 3), draws (length, or none)] after them unless the step is plain. A chain is as deep as it is long.
-    checksums: (depth + 1, 2) of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft.
-    width: rows of the pass. counts: before the draft. draft_waits: how often the draft was waited for before this.
+    numbers, probs: as `_pack` has them; of a plain step the token (1,) and its p (1,) alone. checksums: (depth + 1, 2)
+    of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft. depth: of the draft; a chain is
+    as deep as it is long. width: rows of the pass. counts: before the draft. draft_waits: how often the draft was
+    waited for before this.
     """
 
     numbers: mx.array
@@ -116,36 +156,30 @@ class PendingRound:
             mx.eval(self.numbers, self.probs, self.checksums)
         now_s = time.monotonic()
         numbers: Any = self.numbers.tolist()
-        if self.is_plain:
-            numbers = [0, *numbers]
-        values: Any = self.probs.tolist()
+        probs: Any = self.probs.tolist()
         checksums: Any = self.checksums.tolist()
-        end = self.depth + 1 + self.draft.tokens.size
-        probs, why = values[:end], values[end:]
-        check_probabilities(probs[self.depth + 1 :])
-        times_s = self.draft.times_s
-        accepted, first = numbers[0], self.depth + 2
-        last = first + self.draft.tokens.size
-        branched = len(numbers) > last
+        values = _unpack([0, *numbers] if self.is_plain else numbers, probs, self.depth, self.draft.tokens.size)
+        check_probabilities(values.q)
+        times_s, accepted = self.draft.times_s, values.accepted
         made = Round(
             index=index,
-            tokens=tuple(numbers[1 : accepted + 2]),
-            drafted=tuple(numbers[first:last]),
+            tokens=values.tokens[: accepted + 1],
+            drafted=values.drafted,
             accepted=accepted,
-            p=tuple(probs[: accepted + 1]),
-            q=tuple(probs[self.depth + 1 :]),
+            p=values.p[: accepted + 1],
+            q=values.q,
             width=self.width,
             time_s=now_s - began_s,
             reason=self.draft.reason,
-            parents=tuple(numbers[last + self.depth :]) if branched else None,
-            path=tuple(numbers[last : last + accepted]) if branched else (),
+            parents=values.parents or None,
+            path=values.path[:accepted],
             draft_s=times_s[1] - times_s[0] if times_s else None,
             verify_s=now_s - times_s[1] if times_s else None,
             waits=1 + (times_s is not None) + self.draft_waits,
             fingerprints=tuple(fingerprints.combine_checksum(pair) for pair in checksums[: accepted + 1]),
             rule=self.rule,
         )
-        return explained(made, why) if why else made
+        return explained(made, values.why) if values.why else made
 
 
 def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:
@@ -187,15 +221,12 @@ def submit_after(target: CachedModel, context: DraftContext, pending: PendingRou
 def _submit(
     target: CachedModel, context: DraftContext, logits: mx.array, width: int, accepted: Acceptance, draft: Draft
 ) -> PendingRound:
-    assert accepted.p is not None and accepted.q is not None
+    assert accepted.p is not None
     plain = draft.tokens.size == 0  # a small model takes as long for an operation as for a layer, so no concatenation
-    numbers = [accepted.accepted[None], accepted.tokens, draft.tokens.astype(mx.int32)]
-    if draft.tree is not None and accepted.path is not None:
-        numbers += [accepted.path, draft.tree.parents]
-    why = [part for part in (accepted.evidence, accepted.draws) if part is not None]
+    numbers, probs = (accepted.tokens, accepted.p) if plain else _pack(accepted, draft)
     pending = PendingRound(
-        numbers=accepted.tokens if plain else mx.concatenate(numbers),
-        probs=accepted.p if plain else mx.concatenate([accepted.p, accepted.q, *why]),
+        numbers=numbers,
+        probs=probs,
         checksums=target.checksums(logits),
         draft=draft,
         rule=rule_of(context.sampler, draft),

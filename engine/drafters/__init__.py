@@ -1,13 +1,15 @@
-"""What every drafter is: a protocol of seven methods, what it needs and how it drafts, and what it proposes.
+"""The protocol of a drafter: `Drafter`, what it states of itself (`Needs`, `Traits`), what it returns (`Draft`).
 
 A round is one draft, one verify pass of the target and one commit. A drafter is not told about each token: whenever it
 is to draft, it is given all committed tokens and catches up by itself, so it cannot miss one; after the round it
-forgets what was not kept. What it proposes may be lazy: the round evaluates the draft, the verify pass and the
-acceptance together.
+forgets what was refused. The arrays of a draft may be lazy, which means not computed yet: MLX computes the draft, the
+verify pass and the acceptance together, once the round is waited for.
 
-A new kind of drafter is one file here and one in `models/drafters`, which recognises, checks, loads and measures its
-files, and is listed in `models/drafters/__init__.py`. `prompt_lookup.py` is the shortest example; `chain.py` draws a
-chain from logits, and `pair_drafter.py` does the rest for heads like EAGLE's."""
+To add a kind of drafter, write a class with this protocol in a file here, and another file in `models/drafters`, which
+recognises, checks, loads and measures the drafter's files; list that one in `models/drafters/__init__.py`.
+`draft_model.py` is a short example; `chain.py` draws a chain from logits, and `pair_drafter.py` has what heads like
+EAGLE's have in common.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,11 @@ from engine.tree.draft_tree import DraftTree
 class Needs:
     """What a drafter reads of the target, by `engine.target.target_view.TargetView`.
 
-    taps: layer taps, in the sense of `engine.target.layer_taps`; while the drafter serves, every pass of the target is
-    recorded there. latest_only: only the states of the latest pass, and the row before it, are ever read.
-    kv_layers: layers whose keys and values are read. token_map: (width,) the target's ids that the columns of the
-    drafter's logits stand for; None where they are all of the target's tokens, or where there are no logits.
+    taps: the layers whose hidden states it reads, numbered as in `engine.target.layer_taps`; every pass of the target
+    records them while the drafter serves. latest_only: it never reads older states than those of the latest pass and
+    of the one token before it. kv_layers: the layers whose keys and values it reads. token_map: (width,) the target's
+    token id for each column of the drafter's logits; None where the columns are all of the target's tokens, or where
+    the drafter has no logits.
     """
 
     taps: tuple[int, ...] = ()
@@ -60,10 +63,12 @@ class Draft:
     """Proposed tokens: a chain, or a tree that says which token follows which.
 
     tokens: (n,) int32, may be lazy. logq: (n, vocabulary of the target) log-probabilities of the distribution that
-    each token was drawn from, siblings having the same row; None for a point mass. In a tree with distributions,
-    siblings are drawn without replacement, in order, and how many a node has depends on nothing drawn there.
-    q: (n,) the drafter's probability of each token, for display; None: taken from `logq`, or 1. reason: why the
-    policy chose this length. times_s: where drafting is timed, `time.monotonic` before and after, evaluated.
+    each token was drawn from; None for a point mass, where each token has the probability 1. In a tree siblings have
+    the same row and are drawn without replacement, in order. How many tokens a chain has, or how many children a node,
+    must not depend on what is drawn there.
+    q: (n,) the drafter's probability of each token, for display; None: taken from `logq`, or 1. reason: why the draft
+    has this length; the proposer fills it in. times_s: `time.monotonic` before and after drafting, for a drafter that
+    waits for its own tokens.
     """
 
     tokens: mx.array
@@ -90,8 +95,8 @@ class DraftContext:
     """Where the reply stands when a draft is requested.
 
     tokens: all committed ids, prompt included; the last one has not been through the target yet. counts: the same
-    tokens as the penalties count them. sampler: how the target will choose, for drafters that want to choose alike.
-    cancelled: whether the reply is to end, for drafters that have much to catch up with.
+    tokens as the penalties count them. sampler: how the target will choose; a drafter that samples chooses with it as
+    well. cancelled: whether the reply is to end, for drafters that have much to catch up with.
     """
 
     tokens: Sequence[int]
@@ -118,24 +123,26 @@ class Drafter(Protocol):
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         """Catches up with `tokens`, of which the target has seen all but the last, unless and until `cancelled`.
 
-        Called when a prompt has been read, so that the first `propose` is not slow; for a drafter that needs layer taps
-        already for each chunk of it, with more tokens each time.
-        Whatever was remembered of other tokens has been rewound before.
+        Called when a prompt has been read, so that the first `propose` is not slow. A drafter that needs layer taps is
+        called after each chunk of the prompt, with more tokens each time. Whatever was remembered of other tokens has
+        been rewound before.
         """
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Returns at most `length` >= 1 tokens to follow `context.tokens`; fewer, or none, is fine."""
 
     def hint(self, context: DraftContext) -> float | None:
-        """Returns what is known for free about the next draft: 0 if there is nothing to propose, another number for
-        each kind of draft that is accepted at a rate of its own, None if only drafting can tell."""
+        """Returns what is known for free about the next draft: 0 if there is nothing to propose, None if only drafting
+        can tell. Any other number names a kind of draft, such as the length of a match, and the policy learns how often
+        each kind is accepted."""
 
     def rewind(self, length: int) -> None:
-        """Forgets everything after the first `length` tokens, which alone are certain."""
+        """Forgets everything after the first `length` tokens; those after them were refused, or may be replaced."""
 
     def reusable_prefix(self) -> int:
-        """Returns how many leading tokens need nothing more from the target. Only called for a drafter that
-        needs layer taps: a reply that reuses more of the target's cache has the target see the rest again."""
+        """Returns for how many leading tokens it needs nothing more from the target. Only called for a drafter that
+        needs layer taps: where the target's cache holds more of a prompt than that, the target reads the rest again,
+        so that the states are recorded."""
 
     def snapshot(self) -> Snapshot:
         """Returns what it remembers of the tokens, to go on from when their conversation is continued."""

@@ -397,7 +397,7 @@ class DFlash:
         if len(tokens) - 1 - self.known > PREFILL_CHUNK:  # after a long stretch of plain steps
             self.sync(tokens, context.cancelled)
             if context.cancelled():
-                return empty_draft("stopped")
+                return empty_draft()
         self._remember(len(tokens) - 1)
         hidden = self._block(tokens[-1], min(length, longest))
         slots = _Slots(self.head, self.head.logits(hidden, self.target.unembed), hidden)

@@ -65,7 +65,7 @@ class DraftModel:
         if len(context.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
             self.sync(context.tokens, context.cancelled)
             if context.cancelled():
-                return empty_draft("stopped")
+                return empty_draft()
         if self._mask_id is not None:
             return self._block(context, length, self._mask_id)
         logits, _ = self.model.continue_from(self._readable(context.tokens), mx.zeros(0, mx.int32))

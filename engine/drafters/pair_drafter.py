@@ -72,7 +72,7 @@ class PairDrafter(ABC):
         if len(context.tokens) - self.pairs > PREFILL_CHUNK:  # after a long stretch of plain steps
             self.sync(context.tokens, context.cancelled)
             if context.cancelled():
-                return empty_draft("stopped")
+                return empty_draft()
         hidden = self._catch_up(context.tokens, len(context.tokens) - 1)[-1:]
         known = self.pairs
         draft = self.draft(context, hidden, length)

@@ -51,26 +51,26 @@ def test_any_pattern_of_mistakes_gives_the_same_text(
     network: nn.Module, truth: list[int], length: int, wrong: tuple[int, ...]
 ) -> None:
     drafter = Scripted(len(PROMPT), truth, frozenset(wrong))
-    ids, verify_pass, _ = reply(network, drafter, length, tokens=40)
+    ids, rounds, _ = reply(network, drafter, length, tokens=40)
     assert ids == truth[:40]
-    for r in verify_pass:
+    for r in rounds:
         assert r.tokens[: r.accepted] == r.drafted[: r.accepted]
         assert len(r.tokens) == r.accepted + 1
         assert r.width == len(r.drafted) + 1
 
 
 def test_a_perfect_drafter_earns_length_plus_one_a_round(network: nn.Module, truth: list[int]) -> None:
-    _, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth), 4, tokens=40)
-    assert [len(r.tokens) for r in verify_pass] == [5] * 8
-    assert {o for r in verify_pass for o in r.origins} == {"accepted", "bonus"}
+    _, rounds, _ = reply(network, Scripted(len(PROMPT), truth), 4, tokens=40)
+    assert [len(r.tokens) for r in rounds] == [5] * 8
+    assert {o for r in rounds for o in r.origins} == {"accepted", "bonus"}
 
 
 def test_a_useless_drafter_costs_rounds_not_text(network: nn.Module, truth: list[int]) -> None:
-    ids, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth, frozenset(range(60))), 4, tokens=40)
+    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth, frozenset(range(60))), 4, tokens=40)
     assert ids == truth[:40]
-    assert {o for r in verify_pass for o in r.origins} == {"corrected", "bonus"}
-    assert verify_pass[-1].drafted == ()  # room for one token only: nothing is drafted past the end
-    assert [r.origins for r in verify_pass[:-1]] == [("corrected",)] * 39
+    assert {o for r in rounds for o in r.origins} == {"corrected", "bonus"}
+    assert rounds[-1].drafted == ()  # room for one token only: nothing is drafted past the end
+    assert [r.origins for r in rounds[:-1]] == [("corrected",)] * 39
 
 
 @pytest.mark.parametrize("length", [0, 3])
@@ -101,11 +101,11 @@ def test_eos_inside_a_draft_ends_the_reply_there(network: nn.Module, truth: list
     at = next(i for i in range(6, 30) if truth[i] not in truth[:i])
     eos = frozenset([truth[at]])
     for length in range(9):
-        ids, verify_pass, end = reply(network, Scripted(len(PROMPT), truth), length, tokens=Limits(40, CONTEXT, eos))
+        ids, rounds, end = reply(network, Scripted(len(PROMPT), truth), length, tokens=Limits(40, CONTEXT, eos))
         assert ids == truth[: at + 1]
         assert end.reason == "eos"
-        assert end.tokens == at + 1 == sum(len(r.tokens) for r in verify_pass)
-        assert all(len(r.p) == len(r.tokens) for r in verify_pass)
+        assert end.tokens == at + 1 == sum(len(r.tokens) for r in rounds)
+        assert all(len(r.p) == len(r.tokens) for r in rounds)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
@@ -164,11 +164,11 @@ def test_one_synchronisation_a_round(
     drafter.sync(sequence)
     sampler = Sampler(replace(sampling, acceptance=rule), 64)
     monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
-    verify_pass = 0
+    rounds = 0
     for event in decode(target, drafter, FixedLength(length), sampler, sequence, Limits(30, 1000), 0.0):
-        verify_pass += isinstance(event, Round)
-        assert len(waits) == verify_pass
-    assert verify_pass > 3
+        rounds += isinstance(event, Round)
+        assert len(waits) == rounds
+    assert rounds > 3
 
 
 def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
@@ -281,9 +281,9 @@ def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module
         def next_is_plain(self, quiet: bool = False) -> bool:
             return False
 
-    ids, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth), draft=Moody())
+    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), draft=Moody())
     assert ids == truth[:40]
-    assert [len(r.drafted) for r in verify_pass[:4]] == [3, 0, 3, 0]
+    assert [len(r.drafted) for r in rounds[:4]] == [3, 0, 3, 0]
 
 
 def test_penalties_see_the_whole_context_in_both_ways(network: nn.Module) -> None:
