@@ -64,19 +64,6 @@ def vocabulary_size(vocabulary: Mapping[str, int]) -> int:
 
 
 @dataclass(frozen=True)
-class SharedTokens:
-    """The ids that a compatible target and draft model share.
-
-    Ids below `shared_vocabulary` mean the same to both; the engine masks the drafter's others. An id at or above
-    `drafter_rows` has no embedding in the drafter (the target can still draw one if `target_rows` is larger).
-    """
-
-    shared_vocabulary: int
-    target_rows: int
-    drafter_rows: int
-
-
-@dataclass(frozen=True)
 class TokenDifference:
     """One id and the token it means to each side, None where a side has no such token."""
 
@@ -88,8 +75,9 @@ class TokenDifference:
         return f"{self.id} is {_shown(self.target)} in the target and {_shown(self.drafter)} in the drafter"
 
 
-def match_tokens(target: ModelFolder, drafter: ModelFolder) -> SharedTokens:
-    """Returns the ids that two checked folders share. Raises PairError, naming the first tokens that differ."""
+def match_tokens(target: ModelFolder, drafter: ModelFolder) -> int:
+    """Returns how many tokens two checked folders share: every id below that number means the same to both, and is in
+    the embedding of both. Raises PairError, naming the first tokens that differ."""
     target_rows = target.rows or vocabulary_size(target.vocabulary)
     drafter_rows = drafter.rows or vocabulary_size(drafter.vocabulary)
     end = min(vocabulary_size(target.vocabulary), vocabulary_size(drafter.vocabulary), target_rows, drafter_rows)
@@ -98,7 +86,7 @@ def match_tokens(target: ModelFolder, drafter: ModelFolder) -> SharedTokens:
     found += [TokenDifference(number, token, None) for number, token in sorted(emitted) if number >= drafter_rows]
     if found:
         raise PairError(_refusal(target, drafter, found))
-    return SharedTokens(end, target_rows, drafter_rows)
+    return end
 
 
 def token_differences(target: Mapping[str, int], drafter: Mapping[str, int]) -> list[TokenDifference]:

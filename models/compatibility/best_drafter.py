@@ -86,7 +86,7 @@ def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: 
     refused = 0
     for model, reason in _candidates(target, repository, others, catalogue):
         verdict = check_compatibility(target, model.path)
-        if verdict.fits and verdict.is_model and verdict.tokens is None:
+        if verdict.fits and verdict.other_tokenizer:
             rate = best_rate(model.path, target.path)
             if rate >= PAYING_RATE:
                 return DrafterChoice(f"{model.name} ({rate:.0%} of its drafted tokens were accepted in a trial)", model)

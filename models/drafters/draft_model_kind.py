@@ -39,12 +39,12 @@ def check(target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]
     if reason := why_unsound_type(drafter.model_type):
         raise ModelError(f"{folder}: {drafter.model_type} models cannot be decoded exactly ({reason})")
     try:
-        tokens = match_tokens(target, drafter)
+        shared = match_tokens(target, drafter)
     except PairError:
         return _check_other_tokenizer(target, drafter)
-    count, shared = vocabulary_size(target.vocabulary), tokens.shared_vocabulary
+    count = vocabulary_size(target.vocabulary)
     same = f"same {count:,} tokens" if shared == count else f"same tokens up to {shared:,} of {count:,}"
-    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)), tokens, is_model=True)
+    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)))
 
 
 def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
@@ -55,7 +55,7 @@ def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
 
     loaded = load_model(folder)
     try:
-        shared = match_tokens(target.folder, loaded.folder).shared_vocabulary
+        shared = match_tokens(target.folder, loaded.folder)
     except PairError:
         return _load_other_tokenizer(loaded, target)
     ids = apply_draft_vocabulary(loaded, shared)
@@ -89,7 +89,7 @@ def _mask_id(folder: ModelFolder) -> int | None:
 def _check_other_tokenizer(target: ModelFolder, drafter: ModelFolder) -> Compatibility:
     share = _shared_share(drafter.path, read_token_bytes(target.path), read_token_bytes(drafter.path))
     reason = f"different tokenizer; drafts the {share:.0%} of the target's tokens that both have"
-    return Compatibility(True, KIND.name, reason, tuple(_notes(target, drafter)), is_model=True)
+    return Compatibility(True, KIND.name, reason, tuple(_notes(target, drafter)), other_tokenizer=True)
 
 
 def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes]) -> float:

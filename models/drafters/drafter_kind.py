@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.token_map import SharedTokens
-
 if TYPE_CHECKING:
     from engine.drafters import Drafter
     from models.drafters.variant_trial import Variant
@@ -28,21 +26,14 @@ class Compatibility:
 
     kind: the name of the drafter's kind, also of one that Redline cannot load yet; "" if it is unknown. reason: why
     they fit or do not, in one line without a path. notes: differences that do not matter, or only for speed.
-    tokens: for a compatible draft model, which ids it shares with the target; None if its tokenizer is another one.
-    is_model: whether it is an ordinary model, which could draft for any target.
+    other_tokenizer: whether it is an ordinary model with another tokenizer than the target's.
     """
 
     fits: bool
     kind: str
     reason: str
     notes: tuple[str, ...] = ()
-    tokens: SharedTokens | None = None
-    is_model: bool = False
-
-    @property
-    def line(self) -> str:
-        """All of it in one line."""
-        return "; ".join((self.reason if self.fits else f"Incompatible: {self.reason}", *self.notes))
+    other_tokenizer: bool = False
 
 
 @dataclass(frozen=True)

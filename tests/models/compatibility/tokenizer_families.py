@@ -29,9 +29,14 @@ def verdicts(root: Path) -> dict[tuple[str, str], Compatibility]:
 
 def symbol(verdict: Compatibility) -> str:
     """One cell."""
-    if verdict.tokens is None:
+    if verdict.other_tokenizer or not verdict.fits:
         return OTHER
     return SAME if " up to " not in verdict.reason else PART
+
+
+def line(verdict: Compatibility) -> str:
+    """The reason and the notes."""
+    return "; ".join((verdict.reason, *verdict.notes))
 
 
 def table(found: Mapping[tuple[str, str], Compatibility]) -> str:
@@ -50,7 +55,7 @@ def main() -> None:
     print(table(found))
     print(f"\n{LEGEND}\n")
     for (target, drafter), verdict in found.items():
-        print(f"{target} <- {drafter}: {'fits' if verdict.fits else 'refused'}: {verdict.line}")
+        print(f"{target} <- {drafter}: {'fits' if verdict.fits else 'refused'}: {line(verdict)}")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def test_a_new_kind_is_detected_checked_measured_and_drafts_exactly(toy_kind: Pa
 
     target = check_folder(toy_folder)
     assert kind_of(toy_kind).name == "constant" and missing_part(toy_kind) == ""
-    assert check_compatibility(target, toy_kind).line == "the target has its token"
+    assert check_compatibility(target, toy_kind).reason == "the target has its token"
     alone, both = pair_footprint(target)(64), pair_footprint(target, [toy_kind])(64)
     assert (both.drafter.weights, both.drafter.cache, both.weights - alone.weights) == (1000, 64, 1000)
     replies = []
@@ -111,4 +111,4 @@ def test_a_new_kind_is_detected_checked_measured_and_drafts_exactly(toy_kind: Pa
 def test_a_misfit_of_a_new_kind_is_refused_with_its_reason(toy_kind: Path, toy_folder: Path) -> None:
     (toy_kind / "config.json").write_text(json.dumps({"constant_token": 10**6}))
     found = check_compatibility(check_folder(toy_folder), toy_kind)
-    assert (found.fits, found.line) == (False, "Incompatible: different tokenizer")
+    assert (found.fits, found.reason) == (False, "different tokenizer")
