@@ -10,7 +10,6 @@ from typing import Any
 
 import mlx.core as mx
 from mlx import nn
-from mlx.utils import tree_flatten
 
 from engine import backend
 from engine.backend import memory
@@ -19,6 +18,7 @@ from engine.errors import ModelError, RedlineError
 from engine.target.cached_model import CachedModel
 from models import tokenizer_process
 from models.model_folder import ModelFolder, check_folder
+from models.parameters import flat_parameters
 from models.paths import name_of
 from models.pipeline_parallel import split
 from models.tokenizer import FolderTokenizer
@@ -70,8 +70,7 @@ def read_weights(network: Any, group: mx.distributed.Group | None) -> None:
     if group is None:
         mx.eval(network.parameters())
         return
-    leaves: Any = tree_flatten(network.parameters())
-    for _, array in leaves:
+    for array in flat_parameters(network).values():
         mx.eval(array)
 
 

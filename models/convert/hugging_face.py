@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_flatten
 
 from engine.backend.mlx_lm_imports import (
     dequantize_model,
@@ -35,6 +34,7 @@ from models.convert.stored_head import stored_head
 from models.drafters.mtp_folder import write_mtp
 from models.loader import not_loading
 from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
+from models.parameters import flat_parameters, weights_bytes
 from models.storage_options import FLOAT_TYPES, StorageOptions
 from models.tokenizer import FolderTokenizer
 
@@ -72,7 +72,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     FolderTokenizer(source.path)  # a tokenizer that cannot be read is refused before the long work
     network, config = _converted(source, options)
     head = stored_head(source.path, options)
-    total_bytes = sum(map(_bytes_of, (network, head) if head is not None else (network,)))
+    total_bytes = sum(map(weights_bytes, (network, head) if head is not None else (network,)))
     check_space(folder, total_bytes)
     copy_tokenizer(source.path, work)
     on_progress(ImportProgress("weights", 0, total_bytes))
@@ -83,12 +83,6 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     on_progress(ImportProgress("weights", total_bytes, total_bytes))
     save_config(config, work / "config.json")
     check_folder(work)
-
-
-def _bytes_of(network: Any) -> int:
-    """Returns the bytes of all parameters. Nothing is held, so that what is written can be freed."""
-    parameters: Any = tree_flatten(network.parameters())
-    return sum(int(array.nbytes) for _, array in parameters)
 
 
 def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[str, Any]]:
@@ -115,10 +109,9 @@ def _cast(network: Any, options: StorageOptions, config: dict[str, Any]) -> None
     if name is None:
         return
     dtype, may_cast = getattr(mx, name), getattr(network, "cast_predicate", lambda _: True)
-    arrays: dict[str, mx.array] = dict(tree_flatten(network.parameters()))
     changed = [
         (path, array.astype(dtype))
-        for path, array in arrays.items()
+        for path, array in flat_parameters(network).items()
         if mx.issubdtype(array.dtype, mx.floating) and may_cast(path)
     ]
     network.load_weights(changed, strict=False)

@@ -27,7 +27,6 @@ from models.drafters.head_folder import (
     HeadFolder,
     id_tensors,
     open_head,
-    parameters_of,
     read_ids,
     speculators_fields,
     write_head,
@@ -45,6 +44,7 @@ from models.drafters.target_match import (
     shape_of,
 )
 from models.loader import Loaded
+from models.parameters import flat_parameters
 
 _OTHER = "choose another drafter"
 _NOT_LOADED = ("confidence_head.", "verifier_", "d2t", "t2d", "rotary_emb.")
@@ -90,7 +90,7 @@ def save_dflash(path: Path, head: DFlashHead, about: Mapping[str, object]) -> No
             **{name: getattr(config, name) for name in (*sizes, *others)},
         },
     }
-    tensors = {name: value.astype(mx.float16) for name, value in parameters_of(head).items()}
+    tensors = {name: value.astype(mx.float16) for name, value in flat_parameters(head).items()}
     write_head(path, fields, "model.safetensors", {**tensors, **id_tensors(head.ids, config.vocab_size)})
 
 

@@ -23,7 +23,7 @@ from engine.drafters.eagle3 import Eagle3Head
 from engine.errors import ModelError, PairError
 from engine.target.model_layout import unembed
 from models.drafters.eagle3_config import config_of, fields_of, trains_embedding
-from models.drafters.head_folder import HeadFolder, id_tensors, open_head, parameters_of, read_ids, write_head
+from models.drafters.head_folder import HeadFolder, id_tensors, open_head, read_ids, write_head
 from models.drafters.head_weights import fill, settle
 from models.drafters.target_match import (
     TargetShape,
@@ -35,6 +35,7 @@ from models.drafters.target_match import (
     shape_of,
 )
 from models.loader import Loaded
+from models.parameters import flat_parameters
 
 _EMBEDDING = "embed_tokens.weight"
 _BESIDE = ("d2t", "t2d", "verifier_lm_head.weight", "verifier_norm.weight")
@@ -75,7 +76,7 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype
     about: what config.json says under "redline": the target (`made_for`), the data and their licence, what was
     measured. Raises ModelError when the disk refuses.
     """
-    tensors = {name: value.astype(dtype) for name, value in parameters_of(head).items()}
+    tensors = {name: value.astype(dtype) for name, value in flat_parameters(head).items()}
     tensors |= id_tensors(head.ids, head.config.vocab_size)
     write_head(path, fields_of(head.config, about, str(dtype).rpartition(".")[2]), "model.safetensors", tensors)
 

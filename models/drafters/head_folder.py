@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_flatten
 
 from engine import backend
 from engine.errors import ModelError
@@ -186,11 +185,6 @@ def read_ids(folder: HeadFolder, loaded: Mapping[str, mx.array], columns: int, v
         if loaded["t2d"].shape != known.shape or not mx.array_equal(loaded["t2d"].astype(mx.bool_), known).item():
             raise ModelError(f"{folder.path}: 'd2t' and 't2d' contradict each other; {_APART}")
     return ids.astype(mx.int32)
-
-
-def parameters_of(network: Any) -> dict[str, mx.array]:
-    """Returns the parameters of an MLX module, by their names with dots."""
-    return dict(tree_flatten(network.parameters()))
 
 
 def id_tensors(ids: mx.array, vocabulary: int) -> dict[str, mx.array]:

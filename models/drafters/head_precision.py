@@ -17,8 +17,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from models.drafters.drafter_kind import join_notes
-from models.drafters.head_folder import parameters_of
 from models.drafters.variant_trial import Variant, rates_of_trial
+from models.parameters import flat_parameters
 
 if TYPE_CHECKING:
     from models.drafters.drafter_kind import LoadedDrafter
@@ -101,4 +101,4 @@ def quantize(network: Any, wanted: Quantization) -> None:
         )
 
     nn.quantize(network, wanted.group_size, wanted.bits, mode=wanted.mode, class_predicate=fits)
-    mx.eval(parameters_of(network))
+    mx.eval(flat_parameters(network))

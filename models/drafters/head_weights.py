@@ -16,7 +16,7 @@ import mlx.nn as nn
 from engine import backend
 from engine.backend.mlx_lm_imports import dequantize_model
 from engine.errors import ModelError
-from models.drafters.head_folder import parameters_of
+from models.parameters import flat_parameters
 
 _APART = "config.json and weights do not belong together, download the drafter again"
 _BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)  # of affine quantization, as MLX has kernels for
@@ -30,7 +30,7 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
     left over, of another shape or no numbers.
     """
     nn.quantize(network, class_predicate=lambda name, module: _quantization(path, name, module, tensors))
-    wanted = parameters_of(network)
+    wanted = flat_parameters(network)
     for name, value in wanted.items():
         if name not in tensors:
             raise ModelError(f"{path}: lacks the tensor {name!r}; {_APART}")
@@ -52,7 +52,7 @@ def settle(network: nn.Module, dtype: mx.Dtype) -> None:
         network.set_dtype(mx.float32)
         dequantize_model(network)
     network.set_dtype(dtype)
-    mx.eval(parameters_of(network))
+    mx.eval(flat_parameters(network))
 
 
 def _quantization(path: Path, name: str, module: Any, tensors: Mapping[str, mx.array]) -> bool | dict[str, object]:

@@ -21,9 +21,10 @@ from engine.drafters.medusa import MedusaConfig, MedusaHeads, default_tree, pare
 from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
-from models.drafters.head_folder import HeadFolder, id_tensors, open_head, parameters_of, read_ids, write_head
+from models.drafters.head_folder import HeadFolder, id_tensors, open_head, read_ids, write_head
 from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, dtype_of, shape_of
 from models.loader import Loaded
+from models.parameters import flat_parameters
 
 RankPath = tuple[int, ...]
 
@@ -48,7 +49,7 @@ def load_medusa(path: Path, target: Loaded) -> tuple[MedusaHeads, list[RankPath]
     heads.set_dtype(dtype_of(target))
     if not config.own_output:
         _share(heads, target)
-    mx.eval(parameters_of(heads))
+    mx.eval(flat_parameters(heads))
     return heads, tree
 
 
@@ -73,7 +74,7 @@ def save_medusa(
     config = heads.config
     parents_of(tree, config.num_heads)
     of_target = about.get("target")
-    tensors = {name.removeprefix("heads."): value.astype(dtype) for name, value in parameters_of(heads).items()}
+    tensors = {name.removeprefix("heads."): value.astype(dtype) for name, value in flat_parameters(heads).items()}
     tensors |= id_tensors(heads.ids, config.vocab_size)
     fields = {
         "architectures": ["MedusaModel"],
@@ -95,7 +96,7 @@ def _checked(path: Path, target: TargetShape) -> tuple[HeadFolder, MedusaHeads, 
     folder = open_head(path, _BEGINS)
     names = {name: name.removeprefix(_PREFIX) for name in folder.tensors if name not in _BESIDE}
     heads = MedusaHeads(_config(folder, names, target))
-    wanted = {name.removeprefix("heads."): value.shape for name, value in parameters_of(heads).items()}
+    wanted = {name.removeprefix("heads."): value.shape for name, value in flat_parameters(heads).items()}
     folder.check(names, wanted, ())
     check_made_for(folder, target)
     return folder, heads, names

@@ -30,13 +30,14 @@ import mlx.core as mx
 from engine.drafters.mtp import MtpHead
 from engine.errors import ModelError
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
-from models.drafters.head_folder import Fields, parameters_of, speculators_fields, write_head
+from models.drafters.head_folder import Fields, speculators_fields, write_head
 from models.drafters.head_weights import fill, settle
 from models.drafters.layer_config import partial_rotary_factor, rope_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
 from models.model_folder import check_links, folder_names
+from models.parameters import flat_parameters
 from models.safetensors_file import Entry, read_entries, read_metadata, write_tensors
 
 _FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors", "model-mtp-head.safetensors")
@@ -131,7 +132,7 @@ def write_mtp(head: MtpHead, path: Path) -> None:
     Raises OSError when the disk refuses.
     """
     theirs = {ours: f"mtp.{names[0]}" for ours, names in _NAMES.items()}
-    tensors = {_renamed(name, theirs, "mtp.layers.0."): value for name, value in parameters_of(head).items()}
+    tensors = {_renamed(name, theirs, "mtp.layers.0."): value for name, value in flat_parameters(head).items()}
     replace_with(path / _FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
 
 
@@ -170,7 +171,8 @@ def save_mtp(
     """
     theirs = {ours: f"mtp_layers.0.{names[1]}" for ours, names in _NAMES.items() if len(names) > 1}
     tensors = {
-        _renamed(name, theirs, "mtp_layers.0."): value.astype(mx.float16) for name, value in parameters_of(head).items()
+        _renamed(name, theirs, "mtp_layers.0."): value.astype(mx.float16)
+        for name, value in flat_parameters(head).items()
     }
     config = {
         **speculators_fields("mtp", "MTPSpeculator", about),

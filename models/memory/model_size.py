@@ -11,7 +11,6 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
 
 from engine import backend
 from engine.cache.model_cache import CacheGrowth, ModelCache
@@ -22,6 +21,7 @@ from engine.target.recurrence_replay import RecurrenceReplay
 from models.loader import assemble, not_loading
 from models.memory.memory_verdict import TOKEN_BYTES, Share
 from models.model_folder import ModelFolder, config_parts, first_count
+from models.parameters import flat_parameters, weights_bytes
 
 _REMEMBERED = 8  # models
 FUSED_HEADS = (64, 80, 128)  # head sizes for which MLX's Metal kernels keep no scores
@@ -106,8 +106,7 @@ def _loading_bytes(folder: ModelFolder, weights: int, group: mx.distributed.Grou
     """Returns what loading takes beside the weights: all that is stored where it is converted; of a model that is split
     the largest array, whole and in the type that it is computed in, as one is read after the other."""
     if group is not None:
-        leaves: Any = tree_flatten(assemble(folder).parameters())
-        return 2 * max(int(array.nbytes) for _, array in leaves)
+        return 2 * max(array.nbytes for array in flat_parameters(assemble(folder)).values())
     return folder.weights_bytes if weights != folder.weights_bytes else 0
 
 
@@ -123,12 +122,6 @@ def _first_pass(network: Any, cache: ModelCache, folder: ModelFolder, kv_bits: i
                 f"{folder.path.name} does not support {kv_bits}-bit keys and values ({error}): leave out --kv-bits"
             ) from error
     return logits
-
-
-def weights_bytes(network: Any) -> int:
-    """Returns the bytes of all parameters, as they will be held in memory."""
-    leaves: Any = tree_flatten(network.parameters())
-    return sum(array.nbytes for _, array in leaves)
 
 
 def inner_width(network: Any) -> int:

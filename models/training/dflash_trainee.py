@@ -18,9 +18,10 @@ from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.dflash_folder import save_dflash
 from models.drafters.target_match import made_for
 from models.loader import Loaded
+from models.parameters import flat_parameters
 from models.training.batches import Batch
 from models.training.target_layer import copy_layer, copy_weight, final_norm, layer_fields, points
-from models.training.trainee import Trainee, flat_parameters, shift
+from models.training.trainee import Trainee, shift
 
 _SPREAD = 0.02
 

@@ -21,9 +21,10 @@ from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.durable_files import write_json
 from models.loader import Loaded, in_float32
 from models.model_folder import copy_tokenizer
+from models.parameters import flat_parameters
 from models.safetensors_file import write_tensors
 from models.training.batches import Batch
-from models.training.trainee import Trainee, flat_parameters
+from models.training.trainee import Trainee
 
 _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 # What the code of architectures raises for sizes that it was not made for.

@@ -24,11 +24,12 @@ from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.eagle3_folder import save_eagle3
 from models.drafters.target_match import made_for
 from models.loader import Loaded
+from models.parameters import flat_parameters
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.eagle3_initialization import StateSums, add_induction_head, initialize_from_target
 from models.training.target_layer import layer_fields, points
-from models.training.trainee import Trainee, flat_parameters, shift
+from models.training.trainee import Trainee, shift
 
 DEEPEST = 6
 

@@ -21,8 +21,9 @@ from engine.target.model_layout import output_rows
 from models.drafters.medusa_folder import RankPath, save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded
+from models.parameters import flat_parameters
 from models.training.batches import Batch
-from models.training.trainee import Trainee, flat_parameters
+from models.training.trainee import Trainee
 
 RANKS = 10  # of a head's most likely tokens that a tree may hold
 LARGEST_TREE = 64

@@ -20,10 +20,11 @@ from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.mtp_folder import new_mtp, save_mtp
 from models.drafters.target_match import made_for
 from models.loader import Loaded
+from models.parameters import flat_parameters
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.target_layer import copy_layer, copy_weight, final_norm, layer_fields
-from models.training.trainee import Trainee, flat_parameters, shift
+from models.training.trainee import Trainee, shift
 
 DEEPEST = 6
 _LAYERS = ("llama", "qwen3")  # of which a head's layer can be one; others get a llama layer

@@ -16,8 +16,9 @@ import numpy as np
 from engine import backend
 from engine.errors import FitError
 from models.loader import Loaded
-from models.memory.model_size import inner_width, text_config, weights_bytes
+from models.memory.model_size import inner_width, text_config
 from models.model_folder import first_count
+from models.parameters import weights_bytes
 from models.training.batches import Batches
 from models.training.corpus import Conversation, ConversationWriter
 from models.training.resource_needs import (

@@ -68,19 +68,12 @@ def shift(x: mx.array, by: int, axis: int) -> mx.array:
     return mx.pad(kept, pads)
 
 
-# --- The parameters of a network as a flat dictionary, with types.
-
-
-def flat_parameters(network: Any) -> dict[str, mx.array]:
-    """Returns every parameter by its dotted name."""
-    found: Any = tree_flatten(network.parameters())
-    return dict(found)
+# --- The parameters of its network.
 
 
 def trainable_parameters(network: Any) -> dict[str, mx.array]:
     """Returns every trainable parameter by its dotted name."""
-    found: Any = tree_flatten(network.trainable_parameters())
-    return dict(found)
+    return dict(tree_flatten(network.trainable_parameters()))
 
 
 def round_parameters(network: Any, dtype: mx.Dtype) -> None:

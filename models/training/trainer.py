@@ -90,7 +90,7 @@ class Trainer:
                 if group in groups:
                     groups[group].append((rest, value))
             _need_all(trainable_parameters(self.trainee.network), groups["network"])
-            _need_all(dict(_flat(self._optimizer.state)), groups["optimizer"])
+            _need_all(dict(tree_flatten(self._optimizer.state)), groups["optimizer"])
             self.trainee.network.update(tree_unflatten(groups["network"]))
             self._optimizer.state = tree_unflatten(groups["optimizer"])
             self.history.losses = arrays["losses"].tolist()
@@ -106,7 +106,7 @@ class Trainer:
         if self._place is None:
             return
         arrays = {f"network/{name}": value for name, value in trainable_parameters(self.trainee.network).items()}
-        arrays |= {f"optimizer/{name}": value for name, value in _flat(self._optimizer.state)}
+        arrays |= {f"optimizer/{name}": value for name, value in dict(tree_flatten(self._optimizer.state)).items()}
         arrays["losses"] = mx.array(self.history.losses, mx.float32)
         arrays["checks"] = mx.array(self.history.checks or mx.zeros((0, 2)), mx.float32)
         replace_with(self._place / _CHECKPOINT, lambda draft: write_tensors(draft, arrays))
@@ -154,11 +154,6 @@ class Trainer:
         self.step += 1
         self.history.losses.append(loss_value)
         return loss_value
-
-
-def _flat(state: Any) -> list[tuple[str, mx.array]]:
-    found: Any = tree_flatten(state)
-    return list(found)
 
 
 def _need_all(here: Mapping[str, mx.array], kept: Sequence[tuple[str, mx.array]]) -> None:

@@ -16,9 +16,10 @@ from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 from engine.errors import FitError
 from models.drafters.draft_vocabulary_file import NAME
 from models.loader import Loaded, load
+from models.parameters import flat_parameters
 from models.token_map import match_tokens
 from models.training.draft_model_trainee import DraftTrainee, default_layers, shorten
-from models.training.trainee import flat_parameters, trainable_parameters
+from models.training.trainee import trainable_parameters
 from tests.toys.architectures import build
 
 ALL = mx.arange(310)

@@ -8,9 +8,9 @@ import pytest
 
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
 from models.loader import Loaded
+from models.parameters import flat_parameters
 from models.training.eagle3_initialization import SINKS, StateSums, add_induction_head
 from models.training.eagle3_trainee import Eagle3Trainee, heads_with_induction_group
-from models.training.trainee import flat_parameters
 from models.training.trainee_kinds import make_reader
 from tests.models.training.training_plans import conversation
 

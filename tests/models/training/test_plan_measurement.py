@@ -13,6 +13,7 @@ from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 from engine import backend
 from engine.errors import FitError
 from models.loader import Loaded, load
+from models.parameters import flat_parameters
 from models.training import plan_measurement
 from models.training.plan_measurement import PreparedTraining, fingerprint, prepare_training, sizes_of
 from models.training.resource_needs import (
@@ -26,7 +27,6 @@ from models.training.resource_needs import (
     rows_within,
     working_bytes,
 )
-from models.training.trainee import flat_parameters
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import MachineRates, TrainingOptions, TrainingPlan
 from models.training.training_prompts import prompts_that_fit

@@ -21,8 +21,9 @@ from models.drafters import kind_of
 from models.drafters.dflash_folder import load_dflash
 from models.drafters.mtp_folder import load_mtp
 from models.loader import Loaded
+from models.parameters import flat_parameters
 from models.training.batches import Batch, Batches
-from models.training.trainee import Trainee, flat_parameters
+from models.training.trainee import Trainee
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.trainer import Trainer
 from models.training.training_plan import TrainingKind

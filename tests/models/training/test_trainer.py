@@ -15,11 +15,12 @@ from mlx.utils import tree_map
 
 from engine.errors import FitError
 from models.loader import Loaded
+from models.parameters import flat_parameters
 from models.safetensors_file import write_tensors
 from models.training.batches import Batches, schedule
 from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary, draft_vocabulary_coverage
 from models.training.target_states import StoredStates, TargetStateReader, store_states
-from models.training.trainee import Trainee, flat_parameters
+from models.training.trainee import Trainee
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.trainer import Trainer, learning_rate_at, loss_of
 from models.training.training_plan import MAX_DEPTHS, MIN_TOKENS, TrainingKind
