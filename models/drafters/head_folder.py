@@ -136,12 +136,17 @@ class HeadFolder:
 
     def load(self) -> dict[str, mx.array]:
         """Returns all tensors, by the folder's names, lazily: nothing but their headers is read yet."""
-        loaded: dict[str, mx.array] = {}
-        for file in self.files:
-            part = mx.load(str(file))
-            assert isinstance(part, dict)
-            loaded |= part
-        return loaded
+        return load_tensors(self.files)
+
+
+def load_tensors(files: Iterable[Path]) -> dict[str, mx.array]:
+    """Returns all tensors of `files` by name, lazily."""
+    loaded: dict[str, mx.array] = {}
+    for file in files:
+        part = mx.load(str(file))
+        assert isinstance(part, dict)
+        loaded |= part
+    return loaded
 
 
 def open_head(path: Path, begins: tuple[str, ...]) -> HeadFolder:

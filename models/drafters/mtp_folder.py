@@ -30,7 +30,7 @@ import mlx.core as mx
 from engine.drafters.mtp import MtpHead
 from engine.errors import ModelError
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
-from models.drafters.head_folder import Fields, speculators_fields, write_head
+from models.drafters.head_folder import Fields, load_tensors, speculators_fields, write_head
 from models.drafters.head_weights import fill, settle
 from models.drafters.layer_config import partial_rotary_factor, rope_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
@@ -293,17 +293,8 @@ def _built(folder: MtpFolder) -> MtpHead:
 
 def _load(folder: MtpFolder) -> dict[str, mx.array]:
     """Returns the tensors by the names of `MtpHead`, lazily, without a copy of the target's embedding."""
-    loaded: dict[str, mx.array] = {}
-    for file in folder.files:
-        loaded |= {folder.names[name]: value for name, value in _load_file(file).items() if name in folder.names}
-    return {name: value for name, value in loaded.items() if not name.startswith("embed_tokens.")}
-
-
-def _load_file(file: Path) -> dict[str, mx.array]:
-    """Returns all tensors of a file, lazily."""
-    loaded = mx.load(str(file))
-    assert isinstance(loaded, dict)
-    return loaded
+    loaded = load_tensors(folder.files)
+    return {ours: loaded[theirs] for theirs, ours in folder.names.items() if not ours.startswith("embed_tokens.")}
 
 
 def _layer(folder: MtpFolder) -> tuple[Any, Any]:
