@@ -166,7 +166,7 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
         **sizes,
         draft_vocab_size=known,
         block=_inputs(whole, "markov" in sequential and not speculators, from_anchor, 8 if speculators else 16),
-        mask_id=_mask_id(whole, sizes["vocab_size"]),
+        mask_id=whole.token("mask_token_id", sizes["vocab_size"]),
         windows=windows,
         causal=_causal(whole, windows, speculators),
         from_anchor=from_anchor,
@@ -278,13 +278,6 @@ def _inputs(whole: Fields, counts_proposals: bool, from_anchor: bool, otherwise:
         size -= _flag(whole, "dspark_bonus_anchor", False)
         size += not from_anchor
     return max(size, 1 if from_anchor else 2)
-
-
-def _mask_id(whole: Fields, vocabulary: int) -> int:
-    value = whole.get("mask_token_id")
-    if type(value) is not int or not 0 <= value < vocabulary:
-        raise whole.wrong("mask_token_id", f"a token below {vocabulary:,}")
-    return value
 
 
 def _windows(layer: Fields, whole: Fields, layers: int) -> tuple[int | None, ...]:

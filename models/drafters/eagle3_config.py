@@ -61,7 +61,7 @@ def config_of(folder: HeadFolder, tensors: Mapping[str, mx.array], target: Targe
         own_output=known != vocabulary or "lm_head.weight" in tensors,
         own_embedding="embed_tokens.weight" in tensors and trains_embedding(top),
         windows=windows_of(layer, layer_count(folder, layer, 1)),
-        mask_id=_mask_id(top, vocabulary) if speculator_algorithm(top.values) == "peagle" else None,
+        mask_id=top.token("mask_token_id", vocabulary) if speculator_algorithm(top.values) == "peagle" else None,
     )
 
 
@@ -69,13 +69,6 @@ def trains_embedding(top: Fields) -> bool:
     """Whether a head has an embedding that was trained with it, so that it may differ from the target's."""
     always = speculator_algorithm(top.values) == "peagle"
     return always if top.get("embed_requires_grad") is None else top.flag("embed_requires_grad")
-
-
-def _mask_id(top: Fields, vocabulary: int) -> int:
-    value = top.get("mask_token_id")
-    if type(value) is not int or not 0 <= value < vocabulary:
-        raise top.wrong("mask_token_id", f"a token below {vocabulary:,}")
-    return value
 
 
 def _check_sizes(

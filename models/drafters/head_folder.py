@@ -87,6 +87,13 @@ class Fields:
             raise self.wrong(key, "a list of whole numbers")
         return tuple(value)
 
+    def token(self, key: str, vocabulary: int) -> int:
+        """Returns a token below `vocabulary`."""
+        value = self.get(key)
+        if type(value) is not int or not 0 <= value < vocabulary:
+            raise self.wrong(key, f"a token below {vocabulary:,}")
+        return value
+
     def part(self, key: str) -> Fields:
         """Returns the object under `key`, empty if there is none."""
         value = self.values.get(key) or {}
