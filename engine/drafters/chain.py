@@ -1,4 +1,4 @@
-"""A chain drafted token by token, each drawn from its distribution given those before it."""
+"""A chain drafted token by token, each drawn from its distribution given those before it, or by itself."""
 
 from __future__ import annotations
 
@@ -37,3 +37,10 @@ def draw_chain(
     if ids is None or not sampler.accepts_by_match:  # where only matches count, log q is not worth widening
         logq = sampler.widen(mx.concatenate([one.logprobs for one in drawn]), ids)
     return Draft(tokens, logq, q=q)
+
+
+def draw_rows(context: DraftContext, rows: mx.array, ids: mx.array | None = None) -> Draft:
+    """Drafts a token from each of `rows` (n, width), logits that do not depend on the tokens drawn before. ids: see
+    `draw_chain`."""
+    following = iter([rows[place : place + 1] for place in range(1, rows.shape[0])])
+    return draw_chain(context, rows[:1], lambda _token: next(following), rows.shape[0], ids)

@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
-from engine.drafters.chain import draw_chain
+from engine.drafters.chain import draw_chain, draw_rows
 from engine.errors import ModelError
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.model_layout import position_limit
@@ -79,13 +79,7 @@ class DraftModel:
         """Returns a chain whose tokens all come from one pass; each is drawn by itself."""
         masks = mx.full(length - 1, mask_id, mx.int32)
         logits, _ = self.model.continue_from(self._readable(context.tokens), masks)
-        rows, following = self._target_logits(logits), iter(range(1, length))
-
-        def next_logits(_token: mx.array) -> mx.array:
-            row = next(following)
-            return rows[row : row + 1]
-
-        draft = draw_chain(context, rows[:1], next_logits, length, self.ids)
+        draft = draw_rows(context, self._target_logits(logits), self.ids)
         self.model.rewind(len(context.tokens))
         return draft
 

@@ -27,7 +27,7 @@ import mlx.nn as nn
 
 from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
 from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
-from engine.drafters.chain import draw_chain
+from engine.drafters.chain import draw_rows
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.feed_forward import FeedForward
 from engine.drafters.pair_drafter import PairDrafter
@@ -277,14 +277,7 @@ class Eagle3(PairDrafter):
         head, slots = self.head, length - 1
         masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (slots, hidden.shape[-1]))
         rows = self.steps(masked.astype(hidden.dtype), mx.full(slots, mask_id, mx.int32))
-        logits = head.logits(mx.concatenate([hidden, rows]))
-        following = iter(range(1, length))
-
-        def next_logits(_token: mx.array) -> mx.array:
-            row = next(following)
-            return logits[row : row + 1]
-
-        return draw_chain(context, logits[:1], next_logits, length, head.ids)
+        return draw_rows(context, head.logits(mx.concatenate([hidden, rows])), head.ids)
 
 
 def _within(window: int, first: int, rows: int, position: int, mask: mx.array | None) -> mx.array:
