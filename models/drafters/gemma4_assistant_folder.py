@@ -20,6 +20,7 @@ from models.drafters.head_weights import fill, settle
 from models.drafters.layer_config import layer_count
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
 from models.loader import Loaded
+from models.model_folder import config_parts
 
 _OTHER = "choose another drafter"
 _ORDERING = "masked_embedding.token_ordering"
@@ -47,13 +48,11 @@ def check_assistant(path: Path, config: Mapping[str, object], target: TargetShap
 def kv_layers(folder: HeadFolder, config: Mapping[str, object], head: AssistantHead) -> dict[str, int]:
     """Returns for each kind of layer the last one of the target that has keys and values of its own. config: of the
     target. Raises PairError for a target that has none of that kind, or is no Gemma 4."""
-    text = config.get("text_config")
-    part = text if isinstance(text, dict) else dict(config)
     if not str(config.get("model_type")).startswith("gemma4"):
         raise PairError(
             f"{folder.path}: made for Gemma 4, not for a {str(config.get('model_type'))[:40]} model; {_OTHER}"
         )
-    arguments = gemma4_text.ModelArgs.from_dict(part)
+    arguments = gemma4_text.ModelArgs.from_dict(dict(config_parts(config)[-1]))
     kinds = list(arguments.layer_types or ())[: arguments.num_hidden_layers - arguments.num_kv_shared_layers]
     missing = [kind for kind in head.layer_types if kind not in kinds]
     if missing:

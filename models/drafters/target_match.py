@@ -18,7 +18,7 @@ from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import check_states, embed, layers_of
 from models.drafters.head_folder import HeadFolder
 from models.loader import Loaded
-from models.model_folder import ModelFolder
+from models.model_folder import ModelFolder, config_parts
 
 _OTHER = "choose a drafter that was made for this target"
 _ALIKE = 0.7  # the least cosine of a copy: 2 bits leave .87, other rows .45
@@ -135,9 +135,8 @@ def is_copy(mine: mx.array, theirs: mx.array) -> bool:
 
 
 def _size(target: ModelFolder, key: str) -> int:
-    """Returns a size in config.json, or in its part for text."""
-    text = target.config.get("text_config")
-    for part in (text if isinstance(text, Mapping) else {}, target.config):
+    """Returns a size in the part of config.json for text, else in config.json."""
+    for part in reversed(config_parts(target.config)):
         value = part.get(key)
         if type(value) is int and value > 0:
             return value
