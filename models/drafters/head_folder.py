@@ -1,7 +1,8 @@
 """The folder of a head: its config.json, read with suspicion, its tensors, how both are written and what they take.
 
 Invariants:
-1. Nothing is mapped before every tensor is known to be there, of the right shape and of a type that MLX reads.
+1. A file is mapped only once its header was found sound, and no head is evaluated before every tensor is known to be
+   there, of the right shape and of a type that fits (`head_weights.fill`).
 2. config.json is written last, and taken away first where a folder is written again: a folder that was cut off while
    being written has none, and says so when it is opened.
 """
@@ -27,7 +28,6 @@ from models.memory import Share
 from models.model_folder import check_links, folder_names, weights_of
 from models.safetensors_file import Entry, read_entries, write_tensors
 
-_FLOATS = ("F32", "F16", "BF16")
 _INTEGERS = ("I64", "I32")
 _LARGEST_NUMBER = 1e30  # of a config
 _LEFT_ON_DISK = ("embed_tokens.weight", "verifier_lm_head.weight", "verifier_norm.weight", "d2t", "t2d")
@@ -117,29 +117,6 @@ class HeadFolder:
     config: Fields
     tensors: Mapping[str, Entry]
     files: tuple[Path, ...]
-
-    def check(self, names: Mapping[str, str], wanted: Mapping[str, tuple[int, ...]], others: Iterable[str]) -> None:
-        """Checks that every tensor `wanted` is there in its shape, as floats, and none but those and `others`.
-
-        names: what the layout calls each tensor of the folder, by what the folder calls it.
-        Raises ModelError, naming the first that is wrong.
-        """
-        found = {ours: self.tensors[theirs] for theirs, ours in names.items()}
-        for name, shape in wanted.items():
-            if name not in found:
-                raise ModelError(f"{self.path}: lacks the tensor {name!r}; {_APART}")
-            entry = found[name]
-            if entry.shape != shape:
-                raise ModelError(f"{self.path}: the tensor {entry.name!r} is {entry.shape}, not {shape}; {_APART}")
-            if entry.dtype not in _FLOATS:
-                raise ModelError(
-                    f"{self.path}: the tensor {entry.name!r} is stored as {entry.dtype}; "
-                    f"choose a version in {', '.join(_FLOATS)}"
-                )
-        for name in sorted(found.keys() - wanted.keys() - set(others)):
-            raise ModelError(
-                f"{self.path}: unknown tensor {name[:80]!r} for a head of this kind; choose another drafter"
-            )
 
     def load(self) -> dict[str, mx.array]:
         """Returns all tensors, by the folder's names, lazily: nothing but their headers is read yet."""

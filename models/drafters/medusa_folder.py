@@ -22,6 +22,7 @@ from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
 from models.drafters.head_folder import HeadFolder, id_tensors, open_head, read_ids, write_head
+from models.drafters.head_weights import fill, settle
 from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, dtype_of, shape_of
 from models.loader import Loaded
 from models.parameters import flat_parameters
@@ -41,21 +42,18 @@ def load_medusa(path: Path, target: Loaded) -> tuple[MedusaHeads, list[RankPath]
     Heads without an output matrix of their own share the target's. Without a tree they get a plain one.
     Raises ModelError for anything wrong with the folder, PairError where heads and target do not fit.
     """
-    folder, heads, names = _checked(path, shape_of(target))
+    folder, heads = _filled(path, shape_of(target))
     config, tree = heads.config, _tree(folder, heads.config.num_heads)
-    loaded = folder.load()
-    heads.set_draft_vocabulary(read_ids(folder, loaded, config.draft_vocab_size, config.vocab_size))
-    heads.load_weights([(f"heads.{ours}", loaded[theirs]) for theirs, ours in names.items()])
-    heads.set_dtype(dtype_of(target))
+    heads.set_draft_vocabulary(read_ids(folder, folder.load(), config.draft_vocab_size, config.vocab_size))
+    settle(heads, dtype_of(target))
     if not config.own_output:
         _share(heads, target)
-    mx.eval(flat_parameters(heads))
     return heads, tree
 
 
 def check_medusa(path: Path, target: TargetShape) -> None:
     """Raises what `load_medusa` raises, as far as it can be known without a weight: everything but its tokens."""
-    folder, heads, _ = _checked(path, target)
+    folder, heads = _filled(path, target)
     _tree(folder, heads.config.num_heads)
 
 
@@ -91,25 +89,25 @@ def save_medusa(
     write_head(path, fields, "medusa_lm_head.safetensors", tensors)
 
 
-def _checked(path: Path, target: TargetShape) -> tuple[HeadFolder, MedusaHeads, dict[str, str]]:
-    """The folder, heads of its sizes without weights, and what the heads call the tensors of the folder."""
+def _filled(path: Path, target: TargetShape) -> tuple[HeadFolder, MedusaHeads]:
+    """Returns the folder, and the heads with its weights, none of which is evaluated yet."""
     folder = open_head(path, _BEGINS)
-    names = {name: name.removeprefix(_PREFIX) for name in folder.tensors if name not in _BESIDE}
-    heads = MedusaHeads(_config(folder, names, target))
-    wanted = {name.removeprefix("heads."): value.shape for name, value in flat_parameters(heads).items()}
-    folder.check(names, wanted, ())
+    loaded = {name: value for name, value in folder.load().items() if name not in _BESIDE}
+    tensors = {f"heads.{name.removeprefix(_PREFIX)}": value for name, value in loaded.items()}
+    heads = MedusaHeads(_config(folder, tensors, target))
+    fill(path, heads, tensors)
     check_made_for(folder, target)
-    return folder, heads, names
+    return folder, heads
 
 
-def _config(folder: HeadFolder, names: Mapping[str, str], target: TargetShape) -> MedusaConfig:
+def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetShape) -> MedusaConfig:
     """Sizes of the heads, checked against the target's. FasterDecoding's config says few of them."""
     fields, vocabulary = folder.config, target.rows
     heads, layers = fields.count("medusa_num_heads"), fields.count("medusa_num_layers", 1)
     if heads > _MAX_HEADS:
         raise fields.wrong("medusa_num_heads", f"at most {_MAX_HEADS}")
     states = target.states((NORMED,))
-    hidden = fields.count("hidden_size", _width(folder, names))
+    hidden = fields.count("hidden_size", _width(folder, tensors, states))
     check_width(folder.path, hidden, states, target)
     check_vocabulary(folder.path, fields.count("vocab_size", vocabulary), target)
     return MedusaConfig(
@@ -118,17 +116,16 @@ def _config(folder: HeadFolder, names: Mapping[str, str], target: TargetShape) -
         draft_vocab_size=fields.count("draft_vocab_size", vocabulary),
         num_heads=heads,
         num_layers=layers,
-        own_output=f"0.{layers}.weight" in names.values(),
+        own_output=f"heads.0.{layers}.weight" in tensors,
     )
 
 
-def _width(folder: HeadFolder, names: Mapping[str, str]) -> int:
-    """Numbers that a head reads, by its first matrix."""
-    for theirs, ours in names.items():
-        shape = folder.tensors[theirs].shape
-        if ours == "0.0.linear.weight" and len(shape) == 2:
-            return shape[1]
-    raise ModelError(f"{folder.path}: lacks the tensor '0.0.linear.weight' of Medusa heads; choose other heads")
+def _width(folder: HeadFolder, tensors: Mapping[str, mx.array], states: int) -> int:
+    """Numbers that a head reads, by its first matrix; where that is quantized, those that the target shows."""
+    first = tensors.get("heads.0.0.linear.weight")
+    if first is None or first.ndim != 2:
+        raise ModelError(f"{folder.path}: lacks the tensor '0.0.linear.weight' of Medusa heads; choose other heads")
+    return states if "heads.0.0.linear.scales" in tensors else first.shape[1]
 
 
 def _tree(folder: HeadFolder, depth: int) -> list[RankPath]:

@@ -107,6 +107,22 @@ def test_fasterdecodings_own_files_load(head_target: Loaded, tmp_path: Path) -> 
         assert np.allclose(np.array(again(STATES)), expected, atol=1e-5)
 
 
+def test_quantized_heads_load(medusa_folder: Path, head_target: Loaded) -> None:
+    """Also where config.json does not say how wide they are."""
+
+    def quantize(tensors: dict[str, mx.array]) -> None:
+        for name in [name for name in tensors if name.endswith("linear.weight")]:
+            parts = mx.quantize(tensors.pop(name), group_size=32, bits=8)
+            ends = ("weight", "scales", "biases")
+            tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=True)})
+
+    plain, _ = load_medusa(medusa_folder, head_target)
+    retensor(quantize)(medusa_folder)
+    edit(medusa_folder, hidden_size=None)
+    found, _ = load_medusa(medusa_folder, head_target)
+    assert not same(found, plain, 1e-5) and np.allclose(np.array(found(STATES)), np.array(plain(STATES)), atol=0.1)
+
+
 def in_redline(**fields: Any) -> Change:
     return lambda path: edit(path, redline={**config_of(path)["redline"], **fields})
 
@@ -120,13 +136,14 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "pickle": (pickled, "are a pickle, which can run code and is never loaded; choose a safetensors version"),
     "no weights": (lambda path: (path / "medusa_lm_head.safetensors").unlink(), "has no medusa_lm_head*.safetensors"),
     "cut file": (cut(3000), "cut short or no safetensors"),
-    "missing tensor": (drop("2.1.linear.bias"), "lacks the tensor '2.1.linear.bias'"),
-    "missing head": (said(medusa_num_heads=4), "lacks the tensor '3.0.linear.weight'"),
+    "missing tensor": (drop("2.1.linear.bias"), "lacks the tensor 'heads.2.1.linear.bias'"),
+    "missing head": (said(medusa_num_heads=4), "lacks the tensor 'heads.3.0.linear.weight'"),
     "too many heads": (said(medusa_num_heads=400), "not at most 32"),
     "no heads": (said(medusa_num_heads=0), "not a whole number above 0"),
-    "one more head": (said(medusa_num_heads=2), "unknown tensor '2.0.linear.bias'"),
-    "one output matrix of three": (put("0.2.weight", mx.ones((24, 32))), "lacks the tensor '1.2.weight'"),
-    "wrong shape": (retensor(narrowed), "'1.0.linear.weight' is (32, 16), not (32, 32)"),
+    "one more head": (said(medusa_num_heads=2), "unknown tensor 'heads.2.0.linear.bias'"),
+    "one output matrix of three": (put("0.2.weight", mx.ones((24, 32))), "lacks the tensor 'heads.1.2.weight'"),
+    "wrong shape": (retensor(narrowed), "'heads.1.0.linear.weight' is (32, 16), not (32, 32)"),
+    "whole numbers for weights": (put("0.0.linear.bias", mx.ones(32, mx.int32)), "is stored as int32, not float32"),
     "no first block": (drop("0.0.linear.weight"), "lacks the tensor '0.0.linear.weight' of Medusa heads"),
     "no ids": (drop("d2t"), "lacks the tensor 'd2t' for 24 of 64 tokens"),
     "ids not increasing": (put("d2t", mx.array([5, 4] + [6] * 22)), "does not name 24 of 64 tokens in order"),
