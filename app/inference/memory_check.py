@@ -13,7 +13,7 @@ from app.inference.pair_resolution import drafter_folders
 from engine import backend
 from engine.errors import ModelError, RedlineError, UsageError
 from models.drafters.pair_footprint import pair_footprint
-from models.memory import (
+from models.memory.memory_verdict import (
     KV_BITS,
     TIGHT,
     AvailableMemory,

@@ -12,7 +12,7 @@ from app.inference.options import AUTO, BUILTIN, Options
 from app.spelling_suggestion import did_you_mean
 from engine.errors import ModelError, UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
-from models.catalogue import read_catalogue
+from models.catalogue.entries import read_catalogue
 from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
 from models.local.inventory import Installed, installed, note_use
 from models.local.locations import find_locations, find_model

@@ -149,15 +149,3 @@ class Drafter(Protocol):
 
     def restore(self, snapshot: Snapshot) -> None:
         """Remembers what it did when the snapshot was taken, and nothing else."""
-
-
-__all__ = [
-    "Draft",
-    "DraftContext",
-    "Drafter",
-    "Needs",
-    "Shape",
-    "Traits",
-    "check_probabilities",
-    "empty_draft",
-]

@@ -4,7 +4,3 @@ entries     the entries, and the reader of models/catalogue.toml
 search      finds entries by words, kind and memory of a Mac, and estimates whether weights fit one
 hub_check   asks the hub whether every entry still exists
 """
-
-from models.catalogue.entries import Catalogue, Drafter, Entry, Measured, Target, read_catalogue
-
-__all__ = ["Catalogue", "Drafter", "Entry", "Measured", "Target", "read_catalogue"]

@@ -6,7 +6,3 @@
 What makes a kind of drafter fit is in its `check` (models/drafters); token maps are compared in `models.token_map`.
 Nothing is loaded, but best_drafter and the checks of heads import MLX.
 """
-
-from models.drafters.drafter_kind import Compatibility
-
-__all__ = ["Compatibility"]

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from engine.errors import ModelError
 from models.builtin import SHIPPED, is_builtin, is_shipped, shipped_folder
-from models.catalogue import Catalogue
+from models.catalogue.entries import Catalogue
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import KINDS, PROMPT_LOOKUP, own_head
 from models.drafters.target_match import is_made_for

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import PairError, RedlineError
-from models.drafters import Compatibility, kind_of
+from models.drafters import kind_of
+from models.drafters.drafter_kind import Compatibility
 from models.model_folder import ModelFolder, check_folder
 
 

@@ -14,9 +14,9 @@ from models.convert.atomic_folder import (
     ignore_progress,
 )
 from models.durable_files import write_file, write_json
-from models.gguf import GgufFile, paths_of, read_gguf
 from models.gguf.affine_groups import DTYPES, all_finite, store
 from models.gguf.families import Shape, make_config, parts, read_shape
+from models.gguf.gguf_reader import GgufFile, paths_of, read_gguf
 from models.gguf.gguf_tokenizer import (
     make_tokenizer,
     make_tokenizer_config,

@@ -24,7 +24,7 @@ from models.drafters import (
     mtp_kind,
     prompt_lookup_kind,
 )
-from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
+from models.drafters.drafter_kind import DrafterKind, speculator_algorithm
 from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
@@ -55,6 +55,3 @@ def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:
 def own_head(target: Path) -> DrafterKind | None:
     """Returns the kind of the head that the folder of a target brings beside or among its weights, None without one."""
     return next((kind for kind in KINDS if kind.within(target)), None)
-
-
-__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of", "own_head"]

@@ -11,7 +11,7 @@ from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDraft
 
 if TYPE_CHECKING:
     from models.loader import Loaded
-    from models.memory import Share
+    from models.memory.memory_verdict import Share
     from models.model_folder import ModelFolder
 
 

@@ -19,7 +19,7 @@ from models.token_map import match_tokens, vocabulary_size
 
 if TYPE_CHECKING:
     from models.loader import Loaded
-    from models.memory import Share
+    from models.memory.memory_verdict import Share
     from models.model_folder import ModelFolder
 
 _LEAST_SHARED = 0.05  # of the target's tokens: with fewer in common hardly a word could be drafted
@@ -65,7 +65,7 @@ def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
 
 
 def footprint(folder: Path, _item_bytes: int) -> Callable[[int], Share]:
-    from models.memory import measure
+    from models.memory.model_size import measure
     from models.model_folder import check_folder
 
     return measure(check_folder(folder)).share

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.drafters import Drafter
     from models.drafters.variant_trial import Variant
     from models.loader import Loaded
-    from models.memory import Share
+    from models.memory.memory_verdict import Share
     from models.model_folder import ModelFolder
 
 LONGEST_CHAIN = 8

@@ -24,7 +24,7 @@ from engine.target.cached_model import PREFILL_CHUNK
 from engine.target.tree_trial import why_no_trees
 from models.durable_files import read_json_object, replace_json
 from models.loader import Loaded
-from models.memory import Share
+from models.memory.memory_verdict import Share
 from models.model_folder import check_links, folder_names, weights_of
 from models.safetensors_file import Entry, read_entries, write_tensors
 

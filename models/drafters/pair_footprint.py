@@ -10,7 +10,8 @@ import mlx.core as mx
 from engine.backend.memory import kept_bytes
 from models.drafters import kind_of
 from models.loader import not_loading
-from models.memory import Footprint, FootprintAt, Share, measure
+from models.memory.memory_verdict import Footprint, FootprintAt, Share
+from models.memory.model_size import measure
 from models.model_folder import ModelFolder
 
 

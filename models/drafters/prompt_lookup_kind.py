@@ -10,7 +10,7 @@ from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDraft
 
 if TYPE_CHECKING:
     from models.loader import Loaded
-    from models.memory import Share
+    from models.memory.memory_verdict import Share
     from models.model_folder import ModelFolder
 
 
@@ -31,7 +31,7 @@ def load(_folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
 
 
 def footprint(_folder: Path, _item_bytes: int) -> Callable[[int], Share]:
-    from models.memory import Share
+    from models.memory.memory_verdict import Share
 
     return lambda _context: Share(0)
 

@@ -6,7 +6,3 @@ tensor_storage   how each tensor is stored in MLX, piece by piece
 affine_groups    quantized blocks, repacked or made anew
 gguf_tokenizer   tokenizer.json and the special tokens
 """
-
-from models.gguf.gguf_reader import GgufFile, TensorInfo, paths_of, read_gguf
-
-__all__ = ["GgufFile", "TensorInfo", "paths_of", "read_gguf"]

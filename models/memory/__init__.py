@@ -5,30 +5,3 @@ model_size    the sizes of a model, from its files and the shapes of a network t
 
 What a drafter takes is known by its kind; `models.drafters.pair_footprint` adds up a target and its drafters.
 """
-
-from models.memory.memory_verdict import (
-    KV_BITS,
-    TIGHT,
-    AvailableMemory,
-    Footprint,
-    FootprintAt,
-    MemoryVerdict,
-    Share,
-    judge_memory,
-    largest_context,
-)
-from models.memory.model_size import ModelSize, measure
-
-__all__ = [
-    "KV_BITS",
-    "TIGHT",
-    "AvailableMemory",
-    "Footprint",
-    "FootprintAt",
-    "MemoryVerdict",
-    "ModelSize",
-    "Share",
-    "judge_memory",
-    "largest_context",
-    "measure",
-]

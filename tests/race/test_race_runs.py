@@ -30,7 +30,7 @@ from app.race.race_document import RaceDocumentBuilder
 from app.race.race_runs import RaceOptions, RaceRuns, level
 from engine.errors import ModelError, UsageError
 from models.drafters.pair_footprint import pair_footprint
-from models.memory import AvailableMemory
+from models.memory.memory_verdict import AvailableMemory
 
 DRAFTED = Side(drafter="lookup", draft_length=2)
 

@@ -29,7 +29,7 @@ from app.protocol.model_documents import (
     document_json,
 )
 from app.reply_statistics import count
-from models.catalogue import Catalogue, Entry, Measured, Target, read_catalogue
+from models.catalogue.entries import Catalogue, Entry, Measured, Target, read_catalogue
 from models.catalogue.search import (
     GIB,
     KINDS,

@@ -20,7 +20,7 @@ from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from app.command_line import Commands
-    from models.catalogue import Entry
+    from models.catalogue.entries import Entry
     from models.catalogue.hub_check import EntryState, State
     from models.hub.client import Hub
 
@@ -44,7 +44,7 @@ def add_check(commands: Commands) -> None:
 
 def run_check(args: argparse.Namespace) -> int:
     """Checks the entries. Raises HubError if the hub cannot be asked, UsageError if no entry has the words."""
-    from models.catalogue import read_catalogue
+    from models.catalogue.entries import read_catalogue
     from models.catalogue.search import search
     from models.hub.client import default_hub
 

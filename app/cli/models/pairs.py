@@ -31,10 +31,10 @@ from engine.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from app.command_line import Commands
-    from models.catalogue import Catalogue
-    from models.compatibility import Compatibility
+    from models.catalogue.entries import Catalogue
     from models.compatibility.best_drafter import UsableModel
-    from models.memory import AvailableMemory, Footprint, FootprintAt, MemoryVerdict
+    from models.drafters.drafter_kind import Compatibility
+    from models.memory.memory_verdict import AvailableMemory, Footprint, FootprintAt, MemoryVerdict
     from models.model_folder import ModelFolder
 
     Read = Callable[[Path], ModelFolder]
@@ -60,7 +60,7 @@ def add_pairs(commands: Commands) -> None:
 def run_pairs(args: argparse.Namespace) -> int:
     """Prints the verdicts; returns 1 if no pair fits. Raises UsageError for a target that is not installed."""
     from app.inference.pair_resolution import present_models
-    from models.catalogue import read_catalogue
+    from models.catalogue.entries import read_catalogue
     from models.model_folder import check_folder
 
     here = present_models(args.cache_dir)
@@ -218,7 +218,7 @@ def _fit_document(
     pair: tuple[str, str], wanted: int, taken: FootprintAt, verdict: MemoryVerdict, room: AvailableMemory
 ) -> MemoryFit:
     """Returns the verdict as a document. pair: target and drafter. wanted: tokens as declared or requested."""
-    from models.memory import judge_memory
+    from models.memory.memory_verdict import judge_memory
 
     footprint = taken(verdict.context)
     contexts = [context for context in sorted({*CONTEXTS, verdict.context, wanted}) if context <= wanted]

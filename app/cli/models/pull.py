@@ -137,7 +137,7 @@ def _head_events(hub: Hub, done: Done) -> Generator[DownloadEvent]:
 
 def _discard_head(repo: str) -> int:
     """Deletes what an unfinished fetch of the head of `repo` has left; returns the number of bytes freed."""
-    from models.catalogue import read_catalogue
+    from models.catalogue.entries import read_catalogue
     from models.convert.stored_head import discard_head
     from models.paths import cache_dir
 
@@ -147,7 +147,7 @@ def _discard_head(repo: str) -> int:
 
 def _original(done: Done) -> str | None:
     """Returns the repository whose MTP head the downloaded model lacks, None where it has one or none is known."""
-    from models.catalogue import read_catalogue
+    from models.catalogue.entries import read_catalogue
     from models.drafters import own_head
 
     entry = read_catalogue().target(done.repo)
@@ -220,7 +220,7 @@ def read_reference(argument: str, revision: str | None, endpoint: str) -> HubRef
 
 def known_trouble(repo: str) -> str:
     """Returns why Redline cannot load this model according to the catalogue, or ""."""
-    from models.catalogue import read_catalogue
+    from models.catalogue.entries import read_catalogue
 
     entry = read_catalogue().entries.get(repo)
     return entry.trouble if entry is not None else ""
@@ -230,7 +230,7 @@ def with_suggestion(error: HubError, repo: str) -> HubError:
     """Returns `error`, with the model of the catalogue that may have been meant if there is none of this name."""
     if error.reason not in ("missing", "token"):
         return error
-    from models.catalogue import read_catalogue
+    from models.catalogue.entries import read_catalogue
 
     known = read_catalogue().entries
     names = {name.rpartition("/")[2].casefold(): name for name in known}

@@ -9,7 +9,7 @@ import pytest
 from mlx_lm.utils import MODEL_REMAPPING
 
 from engine.errors import ModelError, UsageError
-from models.catalogue import Catalogue, Drafter, Target, read_catalogue
+from models.catalogue.entries import Catalogue, Drafter, Target, read_catalogue
 from models.catalogue.search import GIB, MAC_SIZES_GB, mac_fit, read_memory, search, smallest_mac_gb, wired_bytes
 
 TARGET = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import HubError
-from models.catalogue import Drafter
+from models.catalogue.entries import Drafter
 from models.catalogue.hub_check import EntryState, check_entries
 from models.hub.client import Hub, RetryPolicy
 from tests.models.hub.held import Repo

@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import PairError
 from models.builtin import is_builtin
-from models.catalogue import Catalogue, Drafter, Target
+from models.catalogue.entries import Catalogue, Drafter, Target
 from models.compatibility.best_drafter import PAYING_RATE, UsableModel, auto_drafter, best_drafter, shipped_drafters
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import variant_trial

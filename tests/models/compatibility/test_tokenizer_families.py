@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from models.compatibility import Compatibility
 from models.compatibility.pair_check import check_compatibility
+from models.drafters.drafter_kind import Compatibility
 from models.model_folder import check_folder
 from tests.models.compatibility.tokenizer_families import OTHER, line, table, verdicts
 from tests.toys.tokenizers import Family, families, write_model

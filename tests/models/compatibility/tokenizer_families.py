@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from models.compatibility import Compatibility
 from models.compatibility.pair_check import check_compatibility
+from models.drafters.drafter_kind import Compatibility
 from models.model_folder import check_folder
 from tests.toys.tokenizers import families, write_model
 

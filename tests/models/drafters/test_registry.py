@@ -47,7 +47,7 @@ MODELS_FILE = """
 import json
 from engine.errors import PairError
 from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter
-from models.memory import Share
+from models.memory.memory_verdict import Share
 from toy_engine_file import Constant
 
 loaded = []

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import ModelError
 from models.builtin import builtin_gguf
-from models.gguf import read_gguf
+from models.gguf.gguf_reader import read_gguf
 from tests.models.gguf.fuzzing import spoil_bytes
 from tests.toys.gguf_files import ARRAY, BOOL, F32, F64, I8, I64, STRING, U8, U16, U32, U64, ToyGguf, ToyTensor
 

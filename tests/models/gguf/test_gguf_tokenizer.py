@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from engine.errors import ModelError
 from models.builtin import builtin_gguf
-from models.gguf import GgufFile, read_gguf
+from models.gguf.gguf_reader import GgufFile, read_gguf
 from models.gguf.gguf_tokenizer import SPLITS, make_tokenizer, make_tokenizer_config, read_special_ids
 from tests.toys.gguf_files import ARRAY, BOOL, I32, STRING, U32, tiny_llama
 

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 
 from engine.errors import ModelError
 from models.convert.gguf_import import import_gguf
-from models.gguf import read_gguf
+from models.gguf.gguf_reader import read_gguf
 from models.gguf.gguf_tokenizer import make_tokenizer
 from tests.toys.gguf_files import ARRAY, F32, I32, STRING, ToyGguf
 from tests.toys.gguf_models import pieces, tiny

@@ -13,9 +13,9 @@ from gguf.quants import dequantize
 
 from engine.errors import ModelError, UsageError
 from models.builtin import builtin_gguf
-from models.gguf import GgufFile, read_gguf, tensor_storage
+from models.gguf import tensor_storage
 from models.gguf.affine_groups import AFFINE, GROUP, pack, quantize, read_back, store
-from models.gguf.gguf_reader import TENSOR_TYPES
+from models.gguf.gguf_reader import TENSOR_TYPES, GgufFile, read_gguf
 from models.gguf.tensor_storage import Part, Storage, entries_of, pieces_of, storage_of, unpermute, values_of
 from models.safetensors_file import NUMPY
 from models.storage_options import BITS, StorageOptions

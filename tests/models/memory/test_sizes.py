@@ -13,7 +13,7 @@ from engine.cache.model_cache import ModelCache
 from models.drafters.head_folder import head_footprint
 from models.drafters.pair_footprint import pair_footprint
 from models.loader import load
-from models.memory import measure
+from models.memory.model_size import measure
 from models.model_folder import check_folder
 from models.parameters import weights_bytes
 from tests.toys.architectures import architecture_names, build

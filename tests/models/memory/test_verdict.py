@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.memory import AvailableMemory, Footprint, FootprintAt, Share, judge_memory, largest_context
+from models.memory.memory_verdict import AvailableMemory, Footprint, FootprintAt, Share, judge_memory, largest_context
 from models.memory.memory_verdict import NOTHING, PROCESS_BYTES
 
 GB = 1024**3

@@ -14,7 +14,7 @@ import msgspec
 from app.cli.models.catalogue import entry_document, rows
 from app.cli.models.catalogue import overview_document as document
 from app.protocol.model_documents import MachineMemory
-from models.catalogue import read_catalogue
+from models.catalogue.entries import read_catalogue
 from models.catalogue.search import wired_bytes
 
 CHILD = Path(__file__).with_name("child.py")

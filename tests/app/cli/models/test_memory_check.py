@@ -15,7 +15,7 @@ from app.inference.memory_check import check_memory, context_note
 from app.inference.options import Options
 from engine.errors import ModelError, UnsupportedCache, UsageError
 from models.drafters.pair_footprint import pair_footprint
-from models.memory import AvailableMemory, MemoryVerdict
+from models.memory.memory_verdict import AvailableMemory, MemoryVerdict
 from models.model_folder import ModelFolder, check_folder
 
 

@@ -15,7 +15,7 @@ from app.cli.models import SUBCOMMANDS
 from app.cli.models import catalogue as commands
 from app.inference import pair_resolution
 from app.inference.pair_resolution import usable
-from models.catalogue import Catalogue, read_catalogue
+from models.catalogue.entries import Catalogue, read_catalogue
 from models.catalogue.search import GIB, wired_bytes
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed

@@ -26,7 +26,7 @@ from app.protocol.download_events import (
     Waiting,
 )
 from engine.errors import HubError, UsageError
-from models.catalogue import Catalogue, read_catalogue
+from models.catalogue.entries import Catalogue, read_catalogue
 from models.hub.download_events import Discarded
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, tiny
@@ -229,7 +229,7 @@ def without_head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[
         yield Resolving(original, "main")
         raise HubError("the hub is silent", "hub")
 
-    monkeypatch.setattr("models.catalogue.read_catalogue", lambda: known)
+    monkeypatch.setattr("models.catalogue.entries.read_catalogue", lambda: known)
     monkeypatch.setattr("models.convert.stored_head.fetch_head", fetch)
     return calls
 
