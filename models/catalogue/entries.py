@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -144,8 +143,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 def read_catalogue(path: Path | None = None) -> Catalogue:
     """Returns the catalogue in the file `path`, by default Redline's own.
 
-    Raises ModelError, naming the entry: not there, no TOML, a field missing, unknown or of the wrong kind, a repository
-    that is listed twice, a drafter or target that is no entry.
+    Raises ModelError, naming the entry: not there, no TOML, a field missing, unknown or of the wrong kind.
     """
     path = path or Path(str(resources.files("models"))) / "catalogue.toml"
     try:
@@ -154,26 +152,4 @@ def read_catalogue(path: Path | None = None) -> Catalogue:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); install redline again") from error
     except (UnicodeDecodeError, msgspec.DecodeError) as error:  # these say the line, or the table and its number
         raise ModelError(f"{path}: {error}; correct it") from error
-    catalogue = Catalogue(document.target, document.drafter, document.measured)
-    for fault in _faults(catalogue):
-        raise ModelError(f"{path}: {fault}; correct it")
-    return catalogue
-
-
-def _faults(catalogue: Catalogue) -> Iterator[str]:
-    """Yields what is wrong between entries."""
-    counts = Counter(entry.repository for entry in catalogue.listed)
-    yield from (f"{name} is listed twice" for name, count in counts.items() if count > 1)
-    for drafter in catalogue.drafters:
-        if (drafter.size_bytes is None) != (drafter.size is None):
-            yield f"{drafter.repository} gives only one of size_bytes and size"
-    for target in catalogue.targets:
-        if bool(target.good_at) != bool(target.good_at_source):
-            yield f"{target.repository} gives only one of good_at and good_at_source"
-        for name in target.drafters:
-            if name not in counts or name == target.repository:
-                yield f"{target.repository}: its drafter {name} is no other entry"
-    for one in catalogue.measured:
-        known = catalogue.target(one.target)
-        if known is None or one.drafter not in known.drafters:
-            yield f"measured {one.target}: {one.drafter} is no drafter of it"
+    return Catalogue(document.target, document.drafter, document.measured)

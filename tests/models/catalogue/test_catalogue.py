@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,48 @@ def test_no_entry_is_refused_for_its_kind(own: Catalogue) -> None:
     assert pickle.trouble == "its weights are a pickle, which Redline never loads"
 
 
+def faults(catalogue: Catalogue) -> Iterator[str]:
+    """What is wrong between entries."""
+    counts = Counter(entry.repository for entry in catalogue.listed)
+    yield from (f"{name} is listed twice" for name, count in counts.items() if count > 1)
+    for drafter in catalogue.drafters:
+        if (drafter.size_bytes is None) != (drafter.size is None):
+            yield f"{drafter.repository} gives only one of size_bytes and size"
+    for target in catalogue.targets:
+        if bool(target.good_at) != bool(target.good_at_source):
+            yield f"{target.repository} gives only one of good_at and good_at_source"
+        for name in target.drafters:
+            if name not in counts or name == target.repository:
+                yield f"{target.repository}: its drafter {name} is no other entry"
+    for one in catalogue.measured:
+        known = catalogue.target(one.target)
+        if known is None or one.drafter not in known.drafters:
+            yield f"measured {one.target}: {one.drafter} is no drafter of it"
+
+
+def test_its_entries_do_not_contradict_each_other(own: Catalogue) -> None:
+    assert list(faults(own)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (TARGET + TARGET, "o/target is listed twice"),
+        (
+            TARGET.replace('good_at_source = "o/r README.md"\n', ""),
+            "o/target gives only one of good_at and good_at_source",
+        ),
+        (TARGET.replace('good_at = "tests"\n', ""), "o/target gives only one of good_at and good_at_source"),
+        (TARGET + 'drafters = ["o/other"]\n', "o/target: its drafter o/other is no other entry"),
+        (TARGET + 'drafters = ["o/target"]\n', "o/target: its drafter o/target is no other entry"),
+        (DRAFTER + "size_bytes = 3\n", "o/head gives only one of size_bytes and size"),
+        (TARGET + DRAFTER + MEASURED, "measured o/target: o/head is no drafter of it"),
+    ],
+)
+def test_a_contradiction_would_be_found(tmp_path: Path, text: str, what: str) -> None:
+    assert list(faults(read(tmp_path, text))) == [what]
+
+
 # --- the reader -----------------------------------------------------------------------------------
 
 
@@ -129,14 +173,7 @@ def test_entries_refer_to_each_other(tmp_path: Path) -> None:
         (TARGET.replace("4.5", "0"), "Expected `float` > 0"),
         (TARGET.replace('["o/r README.md"]', "[]"), "Expected `array` of length >= 1"),
         (TARGET.replace('"estimated"', '"guessed"'), "Invalid enum value 'guessed'"),
-        (TARGET + TARGET, "o/target is listed twice"),
-        (TARGET.replace('good_at_source = "o/r README.md"\n', ""), "gives only one of good_at and good_at_source"),
-        (TARGET.replace('good_at = "tests"\n', ""), "o/target gives only one of good_at and good_at_source"),
-        (TARGET + 'drafters = ["o/other"]\n', "o/target: its drafter o/other is no other entry"),
-        (TARGET + 'drafters = ["o/target"]\n', "o/target: its drafter o/target is no other entry"),
-        (DRAFTER + "size_bytes = 3\n", "o/head gives only one of size_bytes and size"),
         (DRAFTER + DRAFTER.replace("eagle3", "eagle9").replace("o/head", "o/b"), "'eagle9' - at `$.drafter[1].kind`"),
-        (TARGET + DRAFTER + MEASURED, "measured o/target: o/head is no drafter of it"),
         ("[[target]\n", "line 1"),
         ("[[model]]\n", "unknown field `model`"),
         ("target = 3\n", "got `int` - at `$.target`"),
