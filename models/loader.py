@@ -18,9 +18,9 @@ from engine.errors import ModelError, RedlineError
 from engine.target.cached_model import CachedModel
 from models import tokenizer_process
 from models.model_folder import ModelFolder, check_folder
+from models.parallel import split
 from models.parameters import flat_parameters
 from models.paths import name_of
-from models.pipeline_parallel import split
 from models.tokenizer import FolderTokenizer
 
 

@@ -19,7 +19,7 @@ from app import protocol
 from app.inference import cluster, host_file
 from app.inference.host_file import Host, find_hosts, read_hosts
 from engine.errors import BackendError, MachineLostError, ModelError, UsageError
-from models.pipeline_parallel import split
+from models.parallel import split
 from tests.engine.target.sharded_ranks import whole
 from tests.engine.target.test_sharded_target import Group
 from tests.toys.folders import as_architecture

@@ -32,8 +32,7 @@ from engine.session import Session
 from engine.target.cached_model import CachedModel
 from engine.target.sharded_target import Leader, Message, follow
 from engine.target.tree_trial import why_no_trees
-from models.pipeline_parallel import pipeline
-from models.tensor_parallel import shard
+from models.parallel import pipeline, shard
 from tests.engine.conversations import CONTEXT, LONG, SHAPED, SHORT, TURN, Reply, answer, events_of, read, same
 from tests.engine.drafters.eagles import taught
 from tests.engine.fakes import ByteTokenizer, nearby

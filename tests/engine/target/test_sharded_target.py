@@ -18,9 +18,8 @@ from engine.target.sharded_target import Leader, follow
 from engine.target.target_view import TargetView
 from engine.tree.draft_tree import DraftTree
 from models.drafters.target_match import shape_of
+from models.parallel import pipeline, shard, split
 from models.parameters import weights_bytes
-from models.pipeline_parallel import pipeline, split
-from models.tensor_parallel import shard
 from tests.engine.replies import earlier_replies, reply
 from tests.engine.target.sharded_ranks import whole
 from tests.toys.architectures import NOT_BUILT, architecture_names, build
