@@ -16,7 +16,7 @@ import numpy as np
 from app.bench.prompt_file import Question
 from engine.settings import AcceptanceRule, SamplingSettings
 from models.forecast.distribution_overlap import OverlapStatistics
-from models.forecast.round_costs import RoundTotals, total
+from models.forecast.round_totals import RoundTotals, total
 
 DraftLength = int | None  # draft length, in a tree its nodes; None is the adaptive policy
 PLAIN: DraftLength = 0

@@ -27,7 +27,6 @@ from engine.policy.costs import Costs
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
-from models.forecast.round_costs import RoundCosts
 from models.forecast.teacher_forcing import TargetText
 from models.loader import Loaded
 from models.paths import cache_dir
@@ -147,9 +146,9 @@ class RoundCostCache:
         self._target, self._drafter = calibration.target, calibration.drafter
         self._found: dict[int, Costs] = {}
 
-    def at(self, context: int) -> RoundCosts:
+    def at(self, context: int) -> Costs:
         """Returns the costs of rounds after about `context` tokens."""
-        return RoundCosts(self._calibration.draw(context, self._costs_at))
+        return self._calibration.draw(context, self._costs_at)
 
     def forget(self) -> None:
         """Discards all costs, so that they are measured again."""

@@ -19,7 +19,7 @@ from engine.session import Session
 from engine.settings import AcceptanceRule, SamplingSettings
 from models.drafters.drafter_kind import LONGEST_CHAIN
 from models.expected_rounds import ChainAcceptance
-from models.forecast.round_costs import RoundTotals
+from models.forecast.round_totals import RoundTotals
 from models.forecast.teacher_forcing import TargetOutputs, TargetText
 from models.forecast.text_forecast import TextForecast
 from models.loader import Loaded

@@ -27,7 +27,6 @@ MAX_BUDGET = 15.0  # plain steps that gains may add up to
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
-READING = 1 / 16  # price of reading one more token, of a drafter's step, at most
 TOO_RISKY = "a refused draft would slow this short reply too much"
 PROBING = "probing: is drafting worth it again?"
 
@@ -64,7 +63,6 @@ class Candidate:
         plain_s, lengths = self.costs.plain_s, [n for n in self.expected_length.expected(None) if n]
         self.lone_step = self.costs.pass_s(1) / plain_s  # price of a plain step that does not follow another
         self.prices = {0: self.lone_step, **{n: self.costs.round_s(n) / plain_s for n in lengths}}
-        self.draft_step = self.costs.draft_s(1) / plain_s  # price of drafting one token
         most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in lengths}
         self.useful = [n for n in lengths if most[n] > self.prices[n]]
         self.unread = 1  # committed tokens that it has not read: the last one, and those of rounds without it
@@ -73,8 +71,7 @@ class Candidate:
     @property
     def reading(self) -> float:
         """The price of reading the tokens that it has not read, but for the one that every draft begins with."""
-        rows = self.costs.pass_s(self.unread) / self.costs.pass_s(1) - 1
-        return self.draft_step * min(rows, READING * (self.unread - 1))
+        return self.costs.reading_s(self.unread) / self.costs.plain_s
 
     def drafted(self, round_: Round) -> None:
         """Sets when the next probe may be, by what came of a draft."""

@@ -15,6 +15,6 @@ where it branches, and where a policy decides along the way, the loop itself run
     teacher_forcing        the target's and the drafter's distributions over a text, in one pass each
     distribution_overlap   acceptance probabilities, overlap, divergence, entropy and calibration of p and q
     loop_simulation        the decoding loop along a text, with the real drafter and a target that replays the text
-    round_costs            what rounds cost on this machine; counts and seconds of forecast replies
+    round_totals           counts and seconds of forecast replies
     text_forecast          all of these for one target and its drafters
 """

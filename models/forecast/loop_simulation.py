@@ -24,12 +24,13 @@ from engine.events import Round
 from engine.loop import Limits, decode
 from engine.noise import Stream
 from engine.policy import Policy
+from engine.policy.costs import Costs
 from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import LayerTaps
 from engine.tree.draft_tree import DraftTree
-from models.forecast.round_costs import RoundCosts, RoundTotals, simulated_totals
+from models.forecast.round_totals import RoundTotals, simulated_totals
 from models.forecast.teacher_forcing import TargetOutputs, TargetText
 
 
@@ -39,7 +40,7 @@ def simulate(
     policy: Policy,
     sampling: SamplingSettings,
     rule: AcceptanceRule,
-    costs: RoundCosts,
+    costs: Costs,
     eos: frozenset[int],
 ) -> RoundTotals:
     """Returns the totals of the rounds of one reply under `policy`. eos: ids that end a reply.
@@ -52,7 +53,7 @@ def simulate(
     sampling = replace(sampling, acceptance=rule)
     sampler = Sampler(replace(sampling, temperature=0.0), vocabulary)  # a replay needs no noise
     target, conditioned = ReplayedTarget(text, vocabulary), ConditionedSampler(sampling, outputs)
-    timed = [TimedDrafter(one, conditioned, costs, member) for member, one in enumerate(drafters)]
+    timed = [TimedDrafter(one, conditioned, costs.of(member)) for member, one in enumerate(drafters)]
     together: Drafter = timed[0] if len(timed) == 1 else DrafterGroup(timed)
     tokens, limits = list(text.tokens[: text.prompt]), Limits(text.limit, 2**31, eos)
     with _recorded_states(drafters, outputs):
@@ -161,21 +162,21 @@ def _unread(drafter: Drafter, tokens: int) -> int:
 
 
 class TimedDrafter:
-    """A drafter that adds up what its drafts would take. spent_s: the seconds so far. member: its place in `costs`."""
+    """A drafter that adds up what its drafts would take. spent_s: the seconds so far."""
 
-    def __init__(self, drafter: Drafter, sampler: ConditionedSampler, costs: RoundCosts, member: int) -> None:
+    def __init__(self, drafter: Drafter, sampler: ConditionedSampler, costs: Costs) -> None:
         self.name, self.needs, self.traits = drafter.name, drafter.needs, drafter.traits
         self.spent_s = 0.0
-        self._drafter, self._sampler, self._costs, self._member = drafter, sampler, costs, member
+        self._drafter, self._sampler, self._costs = drafter, sampler, costs
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._drafter.sync(tokens, cancelled)
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        self.spent_s += self._costs.catch_up_s(self._member, _unread(self._drafter, len(context.tokens)))
+        self.spent_s += self._costs.reading_s(_unread(self._drafter, len(context.tokens)))
         draft = self._drafter.propose(replace(context, sampler=self._sampler), length)
         drafted = draft.tokens.size
-        self.spent_s += self._costs.draft_s(self._member, drafted) - self._costs.saving_s(self._member, drafted)
+        self.spent_s += self._costs.draft_s(drafted) - (self._costs.saved_s if drafted else 0.0)
         return draft
 
     def hint(self, context: DraftContext) -> float | None:

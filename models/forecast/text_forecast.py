@@ -10,13 +10,14 @@ import numpy as np
 from engine.drafters import Drafter
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.policy import Policy
+from engine.policy.costs import Costs
 from engine.sampling import Distribution
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from models.expected_rounds import ChainAcceptance, Counts, Floats, expected_rounds, survival_probs
 from models.forecast.distribution_overlap import OverlapStatistics, acceptance_probs, compare_distributions
 from models.forecast.loop_simulation import can_simulate, simulate
-from models.forecast.round_costs import RoundCosts, RoundTotals, expected_totals
+from models.forecast.round_totals import RoundTotals, expected_totals
 from models.forecast.teacher_forcing import ChainLogits, TargetOutputs, TargetText, chain_logits, target_outputs
 
 
@@ -55,7 +56,7 @@ class TextForecast:
         copied = self._copied(outputs.text)
         return {rule: (self._acceptance(accepted[rule], copied), statistics[rule]) for rule in rules}
 
-    def expect(self, text: TargetText, acceptance: ChainAcceptance, length: int, costs: RoundCosts) -> RoundTotals:
+    def expect(self, text: TargetText, acceptance: ChainAcceptance, length: int, costs: Costs) -> RoundTotals:
         """Returns the expected totals with chains of `length` tokens."""
         return expected_totals(acceptance, expected_rounds(acceptance, length, text.limit), costs)
 
@@ -65,7 +66,7 @@ class TextForecast:
         policy: Policy,
         sampling: SamplingSettings,
         rule: AcceptanceRule,
-        costs: RoundCosts,
+        costs: Costs,
     ) -> RoundTotals:
         """Returns the totals with whatever `policy` drafts."""
         return simulate(outputs, self._drafters, policy, sampling, rule, costs, self._eos)

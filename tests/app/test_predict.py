@@ -21,7 +21,7 @@ from engine.settings import SamplingSettings
 from models.drafters.eagle3_folder import save_eagle3
 from models.drafters.medusa_folder import save_medusa
 from models.drafters.target_match import made_for
-from models.forecast.round_costs import RoundTotals
+from models.forecast.round_totals import RoundTotals
 from models.loader import load
 from tests import predicted
 from tests.toys.folders import make_stranger

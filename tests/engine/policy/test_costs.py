@@ -13,7 +13,7 @@ from engine.cost_measurement import STEPS, measure
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
-from engine.policy.costs import MIN_PLAIN, Costs
+from engine.policy.costs import MIN_PLAIN, READING, Costs
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -45,6 +45,18 @@ def test_drafts_save_what_one_token_was_measured_to_save() -> None:
         costs = replace(COSTS, eager=eager)
         longer = 0.9 + 2.4 - (1.8 - one)
         assert [costs.round_s(n) for n in (0, 1, 4)] == pytest.approx([costs.plain_s, one, longer])
+
+
+def test_what_a_drafter_has_missed_is_read_as_cheaply_as_a_pass_reads_rows_and_never_for_less_than_nothing() -> None:
+    assert COSTS.reading_s(1) == 0.0
+    assert COSTS.reading_s(3) == pytest.approx(0.3 * READING * 2)
+    assert replace(COSTS, verify=((1, 1.0), (9, 1.05))).reading_s(9) == pytest.approx(0.3 * 0.05)
+    assert replace(COSTS, verify=((1, 1.0), (2, 1.2), (4, 1.0))).reading_s(8) == 0.0
+
+
+def test_one_of_several_drafters_has_costs_of_its_own() -> None:
+    other = replace(COSTS, draft=((0, 0.0), (1, 0.5)))
+    assert replace(COSTS, members=(COSTS, other)).of(1) == other and COSTS.of(0) == COSTS
 
 
 def test_a_single_measured_width_is_the_cost_of_all() -> None:

@@ -17,11 +17,12 @@ from engine.loop import Limits
 from engine.metrics import Metrics
 from engine.policy import Plan, Policy
 from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.costs import Costs
 from engine.policy.expected_length import TreeExpectedLength
 from engine.policy.fixed import FixedLength
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
-from models.forecast.round_costs import RoundCosts, RoundTotals
+from models.forecast.round_totals import RoundTotals
 from models.forecast.teacher_forcing import TargetText
 from models.forecast.text_forecast import TextForecast
 from tests.engine.conversations import MODELS, NEARBY
@@ -30,7 +31,7 @@ from tests.engine.replies import CONTEXT, PROMPT, draft_model, reply
 from tests.models.training.training_plans import CHEAP
 from tests.toys.heads import Remembering
 
-COSTS = RoundCosts(replace(CHEAP, plain=0.9 * CHEAP.pass_s(1)))
+COSTS = replace(CHEAP, plain=0.9 * CHEAP.pass_s(1))
 TOKENS = 60
 WARM = SamplingSettings(temperature=1, seed=3)
 SHAPED = SamplingSettings(temperature=0.8, top_p=0.95, top_k=20, repetition_penalty=1.2, seed=3)
@@ -82,7 +83,7 @@ def measured(kind: str, length: int | None, sampling: SamplingSettings, rule: Ac
 
 
 def walked(
-    kind: str, length: int | None, sampling: SamplingSettings, rule: AcceptanceRule, prices: RoundCosts = COSTS
+    kind: str, length: int | None, sampling: SamplingSettings, rule: AcceptanceRule, prices: Costs = COSTS
 ) -> RoundTotals:
     drafters = drafter(kind)
     along = TextForecast(target(), drafters, 8, frozenset())
@@ -160,7 +161,7 @@ def test_plain_steps_that_run_ahead_cost_what_they_take(
 
 def test_a_pass_that_is_built_while_its_draft_is_computed_takes_less() -> None:
     """Walked along, and in one pass."""
-    quick = RoundCosts(replace(COSTS.costs, eager=1.02 * CHEAP.pass_s(1)))
+    quick = replace(COSTS, eager=1.02 * CHEAP.pass_s(1))
     spared_s = CHEAP.draft_s(1) + CHEAP.pass_s(2) - 1.02 * CHEAP.pass_s(1)
     drafters = drafter("draft")
     along = TextForecast(target(), drafters, 2, frozenset())
@@ -202,7 +203,7 @@ def test_what_a_drafter_must_read_first_is_priced() -> None:
         passes_s = CHEAP.pass_s(1) * (found.rounds - found.drafted) + CHEAP.pass_s(2) * found.drafted
         spent[kind] = found.seconds - passes_s - CHEAP.draft_s(1) * found.drafted
     assert spent["lookup"] == pytest.approx(0, abs=1e-9)
-    assert spent["draft"] > COSTS.catch_up_s(0, 31) > 0
+    assert spent["draft"] > COSTS.reading_s(31) > 0
 
 
 def test_trees_whose_children_are_drawn_are_refused() -> None:

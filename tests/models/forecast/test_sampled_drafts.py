@@ -19,14 +19,14 @@ from engine.sampling import TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from models.forecast.loop_simulation import ConditionedSampler
-from models.forecast.round_costs import RoundCosts, RoundTotals, total
+from models.forecast.round_totals import RoundTotals, total
 from models.forecast.teacher_forcing import TargetOutputs, TargetText
 from models.forecast.text_forecast import TextForecast
 from tests.engine.replies import draft_model, reply
 from tests.models.training.training_plans import CHEAP
 from tests.toys.tables import TableModel, random_tables
 
-COSTS = RoundCosts(replace(CHEAP, plain=0.9 * CHEAP.pass_s(1)))
+COSTS = replace(CHEAP, plain=0.9 * CHEAP.pass_s(1))
 WARM = SamplingSettings(temperature=1, seed=3)
 SIZE = 12
 TABLES = random_tables(SIZE, 0.7, seed=1)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from engine.drafters.draft_model import DraftModel
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
-from models.forecast.round_costs import RoundCosts
 from models.forecast.teacher_forcing import TargetText
 from models.forecast.text_forecast import TextForecast
 from tests.engine.replies import draft_model
@@ -22,7 +21,6 @@ from tests.toys.tables import TableModel, random_tables, text_distribution
 SIZE, START, LENGTH = 3, (1, 2), 5
 TARGET, DRAFTER = random_tables(SIZE, 0.6, seed=4)
 WARM = SamplingSettings(temperature=1)
-COSTS = RoundCosts(CHEAP)
 State = tuple[int, int]
 
 
@@ -103,7 +101,7 @@ def test_predicted_rounds_and_acceptance_are_the_enumerated_ones(name: str, samp
         text = TargetText((*START, *tokens), 2, LENGTH)
         chances, _ = along.compare(along.outputs(text), sampling, [rule])[rule]
         for length in found:
-            tally = along.expect(text, chances, length, COSTS)
+            tally = along.expect(text, chances, length, CHEAP)
             assert tally.tokens == LENGTH
             found[length] += weight * np.array([tally.rounds, *tally.reached, *tally.kept])
     for length, value in found.items():

@@ -1,4 +1,4 @@
-"""What rounds cost on this machine, and the counts and seconds of forecast replies, from which rates follow."""
+"""The counts and seconds of forecast replies, from which rates follow."""
 
 from __future__ import annotations
 
@@ -8,48 +8,8 @@ from itertools import zip_longest
 
 from engine.events import Round
 from engine.metrics import Metrics
-from engine.policy.adaptive import READING
 from engine.policy.costs import Costs
 from models.expected_rounds import ChainAcceptance, ExpectedRounds
-
-
-@dataclass(frozen=True)
-class RoundCosts:
-    """Seconds of rounds. costs: of isolated passes and drafts, and of plain steps."""
-
-    costs: Costs
-
-    @property
-    def plain_s(self) -> float:
-        """Seconds a token by plain decoding, whose steps are launched ahead."""
-        return self.costs.plain_s
-
-    def pass_s(self, width: int) -> float:
-        """Returns the seconds of a verify pass. One measured faster than a plain pass is a measuring error."""
-        return max(self.costs.pass_s(1), self.costs.pass_s(width))
-
-    def draft_s(self, member: int, steps: int) -> float:
-        """Returns the seconds of drafting by one of several drafters, or by the only one."""
-        return self._of(member).draft_s(steps)
-
-    def catch_up_s(self, member: int, unread: int) -> float:
-        """Returns the seconds a drafter takes to read all but the last of `unread` tokens, as the policy does."""
-        rows = self.costs.pass_s(unread) / self.costs.pass_s(1) - 1
-        return self.draft_s(member, 1) * max(0.0, min(rows, READING * (unread - 1)))
-
-    def round_s(self, member: int, drafted: int) -> float:
-        """Returns the seconds of drafting so many tokens or nodes and verifying them."""
-        return self.draft_s(member, drafted) + self.pass_s(drafted + 1) - self.saving_s(member, drafted)
-
-    def saving_s(self, member: int, drafted: int) -> float:
-        """Returns the seconds saved because a pass is built while its draft is computed, see `Costs.round_s`."""
-        own = self._of(member)
-        if not drafted or own.eager is None:
-            return 0.0
-        return max(0.0, own.draft_s(1) + self.pass_s(2) - max(own.eager, self.pass_s(1)))
-
-    def _of(self, member: int) -> Costs:
-        return self.costs.members[member] if self.costs.members else self.costs
 
 
 @dataclass(frozen=True)
@@ -96,18 +56,18 @@ def total(replies: Iterable[RoundTotals]) -> RoundTotals:
     )
 
 
-def expected_totals(acceptance: ChainAcceptance, expected: ExpectedRounds, costs: RoundCosts) -> RoundTotals:
+def expected_totals(acceptance: ChainAcceptance, expected: ExpectedRounds, costs: Costs) -> RoundTotals:
     """Returns the totals of one reply from its expected rounds."""
     tokens, seconds = len(expected.starts), 0.0
     for start, drafted, member in zip(expected.starts, expected.drafted, acceptance.member, strict=True):
         if start:
-            seconds += start * costs.round_s(int(member), int(drafted))
+            seconds += start * _round_s(costs.of(int(member)), int(drafted))
     drafted = float((expected.starts * expected.drafted).sum())
     reached, kept = tuple(expected.reached.tolist()), tuple(expected.kept.tolist())
     return RoundTotals(tokens, expected.rounds, drafted, seconds, tokens * costs.plain_s, reached, kept)
 
 
-def simulated_totals(rounds: Sequence[Round], drafting_s: float, ahead: int, costs: RoundCosts) -> RoundTotals:
+def simulated_totals(rounds: Sequence[Round], drafting_s: float, ahead: int, costs: Costs) -> RoundTotals:
     """Returns the totals of one simulated reply. drafting_s: of all its drafts. ahead: how many rounds were plain steps
     that the loop launched ahead."""
     metrics = Metrics.of(rounds)
@@ -116,6 +76,11 @@ def simulated_totals(rounds: Sequence[Round], drafting_s: float, ahead: int, cos
     seconds, plain_s = passes_s + drafting_s, metrics.tokens * costs.plain_s
     reached, kept = tuple(map(float, metrics.reached)), tuple(map(float, metrics.kept))
     return RoundTotals(metrics.tokens, metrics.rounds, metrics.drafted, seconds, plain_s, reached, kept)
+
+
+def _round_s(costs: Costs, drafted: int) -> float:
+    """Returns the seconds of a round. One without a draft is a pass by itself, not a step in a run of plain ones."""
+    return costs.round_s(drafted) if drafted else costs.pass_s(1)
 
 
 def _columns(counts: Sequence[Sequence[float]]) -> tuple[float, ...]:
