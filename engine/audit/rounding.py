@@ -28,7 +28,6 @@ from mlx.utils import tree_flatten
 from engine import backend
 from engine.audit.receipt import MARGIN, Difference
 from engine.events import Round
-from engine.noise import Stream
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel, calling
 from engine.tree.draft_tree import DraftTree
@@ -113,11 +112,8 @@ def assume_noise(mismatch: Mismatch, measured: Sequence[Difference]) -> Differen
 
 def choice_scores(sampler: Sampler, logits: mx.array, before: list[int]) -> Any:
     """Returns what the choice after `before` is the argmax of, (vocabulary,) float32 in numpy; -inf where p is 0."""
-    shaped = _adjusted(sampler, logits, before)
-    if not sampler.sampling.greedy:
-        noise = sampler.noise.gumbel(Stream.CHOICE, mx.array([len(before)]), logits.shape[-1])
-        shaped = sampler.distribution.logprobs(shaped) + noise
-    return np.array(shaped[0])
+    scores, _ = sampler.score(logits, TokenCounts(sampler.distribution, before).rows(), len(before))
+    return np.array(scores[0])
 
 
 def feed_afresh(target: CachedModel, tokens: Sequence[int], between: Callable[[], None] = lambda: None) -> None:
