@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
+from engine.audit.receipt import first_difference
 from engine.events import Round
 
 _FACTORS = (2654435761, 2246822519)  # odd, and far from each other's multiples
@@ -33,11 +34,7 @@ def combine_checksum(pair: Sequence[int]) -> int:
 def first_other_bits(plain: Sequence[Round], other: Sequence[Round]) -> int | None:
     """Returns the first token of two replies whose rows of logits are not the same bits, the end of the shorter
     included; None where all are. Raises ValueError for rounds without fingerprints: nothing was measured."""
-    mine, theirs = (_fingerprints(rounds) for rounds in (plain, other))
-    for place, (one, another) in enumerate(zip(mine, theirs, strict=False)):
-        if one != another:
-            return place
-    return None if len(mine) == len(theirs) else min(len(mine), len(theirs))
+    return first_difference(_fingerprints(plain), _fingerprints(other))
 
 
 def _fingerprints(rounds: Sequence[Round]) -> list[int]:
