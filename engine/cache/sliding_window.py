@@ -83,9 +83,6 @@ class SlidingKVCache(RotatingKVCache):  # type: ignore[misc]  # mlx-lm is untype
         self._shown = min(self.offset, self.max_size)
         return n
 
-    def is_trimmable(self) -> bool:
-        return True
-
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> mx.array | str | None:
         """Returns which of the shown keys each of N new queries may see; as RotatingKVCache, in temporal order.
 
@@ -102,14 +99,6 @@ class SlidingKVCache(RotatingKVCache):  # type: ignore[misc]  # mlx-lm is untype
         if window_size is None or before + 1 <= window_size:
             return None
         return mx.arange(before + 1) >= before + 1 - window_size
-
-    @property
-    def state(self) -> tuple[Any, ...]:
-        return self.keys, self.values, self.offset, self.start, self.max_size, self._shown
-
-    @state.setter
-    def state(self, v: tuple[Any, ...]) -> None:
-        self.keys, self.values, self.offset, self.start, self.max_size, self._shown = v
 
 
 def _moved(held: mx.array | None, first: int, end: int, new: mx.array, room: int) -> mx.array:
