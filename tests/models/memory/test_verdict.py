@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from models.memory.memory_verdict import AvailableMemory, Footprint, FootprintAt, Share, judge_memory, largest_context
-from models.memory.memory_verdict import NOTHING, PROCESS_BYTES
+from models.memory.memory_verdict import (
+    NOTHING,
+    PROCESS_BYTES,
+    AvailableMemory,
+    Footprint,
+    FootprintAt,
+    Share,
+    judge_memory,
+    largest_context,
+)
 
 GB = 1024**3
 MB = 1024**2
