@@ -84,14 +84,19 @@ def thought_line(tokens: int, seconds: float | None, live: bool = False) -> str:
 
 def sampling_in_words(sampling: SamplingSettings) -> str:
     """Returns the sampling settings of a reply that are not neutral, and which of them were the model's own."""
-    neutral = SamplingSettings()
-    used = {name: getattr(sampling, name) for name in MODEL_DEFAULTS}
-    used = {name: value for name, value in used.items() if name == "temperature" or value != getattr(neutral, name)}
+    used = {"temperature": sampling.temperature, **not_neutral(sampling)}
     groups = [
         ({name: value for name, value in used.items() if name not in sampling.from_model}, ""),
         ({name: value for name, value in used.items() if name in sampling.from_model}, " (the model's own)"),
     ]
     return ", ".join(f"{settings_in_words(values)}{whose}" for values, whose in groups if values)
+
+
+def not_neutral(sampling: SamplingSettings) -> dict[str, float]:
+    """Returns the settings that change the model's distribution, by name."""
+    neutral = SamplingSettings()
+    used = {name: getattr(sampling, name) for name in MODEL_DEFAULTS}
+    return {name: value for name, value in used.items() if value != getattr(neutral, name)}
 
 
 def settings_in_words(values: Mapping[str, float]) -> str:

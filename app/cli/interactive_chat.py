@@ -163,8 +163,9 @@ class Talk:
 
     def _do_temperature(self, text: str) -> None:
         try:
-            left = tuple(name for name in self._conversation.options.from_model if name != "temperature")
-            self._change(temperatures=(float(text),), from_model=left)
+            sampling = self._conversation.options.sampling
+            left = tuple(name for name in sampling.from_model if name != "temperature")
+            self._change(temperatures=(float(text),), sampling=replace(sampling, from_model=left))
         except ValueError:
             raise UsageError(f"temperature is {text!r}: give a number, 0 is greedy") from None
 

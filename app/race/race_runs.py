@@ -65,7 +65,7 @@ class RaceOptions:
             drafters=(side.drafter,),
             draft_lengths=(side.draft_length,),
             tree=side.tree,
-            rule=side.acceptance,
+            sampling=replace(self.base.sampling, acceptance=side.acceptance),
         )
 
 

@@ -21,6 +21,7 @@ from app.inference.conversation import Conversation
 from app.inference.options import Options
 from engine.errors import ContextError
 from engine.events import Event, Finished
+from engine.settings import SamplingSettings
 from tests.app.recordings import REPLY, TEXT, RecordedSession, recorded_pair, round_
 
 
@@ -107,7 +108,7 @@ def test_what_goes_wrong_is_said_and_the_conversation_goes_on() -> None:
 
 
 def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
-    desk = Desk(options=Options(draft_lengths=(4,), temperatures=(0.7,), seed=5))
+    desk = Desk(options=Options(draft_lengths=(4,), temperatures=(0.7,), sampling=SamplingSettings(seed=5)))
     desk.type("/regenerate", "one", "two", "/again")
     assert desk.session.asked[1] == desk.session.asked[2]
     assert desk.session.seeds == [5, 5, 6]

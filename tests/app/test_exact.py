@@ -21,16 +21,12 @@ STEEP = Costs(((1, 1.0), (2, 4.0), (4, 5.0), (5, 8.0)), ((0, 0.0), (1, 0.01)))
 
 def test_trees_and_exact_are_a_usage_error() -> None:
     with pytest.raises(UsageError, match="several tokens at one position"):
-        Options(tree=True, exact=True)
-
-
-def test_settings_carry_it() -> None:
-    assert Options(exact=True).settings().exact
-    assert not Options().settings().exact
+        Options(tree=True, sampling=SamplingSettings(exact=True))
 
 
 def test_sampling_settings_carry_it_to_the_engine_and_trees_refuse_it() -> None:
-    assert Options.of(SamplingSettings(exact=True)).settings().exact
+    assert Options(sampling=SamplingSettings(exact=True)).settings().exact
+    assert not Options().settings().exact
     with pytest.raises(UsageError, match="exact-verify"):
         check_settings(SamplingSettings(exact=True), trees=True)
 

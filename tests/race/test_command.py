@@ -84,6 +84,19 @@ def test_any_two_sides_may_race(
     assert "Prompt lookup" in capsys.readouterr().out
 
 
+def test_every_setting_that_shapes_the_text_is_kept_and_told(
+    toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "race.json"
+    shaped = ["--top-p", "0.9", "--presence-penalty", "0.5", "--frequency-penalty", "0.25"]
+    short = ["--max-tokens", "6", "--runs", "1", "--draft-length", "2"]
+    assert race(toy_folder, *shaped, *short, "--save", str(path)) == 0
+    sampling = open_race(path).sampling
+    assert (sampling.top_p, sampling.presence_penalty, sampling.frequency_penalty) == (0.9, 0.5, 0.25)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "greedy, top-p 0.9, presence-penalty 0.5, frequency-penalty 0.25" in said
+
+
 def test_rejection_at_a_temperature_claims_nothing(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--seed", "1", "--runs", "1", "--max-tokens", "8", "--draft-length", "2"]
     assert race(toy_folder, "--temperature", "1", *more, "--json") == 0
