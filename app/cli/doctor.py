@@ -180,10 +180,8 @@ def _mlx_lm() -> Finding:
 
 def _memory() -> Finding:
     total, available = memory()
-    if total is None:
-        return Finding("Memory", "warning", "unknown", "the system does not report it")
-    value = memory_words(total) + ("" if available is None else f", {memory_words(available)} free")
-    if available is not None and available < _MIN_MEMORY_BYTES:
+    value = f"{memory_words(total)}, {memory_words(available)} free"
+    if available < _MIN_MEMORY_BYTES:
         return Finding("Memory", "warning", value, "close other programs: the built-in model needs about 1 GB")
     return Finding("Memory", "ok", value)
 

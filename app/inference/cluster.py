@@ -315,8 +315,6 @@ def _has_ended(host: Host) -> str:
 def share_text(needed: int) -> str:
     """Returns how much of this machine's memory so many bytes are, for the user."""
     total, _ = memory()
-    if not total:
-        return memory_words(needed)
     (number, unit), most = memory_words(needed).split(" "), memory_words(total)
     return f"{number} of {most}" if most.endswith(f" {unit}") else f"{number} {unit} of {most}"
 

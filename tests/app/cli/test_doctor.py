@@ -11,6 +11,7 @@ import pytest
 from app.cli import doctor
 from app.cli.doctor import plain
 from app.cli.main import main
+from app.inference import machine
 from app.inference.machine import memory
 from engine.errors import ModelError
 
@@ -90,5 +91,15 @@ def test_names_from_the_disk_cannot_steer_the_terminal() -> None:
 
 def test_memory_is_told() -> None:
     total, available = memory()
-    assert total is not None and total > 1 << 28
-    assert available is None or 0 <= available <= total
+    assert total > 1 << 28
+    assert 0 <= available <= total
+
+
+@pytest.mark.parametrize(("used", "free"), [("400000", 600_000), ("1000001", 0)])
+def test_memory_is_that_of_the_control_group(
+    used: str, free: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "memory.max").write_text("1000000")
+    (tmp_path / "memory.current").write_text(used)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    assert memory() == (10**6, free)
