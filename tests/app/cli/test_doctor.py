@@ -13,6 +13,7 @@ from app.cli.doctor import plain
 from app.cli.main import main
 from app.inference import machine
 from app.inference.machine import memory
+from app.qt_libraries import missing_libraries
 from engine.errors import ModelError
 
 
@@ -67,7 +68,13 @@ def test_a_probe_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch, code:
 def test_missing_libraries_of_qt_come_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"error": "does not load (libEGL.so.1: no such file)", "missing": ["libEGL.so.1", "libxcb-cursor.so.0"]}
     monkeypatch.setattr(doctor, "_probe", lambda code: told)
-    assert doctor._qt().advice == "sudo apt-get install libegl1 libxcb-cursor0"
+    debian, fedora = "libegl1 libxcb-cursor0", "mesa-libEGL xcb-util-cursor"
+    assert doctor._qt().advice == f"install them with `sudo apt install {debian}` or `sudo dnf install {fedora}`"
+
+
+def test_the_libraries_are_those_that_the_window_names() -> None:
+    found = doctor._probe(doctor.PROBE_QT)
+    assert found["missing"] == missing_libraries() and found["version"]
 
 
 def test_without_mlx_the_exit_code_says_so(
