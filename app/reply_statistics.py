@@ -9,7 +9,7 @@ from app.duration_text import duration_words
 from engine.settings import MODEL_DEFAULTS, SamplingSettings
 
 if TYPE_CHECKING:
-    from app.store.records import Statistics, StoredReceipt
+    from app.store.records import Statistics
     from engine.metrics import Metrics
 
 
@@ -53,17 +53,6 @@ def in_words(numbers: Metrics | Statistics, endings: Sequence[str] = (), plan: s
     """
     tokens = ", ".join([count(numbers.tokens, "token"), *endings])
     return " · ".join([tokens, *_times(numbers), *_acceptance(numbers, plan)])
-
-
-def receipt_in_words(kept: StoredReceipt, stale: bool = False) -> str:
-    """Describes a receipt in words. stale: the reply was continued after it was verified."""
-    receipt = kept.receipt
-    parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}"]
-    if stale:
-        parts.append(f"of the first {receipt.tokens}, before it went on")
-    if kept.elsewhere:
-        parts.append("by the file that it came with")
-    return ", ".join(parts)
 
 
 def thought_in_words(numbers: Metrics | Statistics | None) -> str:
