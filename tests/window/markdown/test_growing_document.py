@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QTextDocument
 
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, SourcePieces, source_pieces, write
+from app.window.markdown import GrowingDocument, SourcePieces, source_pieces
 from tests.window.markdown.documents import described, each, rendered
 from tests.window.markdown.texts import NOISE, documents
 
@@ -80,7 +80,7 @@ LONG = st.lists(
 def test_long_lines_are_cut_at_the_same_places_however_they_grow(source: str, cuts: list[int], raw: bool) -> None:
     spans = each(source)
     at_once = QTextDocument()
-    write(at_once, source, spans, LIGHT, True, raw)
+    GrowingDocument(at_once, LIGHT, True, raw).grow(source, spans)
     assert described(grown(source, cuts, raw)) == described(at_once)
 
 

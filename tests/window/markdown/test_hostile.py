@@ -95,7 +95,7 @@ def test_hostile_text_is_shown_raw_in_time(name: str) -> None:
     source, reader = CASES[name], Watched()
     reader.resize(600, 400)
     started = time.process_time()
-    write(reader.document(), source, spans_of(source), LIGHT, True, raw=True)
+    GrowingDocument(reader.document(), LIGHT, True, raw=True).grow(source, spans_of(source))
     reader.grab()
     assert time.process_time() - started < MAX_S
     assert not reader.loads
