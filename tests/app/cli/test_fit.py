@@ -16,7 +16,7 @@ import pytest
 
 from app.cli.fit import KINDS, announcement
 from app.cli.main import main
-from app.cli.terminal.progress import StageClock, duration
+from app.cli.terminal.progress import StageClock
 from models import durable_files
 from models.loader import load
 from models.training import resource_needs, training_plan
@@ -253,7 +253,4 @@ def test_time_left_is_what_was_expected_and_then_what_is_seen() -> None:
     clock.left_s(TrainingProgress("writing", 2, 10, "tokens"), 60.0)
     assert clock.left_s(TrainingProgress("writing", 5, 10, "tokens"), 150.0) == (150.0, 200.0)
     assert clock.left_s(TrainingProgress("training", 10, 10, "steps"), 400.0) == (0.0, 0.0)
-
-
-def test_durations_are_for_people() -> None:
-    assert [duration(s) for s in (0.2, 59, 100, 3600, 9000)] == ["0 s", "59 s", "2 min", "60 min", "2 h 30 min"]
+    assert clock.left_s(TrainingProgress("training", 12, 10, "steps"), 500.0) == (0.0, 0.0)
