@@ -168,7 +168,7 @@ def test_macos_draws_its_own_controls(controller: Controller, monkeypatch: pytes
 
 def test_motion_is_full_if_the_mac_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theme, "NATIVE", True)
-    monkeypatch.setattr(theme.ctypes.util, "find_library", lambda _: None)  # type: ignore[attr-defined]
+    monkeypatch.setattr("app.macos._runtime", lambda: None)
     assert not theme.system_reduces_motion()
 
 
