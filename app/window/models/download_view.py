@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
+from app.window.common.sentence import sentence
 from app.window.common.widgets import ElidedLabel, ProgressBar, keep_width, label, style, wrapped
 from app.window.models.downloads import Download, DownloadFile
-from app.window.common.sentence import sentence
 from app.window.models.model_text import HINTS, pace, status
 from models.size_text import size_words
 

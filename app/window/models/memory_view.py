@@ -13,9 +13,9 @@ from app.protocol.model_documents import MemoryFit
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, clear, column, row
+from app.window.common.sentence import sentence
 from app.window.common.widgets import Glyph, draw_bar, label, style, wrapped
 from app.window.models.known_models import LOOKUP, MACHINE, KnownModels, ModelRow
-from app.window.common.sentence import sentence
 from app.window.models.model_text import BADGES, FITS, ICONS, TONES, automatic, bits, joined, size
 from models.size_text import memory_words
 

@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QPushButton, QScrollArea, QWi
 from app.duration_text import ago_words
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, FlowLayout, clear, column, row
+from app.window.common.sentence import sentence
 from app.window.common.widgets import Hairline, label, style, wrapped
 from app.window.models.download_view import DownloadView
 from app.window.models.downloads import Download
 from app.window.models.drafter_list import DrafterList
 from app.window.models.known_models import KnownModels, ModelRow
 from app.window.models.memory_view import MemoryView, memory_need
-from app.window.common.sentence import sentence
 from app.window.models.model_text import KINDS, ORIGINS, bits, joined, parameters, size
 
 MAX_WIDTH = 640  # px

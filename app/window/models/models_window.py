@@ -15,6 +15,7 @@ from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox
 from app.window.common.layouts import column, row
 from app.window.common.section_list import SectionList
+from app.window.common.sentence import sentence
 from app.window.common.status_line import StatusLine
 from app.window.common.widgets import Hairline, label, search_field, style, wrapped
 from app.window.markdown import ask_to_open
@@ -23,7 +24,6 @@ from app.window.models.known_models import MACHINE, ModelRow
 from app.window.models.model_details import ModelDetails
 from app.window.models.model_library import ModelLibrary
 from app.window.models.model_list import KEYS, ModelDelegate, ModelListModel
-from app.window.common.sentence import sentence
 from app.window.models.model_text import size
 from models.size_text import memory_words
 
