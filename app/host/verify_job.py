@@ -94,9 +94,9 @@ def check_prompt(pair: LoadedPair, request: Verify, prompt: Sequence[int], reply
 
 
 def round_of(index: int, kept: RoundTokens) -> Round:
-    """Returns a round as far as it is known. Raises UsageError for one that contradicts itself."""
+    """Returns a round as far as it is known. Raises UsageError for one that is inconsistent."""
     if not (_fits_tree(kept, kept.parents) if kept.parents is not None else _fits_chain(kept)):
-        raise UsageError(f"round {index} of this reply contradicts itself: what is kept of it is damaged")
+        raise UsageError(f"round {index} of this reply is inconsistent: its saved data is damaged")
     accepted = len(kept.path) if kept.parents is not None else max(0, len(kept.tokens) - 1)
     made = Round(index, kept.tokens, kept.drafted, accepted, (), (), 0, 0.0, parents=kept.parents, path=kept.path)
     return replace(made, fingerprints=kept.fingerprints)
