@@ -25,7 +25,7 @@ from app.command_line import OK
 from app.folded_text import folded
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
-from app.reply_statistics import chat_in_words
+from app.reply_statistics import chat_in_words, count
 from app.safe_text import trusted
 from app.spelling_suggestion import did_you_mean
 from app.store.records import Statistics
@@ -139,7 +139,7 @@ class Talk:
         if not text.isdecimal():
             raise UsageError("give how many of the last messages to keep, such as /trim 4")
         forgotten = self._conversation.trim(int(text))
-        self._say(f"{forgotten} messages are forgotten, {len(self._conversation.messages)} are kept")
+        self._say(f"{count(forgotten, 'message')} forgotten, {len(self._conversation.messages)} kept")
 
     def _do_system(self, text: str) -> None:
         self._conversation.system = text
