@@ -89,7 +89,7 @@ def folder_names(path: Path) -> list[str]:
         raise ModelError(f"{path}: no such model folder; check the path")
     names = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in names:
-        raise ModelError(f"{path}: has no config.json, so it is no model folder; check the path")
+        raise ModelError(f"{path}: has no config.json, so it is not a model folder; check the path")
     return names
 
 

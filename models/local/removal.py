@@ -105,7 +105,7 @@ def _strategy(models: Sequence[Installed], places: ModelLocations) -> DeleteCach
     commits = {revision.commit_hash for repo in repos for revision in repo.revisions}
     for model in models:
         if model.revision not in commits:
-            raise ModelError(f"{model.path}: is no snapshot that huggingface_hub can read; delete it by hand")
+            raise ModelError(f"{model.path}: is not a snapshot that huggingface_hub can read; delete it by hand")
     return found.delete_revisions(*(model.revision for model in models))
 
 
