@@ -163,8 +163,8 @@ class Session:
             raise UsageError("the prompt is empty: say something to answer")
         if len(prompt) >= self.context:
             raise ContextError(
-                f"the prompt has {len(prompt)} tokens and the context holds {self.context}, "
-                "the reply included: shorten the conversation or start a new one"
+                f"the prompt has {len(prompt)} tokens, but the context holds only {self.context}, "
+                "including the reply: shorten the conversation or start a new one"
             )
 
     def _reuse(self, prompt: Sequence[int], drafter: Drafter | None, blocks: VerifyBlocks | None) -> int:

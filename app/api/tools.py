@@ -65,7 +65,7 @@ def _tools(
     kind, named = _choice(choice)
     if not offered:
         if kind in ("required", "named"):
-            raise ApiError(400, "invalid_value", "tool_choice asks for a call, and there are no tools", "tool_choice")
+            raise ApiError(400, "invalid_value", "tool_choice asks for a call, but no tools were given", "tool_choice")
         return None
     if len({tool.name for tool in offered}) < len(offered):
         raise ApiError(400, "invalid_value", "two tools have the same name", "tools")
