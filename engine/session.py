@@ -160,7 +160,7 @@ class Session:
 
     def _check_length(self, prompt: Sequence[int]) -> None:
         if not prompt:
-            raise UsageError("the prompt is empty: say something to answer")
+            raise UsageError("the prompt is empty: enter some text")
         if len(prompt) >= self.context:
             raise ContextError(
                 f"the prompt has {len(prompt)} tokens, but the context holds only {self.context}, "

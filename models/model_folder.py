@@ -121,7 +121,7 @@ def _links(path: Path, names: list[str]) -> Iterator[Path]:
             yield entry
         elif stat.S_ISDIR(mode):
             if depth == DEEPEST:
-                raise ModelError(f"{path}: its folders are nested more than {DEEPEST} deep; {_AGAIN}")
+                raise ModelError(f"{path}: its folders are nested more than {DEEPEST} levels deep; {_AGAIN}")
             if not entry.name.startswith("."):
                 below += [(inner, depth + 1) for inner in entry.iterdir()]
         elif not stat.S_ISREG(mode):
