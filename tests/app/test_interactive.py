@@ -115,7 +115,7 @@ def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> Non
     desk = desk_with(whole, whole, too_long, whole)
     notes = desk.type("one", "two", "three", "/trim 3", "/trim some", "four")
     assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
-    assert "2 messages are forgotten, 2 are kept" in notes and "give how many of the last messages to keep" in notes
+    assert "forgot 2 messages, kept 2" in notes and "say how many of the last messages to keep" in notes
     assert [message["content"] for message in desk.conversation.messages] == ["two", TEXT, "four", TEXT]
 
 

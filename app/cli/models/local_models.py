@@ -232,12 +232,12 @@ def _places(root: Path | None) -> list[Place]:
     found = find_locations(Path.home(), root)
     studios = [_place("LM Studio's models", path, "LM Studio") for path in found.lm_studio]
     return [
-        _place("models of the hub", found.hub, "shared: HF_HOME or HF_HUB_CACHE move it"),
+        _place("Hugging Face models", found.hub, "shared: HF_HOME or HF_HUB_CACHE move it"),
         *(studios or [Place("LM Studio's models", "not found", None)]),
         _place("imported models", found.own),
         _place("other caches", cache_dir(root), without=found.own),
         _place("conversations", store_path()),
-        Place("the hub's token", keychain_name() or "no keychain on this machine", None),
+        Place("Hugging Face token", keychain_name() or "no keychain on this machine", None),
     ]
 
 
