@@ -354,5 +354,5 @@ def test_on_a_terminal_the_reason_has_a_line_of_its_own_and_the_next_reply_draft
     out, waiting = io.StringIO(), iter(["hello", "/quit"])
     look = Look(escapes=True)
     assert converse(conversation, Terminal(out, io.StringIO(), look, lambda: 200), lambda: next(waiting)) == 0
-    assert any(LINE in line and "draft kept" not in line for line in out.getvalue().splitlines())
+    assert any(LINE in line and "draft refused" not in line for line in out.getvalue().splitlines())
     assert conversation.pair.has_drafter

@@ -112,7 +112,7 @@ def add_remove(commands: Commands) -> None:
     parser = add_command(commands, "remove", run_remove, about)
     add = parser.add_argument
     add("name", metavar="NAME", help="name in `redline models list`; NAME@COMMIT for one revision")
-    add("--from", dest="origin", choices=sorted(ORIGINS), help="where to delete it, if it is in several places")
+    add("--from", dest="origin", choices=sorted(ORIGINS), help="where to delete it from, if it is in several places")
     answer = parser.add_mutually_exclusive_group()
     answer.add_argument("--yes", action="store_true", help="do not ask")
     answer.add_argument("--dry-run", action="store_true", help="only show what would be deleted")

@@ -334,7 +334,7 @@ def test_other_weights_are_refused() -> None:
     machines = _Silent(Host("localhost", "127.0.0.1"), STUDIO)
     machines._loaded = [{"digest": "theirs"}]
     target: Any = None
-    with pytest.raises(ModelError, match="studio has other weights under this name"):
+    with pytest.raises(ModelError, match="studio has different weights under this name"):
         machines.lead(target, "ours")
 
 
