@@ -95,7 +95,8 @@ def explain(error: Exception, repo: str, revision: str, endpoint: str, known: bo
         return HubError(f"no connection to {endpoint} ({_detail(error)}); check the network and any proxy", "network")
     if isinstance(error, httpx2.TransportError):
         return HubError(f"the connection to {endpoint} broke off; try again: what was downloaded is kept", "network")
-    return HubError(f"{endpoint} gave an answer that did not come from a hub ({type(error).__name__}); check HF_ENDPOINT", "hub")
+    what = f"an answer that did not come from a hub ({type(error).__name__})"
+    return HubError(f"{endpoint} gave {what}; check HF_ENDPOINT", "hub")
 
 
 def disk_error(error: OSError, place: object) -> HubError:
