@@ -43,7 +43,7 @@ def test_log_in_pull_what_is_gated_and_log_out(
 ) -> None:
     repo.private = True
     code, said = run(capsys, "pull", NAME)
-    assert code == 1 and "or it is private, then `redline models login` first" in said
+    assert code == 1 and "if it is private, run `redline models login` first" in said
     give(TOKEN, monkeypatch)
     code, said = run(capsys, "login", "--token-stdin")
     assert code == 0 and said == (

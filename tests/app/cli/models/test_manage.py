@@ -185,5 +185,5 @@ def test_where_names_every_place_its_size_and_its_owner(
     assert found["Hugging Face token"]["path"] == "test keychain"
     assert "conversations" in found
     _, out = said(capsys, "where", "--cache-dir", root)
-    assert f"imported models     {root}/models  481 kB" in out.splitlines()
+    assert f"imported models      {root}/models  481 kB" in out.splitlines()
     assert "(shared: HF_HOME or HF_HUB_CACHE move it)" in out
