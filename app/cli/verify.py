@@ -245,7 +245,7 @@ def _difference_rows(results: Sequence[Result]) -> Iterator[tuple[Result, list[T
     for result in results:
         differences = result.kept.receipt.differences if result.kept is not None else ()
         for one in differences[:_LISTED]:
-            missing = "ends" if one.ends else "another"
+            missing = "ends" if one.ends else "a different token"
             texts = [_token(one.plain_token, one.plain_text, missing), _token(one.other_token, one.other_text, missing)]
             sizes = ["-" if ulps is None else f"{ulps:.3g}" for ulps in (one.gap_ulps, one.noise_ulps)]
             verdict = "near-tie" if one.near_tie else "failure"

@@ -173,9 +173,10 @@ def _removal_text(removal: Removal) -> str:
     lines = [f"{name}: frees {size_words(removal.frees_bytes)}"]
     lines += [f"  {safe_line(str(model.path))}" for model in removal.models]
     if removal.losers:
-        lines.append(f"  Shared with {', '.join(removal.losers)}: gone for them too.")
+        lines.append(f"  Also deleted for {', '.join(removal.losers)}: the files are shared.")
     if removal.keepers:
-        lines.append(f"  {size_words(removal.stays_bytes)} stay: shared with {', '.join(removal.keepers)}.")
+        stays, keepers = size_words(removal.stays_bytes), ", ".join(removal.keepers)
+        lines.append(f"  {stays} will stay on disk, still in use by {keepers}.")
     if removal.note:
         lines.append(f"  {removal.note[0].upper()}{removal.note[1:]}.")
     return "\n".join(lines)

@@ -107,7 +107,7 @@ def test_remove_says_what_goes_and_who_loses_it_and_asks(
         == [
             f"{NAME}: frees 481 kB",
             f"  {folder}",
-            f"  Shared with {HUB_SHARERS}: gone for them too.",
+            f"  Also deleted for {HUB_SHARERS}: the files are shared.",
             "Nothing was deleted.",
         ]
     )
@@ -154,7 +154,7 @@ def test_a_name_in_two_places_needs_its_place_and_an_unknown_one_is_told(
     assert main(["models", "remove", NAME, "--yes"]) == 2
     assert f"{NAME} is in several places: choose --from hub or --from lm-studio" in capsys.readouterr().err
     code, out = said(capsys, "remove", NAME, "--yes", "--from", "lm-studio")
-    assert code == 0 and "Shared with LM Studio: gone for them too." in out
+    assert code == 0 and "Also deleted for LM Studio: the files are shared." in out
     assert hub.exists() and not studio.exists()
     for name in ("o/gone", f"{NAME}@", f"{NAME}@{'0' * 8}", "../hub"):
         assert main(["models", "remove", name, "--yes"]) == 1
