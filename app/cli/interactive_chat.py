@@ -133,13 +133,13 @@ class Talk:
     def _do_clear(self, _: str) -> None:
         self._conversation.clear()
         self._replies.clear()
-        self._say("the conversation is forgotten")
+        self._say("conversation forgotten")
 
     def _do_trim(self, text: str) -> None:
         if not text.isdecimal():
-            raise UsageError("give how many of the last messages to keep, such as /trim 4")
+            raise UsageError("say how many of the last messages to keep, such as /trim 4")
         forgotten = self._conversation.trim(int(text))
-        self._say(f"{count(forgotten, 'message')} forgotten, {len(self._conversation.messages)} kept")
+        self._say(f"forgot {count(forgotten, 'message')}, kept {len(self._conversation.messages)}")
 
     def _do_system(self, text: str) -> None:
         self._conversation.system = text

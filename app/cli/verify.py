@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from app.receipts.exported_replies import chosen, read_export
 
     if args.message is not None and len(args.files) > 1:
-        raise UsageError(f"--message needs a single file, and {len(args.files)} are given")
+        raise UsageError(f"--message needs a single file, but {len(args.files)} were given")
     exports = [read_export(path) for path in args.files]
     cases = chosen(exports, args.message)
     results = _check(cases, args.target)

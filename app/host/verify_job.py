@@ -88,7 +88,7 @@ def check_prompt(pair: LoadedPair, request: Verify, prompt: Sequence[int], reply
         )
     if tokens + reply_tokens > pair.session.context:
         raise ContextError(
-            f"prompt and reply have {tokens + reply_tokens} tokens and the context holds {pair.session.context}: "
+            f"prompt and reply have {tokens + reply_tokens} tokens, but the context holds only {pair.session.context}: "
             "load the model with the context that the reply was written in"
         )
 

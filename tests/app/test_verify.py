@@ -250,7 +250,7 @@ def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, capsys
         (["TEXT"], "this is not a conversation exported by Redline", 1),
         (["CHAT", "--message", "1"], "its message 1 is not a reply", 2),
         (["CHAT", "--message", "99"], "its message 99 is not a reply", 2),
-        (["CHAT", "CHAT", "--message", "2"], "--message needs a single file, and 2 are given", 2),
+        (["CHAT", "CHAT", "--message", "2"], "--message needs a single file, but 2 were given", 2),
         ([], "EXPORT.json", 2),
     ],
 )

@@ -258,7 +258,7 @@ def test_a_target_is_as_it_was_after_it_was_asked_whether_it_can(network: nn.Mod
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("mamba2", "ArraysCache"), ("llama4", "ChunkedKVCache"), ("talkie", "position"), ("afm7", "other logits")],
+    [("mamba2", "ArraysCache"), ("llama4", "ChunkedKVCache"), ("talkie", "position"), ("afm7", "different logits")],
 )
 def test_a_target_that_cannot_says_why_and_decodes_as_before(name: str, reason: str) -> None:
     """A pass that breaks off in the middle of the layers leaves no rows behind."""

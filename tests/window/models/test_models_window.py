@@ -81,7 +81,7 @@ def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, fa
 @pytest.mark.parametrize(
     ("reason", "message", "hint"),
     [
-        ("gated", "x is gated: its terms must be accepted at http://hub.invalid/x", "Accept the terms"),
+        ("gated", "x is gated: accept its terms at http://hub.invalid/x", "Accept the terms"),
         ("network", "no connection to the hub", "Resume once the network is back"),
         ("disk", "no space left on the disk", "Free some disk space"),
     ],

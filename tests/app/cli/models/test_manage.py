@@ -173,7 +173,7 @@ def test_where_names_every_place_its_size_and_its_owner(
     root = str(places.own.parent)
     found = {place["what"]: place for place in document(capsys, "where", "--cache-dir", root)["places"]}
     links = sum(len(f"../../blobs/{tiny().etag(name)}") for name in wanted(tiny()))
-    assert found["models of the hub"]["size_bytes"] == SIZE + links + 40  # with the links and the ref
+    assert found["Hugging Face models"]["size_bytes"] == SIZE + links + 40  # with the links and the ref
     assert found["imported models"] == {
         "what": "imported models",
         "path": f"{root}/models",
@@ -182,8 +182,8 @@ def test_where_names_every_place_its_size_and_its_owner(
     }
     assert found["other caches"]["size_bytes"] == 5000
     assert found["LM Studio's models"]["size_bytes"] is None
-    assert found["the hub's token"]["path"] == "test keychain"
+    assert found["Hugging Face token"]["path"] == "test keychain"
     assert "conversations" in found
     _, out = said(capsys, "where", "--cache-dir", root)
-    assert f"imported models     {root}/models  481 kB" in out.splitlines()
+    assert f"imported models      {root}/models  481 kB" in out.splitlines()
     assert "(shared: HF_HOME or HF_HUB_CACHE move it)" in out
