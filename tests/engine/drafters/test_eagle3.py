@@ -1,6 +1,5 @@
 """The EAGLE-3 head as a drafter: the text is plain's, and its memory is that of the committed tokens."""
 
-import itertools
 import time
 from dataclasses import replace
 from typing import Any
@@ -262,20 +261,3 @@ def test_features_of_a_prompt_are_let_go_as_it_is_read() -> None:
         held.append((type(event), sum(rows.shape[0] for _, rows in s.target.taps._stretches)))
     assert max(rows for kind, rows in held if kind is PromptProgress) <= 2 * PREFILL_CHUNK
     assert held[-1][1] <= 6 + 1
-
-
-@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
-@pytest.mark.parametrize("k", [1, 5, 12])
-def test_one_synchronisation_a_round(k: int, trees: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    d, target, sequence = eagle("qwen3", trees), CachedModel(network_of("qwen3")), list(PROMPT)
-    attach(d, target)
-    target.feed(sequence[:-1])
-    d.sync(sequence)
-    waits, real, rounds = [], mx.eval, 0
-    monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
-    for rule, temperature in itertools.product(("coupled", "rejection"), (0.0, 1.0)):
-        sampler = Sampler(SamplingSettings(temperature=temperature, repetition_penalty=1.1, acceptance=rule), 64)  # type: ignore[arg-type]
-        for event in decode(target, d, FixedLength(k), sampler, sequence, Limits(15, 1000), 0.0):
-            rounds += isinstance(event, Round)
-            assert len(waits) == rounds
-    assert rounds > 8
