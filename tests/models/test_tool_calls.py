@@ -92,7 +92,7 @@ def _bytes(tokenizer: FolderTokenizer, token: int) -> list[int]:
 def test_what_ends_within_a_call_or_is_none_is_text(
     tokenizers: dict[str, FolderTokenizer], family: ToolFamily, step: int
 ) -> None:
-    """Ended after every third of its tokens, and slowly after every one."""
+    """Cut after every third token; after every one in the slow run."""
     tokenizer = tokenizers[family.name]
     prompt, ids = tokenizer.chat(QUESTION, tools=TOOLS), tokenizer.pieces(family.model.reply)
     for at in range(1, len(ids) - 1, step):
