@@ -83,7 +83,7 @@ class AlteredModule(Altered):
         return getattr(self._network, name)
 
 
-@pytest.mark.parametrize("kinds", [QUICK[1:], pytest.param(KINDS[:3], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kinds", [KINDS[1:3], pytest.param(KINDS[:3], marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("sampling", "alter"), paired([GREEDY, WARM], [ahead_by_one, tilted]))
 def test_a_mistake_in_wide_passes_is_no_rounding_in_any_type(
     kinds: list[tuple[str, int | None]],
