@@ -27,16 +27,15 @@ from tests.toys.block_heads import random_assistant, random_block, random_mtp
 
 TARGET = "llama"
 CHEAP = Costs(((1, 1.0), (9, 1.05)), ((0, 0.0), (1, 0.01), (8, 0.08)), plain=0.95, eager=1.01)
-KINDS = [
-    *("lookup", "lookup trees", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"),
-    *("mtp", "another tokenizer", "dflash2", "assistant"),
-]
+KINDS = ["lookup", "lookup trees", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"]
+HEADS = ["mtp", "another tokenizer", "dflash2", "assistant"]  # draw their chains as those do
 TARGETS = {"mtp": "qwen3_5", "dflash2": "qwen3_5", "assistant": "gemma4_text"}  # of the other kinds: TARGET
 SAMPLINGS = {
     "greedy": SamplingSettings(),
     "coupled": SamplingSettings(temperature=0.9, top_p=0.9, seed=3, acceptance="coupled"),
     "rejection": SamplingSettings(temperature=0.9, top_k=20, repetition_penalty=1.1, seed=3),
 }
+RULES = [*SAMPLINGS, "auto"]
 
 
 class Instrument:
@@ -139,7 +138,7 @@ def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
     return Instrument(monkeypatch)
 
 
-@pytest.mark.parametrize(("kind", "rule"), paired(KINDS, [*SAMPLINGS, "auto"], each=2))
+@pytest.mark.parametrize(("kind", "rule"), [*paired(KINDS, RULES, each=2), *paired(HEADS, RULES)])
 def test_a_round_waits_for_the_device_once(kind: str, rule: str, instrument: Instrument) -> None:
     policy, sampling = ("auto", "greedy") if rule == "auto" else ("fixed", rule)
     waits, rounds = waits_of(kind, policy, SAMPLINGS[sampling], instrument)
