@@ -94,8 +94,8 @@ def settings_in_words(values: Mapping[str, float]) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Returns a number with its noun: 1 token, 2 tokens."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    """Returns a number with its noun: 1 token, 2,000 tokens."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _times(numbers: Metrics | Statistics) -> list[str]:
