@@ -135,7 +135,8 @@ def test_a_stopped_change_of_drafter_changes_nothing(
     conversation = open_conversation(Options(str(toy_folder), (first,), max_tokens=4), "", lambda text: None)
     options, loaded, costs = conversation.options, conversation.pair.drafter.loaded, conversation.pair
     with monkeypatch.context() as patched:
-        patched.setattr(pair_loader, step, first_call_interrupts(getattr(pair_loader, step)))
+        call: Callable[..., Any] = pair_loader.open_drafter if step == "open_drafter" else lambda *_: None
+        patched.setattr(pair_loader, step, first_call_interrupts(call))
         assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
     assert (conversation.options, conversation.pair.drafter.spec) == (options, first)
     assert conversation.pair.drafter.loaded is loaded

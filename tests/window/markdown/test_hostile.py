@@ -102,8 +102,11 @@ def test_hostile_text_is_shown_raw_in_time(name: str) -> None:
     assert_harmless(reader)
 
 
+GROWING = [name for name in CASES if not name.startswith(("link", "image")) and "]:" not in CASES[name]]
+
+
 @pytest.mark.parametrize(
-    "name", [name for name in CASES if not name.startswith(("link", "image")) and "]:" not in CASES[name]]
+    "name", [pytest.param(name, marks=pytest.mark.slow if i % 3 else ()) for i, name in enumerate(GROWING)]
 )
 def test_hostile_text_grows_to_what_it_is_at_once(name: str) -> None:
     source = CASES[name][:600]
