@@ -191,7 +191,11 @@ def leaves(host: HostProcess, code: int = 0) -> list[p.AnyAnswer]:
 
 
 @pytest.mark.parametrize(
-    "end", [b"", b'{"type":"Count","id":3,', b"\xff\xff", p.Quit(id=9), signal.SIGTERM, signal.SIGINT]
+    "end",
+    [
+        *(b'{"type":"Count","id":3,', p.Quit(id=9), signal.SIGTERM),
+        *(pytest.param(end, marks=pytest.mark.slow) for end in (b"", b"\xff\xff", signal.SIGINT)),
+    ],
 )
 def test_leaving_ends_the_reply_and_cancels_waiting_requests(
     slow: HostProcess, end: bytes | p.Quit | signal.Signals

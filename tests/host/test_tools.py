@@ -107,13 +107,16 @@ def test_required_calls_are_valid_and_those_of_plain_masked_decoding(
             break
 
 
-@each
-def test_a_named_tool_is_called_once_and_ends_the_reply(workers: dict[str, ModelWorker], family: ToolFamily) -> None:
-    for seed in range(4):
-        sampling = replace(SAMPLINGS["coupled"], seed=seed)
-        calls, text, _, done = answered(workers[family.name], sampling, replace_named(REQUIRED, "weather"))
-        assert [call.name for call in calls] == ["weather"] and not text.strip() and done.finished.reason == "eos"
-        check(calls[0])
+@pytest.mark.parametrize(
+    ("family", "seed"), paired(CONSTRAINED, range(4)), ids=lambda value: getattr(value, "name", value)
+)
+def test_a_named_tool_is_called_once_and_ends_the_reply(
+    workers: dict[str, ModelWorker], family: ToolFamily, seed: int
+) -> None:
+    sampling = replace(SAMPLINGS["coupled"], seed=seed)
+    calls, text, _, done = answered(workers[family.name], sampling, replace_named(REQUIRED, "weather"))
+    assert [call.name for call in calls] == ["weather"] and not text.strip() and done.finished.reason == "eos"
+    check(calls[0])
 
 
 @pytest.mark.slow
