@@ -27,6 +27,7 @@ from engine.errors import ContextError, ModelError
 from engine.events import Event, Finished, PromptProgress
 from tests.app.recordings import REPLY, TEXT, round_
 from tests.app.test_chat import Desk
+from tests.engine.fewer import paired
 from tests.toys.folders import roomy_copy
 
 Take = Callable[[], Iterator[Event]]
@@ -126,8 +127,7 @@ def talk(conversation: Conversation, *lines: str) -> str:
     return notes.getvalue()
 
 
-@pytest.mark.parametrize("step", ["open_drafter", "measure_costs"])
-@pytest.mark.parametrize("drafter", ["lookup", "folder"])
+@pytest.mark.parametrize(("step", "drafter"), paired(["open_drafter", "measure_costs"], ["lookup", "folder"]))
 def test_a_stopped_change_of_drafter_changes_nothing(
     step: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,10 +209,9 @@ def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:
     return interrupted
 
 
-@pytest.mark.parametrize("drafter", ["lookup", "folder"])
-@pytest.mark.parametrize("lines", [["hello"], ["/length auto"]], ids=["reply", "measurement"])
+@pytest.mark.parametrize(("line", "drafter"), paired(["hello", "/length auto"], ["lookup", "folder"]))
 def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
-    lines: list[str], drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened() -> Conversation:
         spec = str(toy_drafter_folder) if drafter == "folder" else drafter
@@ -225,7 +224,7 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
     for cache in caches:  # the layers have their tokens by then, and nobody has counted them
         with monkeypatch.context() as patched:
             patched.setattr(cache, "advance", first_call_interrupts(lambda tokens: None))
-            assert "stopped\n" in talk(broken, *lines)
+            assert "stopped\n" in talk(broken, line)
         assert {entry.offset for entry in cache.entries} == {cache.length}
         talk(broken, "/clear")
     talk(calm, "what now?")

@@ -15,12 +15,12 @@ from app.bench.contestants import random_drafter
 from app.cli.main import main
 from app.inference.measured_reply import Reply
 from engine import acceptance
-from engine.acceptance import Acceptance
 from engine.audit import fingerprints
 from engine.audit.receipt import first_difference
 from engine.drafters.eagle3 import Eagle3
 from engine.settings import SamplingSettings
 from models.loader import load
+from tests.engine.audit.test_rounding import keep_all
 from tests.toys.folders import roomy_copy
 
 PROMPTS = [
@@ -132,10 +132,6 @@ def test_the_table_says_it_all(
 def test_a_wrong_acceptance_fails(
     toy_folder: Path, toy_drafter_folder: Path, prompts: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
-        tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
-        return Acceptance(mx.array(draft.size, mx.int32), tokens)
-
     monkeypatch.setattr(acceptance, "match", keep_all)
     file = prompts.with_name("wrong.json")
     arguments = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--draft-length", "4"]
