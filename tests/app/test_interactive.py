@@ -246,7 +246,9 @@ def opened(toy_folder: Path, toy_drafter_folder: Path, **options: Any) -> Conver
     return open_conversation(replace(made, drafters=(str(toy_drafter_folder),)), "", lambda text: None)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(
+    "sampling", [pytest.param(name, marks=() if name == "exact" else pytest.mark.slow) for name in SAMPLINGS]
+)
 def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(
     sampling: str, toy_folder: Path, toy_drafter_folder: Path
 ) -> None:
