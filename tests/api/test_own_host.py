@@ -124,6 +124,7 @@ def test_streams_that_have_begun_end_with_the_error() -> None:
     with_host(scenario, hang_after=5)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_is_replaced() -> None:
     async def scenario(api: OwnApi) -> None:
         reply = text(await api.chat())
@@ -172,7 +173,7 @@ def test_a_host_that_says_that_it_works_is_not_stuck() -> None:
         first = api.pid
         assert text(await api.chat()) == text_of(12) and api.pid == first
 
-    with_host(scenario, rounds=4, measure_s=2 * SOON.silent_s)
+    with_host(scenario, rounds=4, measure_s=1.5 * SOON.silent_s)
 
 
 def test_a_host_is_not_stuck_where_this_process_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +194,7 @@ def test_a_host_is_not_stuck_where_this_process_stood_still(monkeypatch: pytest.
 
 def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: pytest.CaptureFixture[str]) -> None:
     async def scenario(api: OwnApi) -> None:
-        api.own._command = command(rounds=4, load_s=3.0)
+        api.own._command = command(rounds=4, load_s=2.5)
         assert refused(await api.chat())
         await api.until(lambda: api.client._pending.loading)
         assert refused(await api.call("GET", "/health"), LOADING)
@@ -212,8 +213,13 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: 
     ("words", "kind", "why"),
     [
         (command(fail_load="none"), ModelError, "none does not fit"),
-        (command(kill_on_load=True), BackendError, "ended while it loaded"),
-        (["no-such-program"], BackendError, "could not be started again"),
+        *(
+            pytest.param(words, BackendError, why, marks=pytest.mark.slow)
+            for words, why in (
+                (command(kill_on_load=True), "ended while it loaded"),
+                (["no-such-program"], "could not be started again"),
+            )
+        ),
     ],
 )
 def test_a_host_that_cannot_be_replaced_ends_the_server(words: list[str], kind: type[Exception], why: str) -> None:
