@@ -35,9 +35,9 @@ def quick() -> Iterator[HostProcess]:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[HostProcess]:
-    """A host whose replies take ten minutes, 20 tokens a second."""
+    """A host whose replies take two minutes, 20 tokens a second."""
     file = tmp_path / "slow.jsonl"
-    file.write_bytes(b"".join(map(p.encode_line, stretched(ANSWERS, 12_000, 20.0))))
+    file.write_bytes(b"".join(map(p.encode_line, stretched(ANSWERS, 2_400, 20.0))))
     with HostProcess("--replay", file) as host:
         yield host.ready()
 
