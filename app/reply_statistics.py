@@ -60,9 +60,9 @@ def receipt_in_words(kept: StoredReceipt, stale: bool = False) -> str:
     receipt = kept.receipt
     parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}"]
     if stale:
-        parts.append(f"of the first {receipt.tokens}, before it went on")
+        parts.append(f"of the first {receipt.tokens}, before the reply was continued")
     if kept.elsewhere:
-        parts.append("by the file that it came with")
+        parts.append("according to the imported file")
     return ", ".join(parts)
 
 
@@ -100,8 +100,8 @@ def settings_in_words(values: Mapping[str, float]) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Returns a number with its noun: 1 token, 2 tokens."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    """Returns a number with its noun: 1 token, 2,000 tokens."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _times(numbers: Metrics | Statistics) -> list[str]:

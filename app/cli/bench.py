@@ -38,7 +38,7 @@ _EXAMPLES = """examples:
 """
 _PROMPTS = "prompts in Spec-Bench's format (default: the twelve included)"
 _HISTORY = "let lookup draft from the replies to earlier prompts of this run too; each prompt gets a seed of its own"
-_WITHOUT = "skip drafters by their name in the table; * and ? match; may be repeated"
+_WITHOUT = "skip drafters by their name in the table; * and ? are wildcards; may be repeated"
 
 
 def add_parser(commands: Commands) -> None:

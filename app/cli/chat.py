@@ -130,5 +130,5 @@ def _prompt(args: argparse.Namespace) -> str | None:
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not text ({error.reason}): give UTF-8") from error
     if not text or not text.strip():
-        raise UsageError("the prompt is empty: write something to reply to")
+        raise UsageError("the prompt is empty: enter some text")
     return text

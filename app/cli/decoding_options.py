@@ -113,7 +113,7 @@ def add_grammar(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what an answer must look like."""
     only = parser.add_argument_group("structured output").add_mutually_exclusive_group()
     only.add_argument("--json-schema", type=Path, metavar="FILE", help="answer in JSON that follows this JSON Schema")
-    only.add_argument("--regex", metavar="PATTERN", help="answer in a text that matches this regular expression")
+    only.add_argument("--regex", metavar="PATTERN", help="answer with text that matches this regular expression")
     only.add_argument("--choice", action="append", metavar="TEXT", help="answer with one of these; may be repeated")
 
 

@@ -254,7 +254,7 @@ class ModelWorker:
         """The loaded pair, for a request for this target. Raises NotLoaded, and OtherModelError for another target."""
         pair = self._pair
         if target and self.pair is not None and self.pair.target != target:
-            raise OtherModelError("another model has been loaded since this was asked: ask again")
+            raise OtherModelError("another model has been loaded since this was asked: try again")
         return pair
 
     def _open_target(self, wanted: protocol.Pair, options: Options) -> protocol.Pair:

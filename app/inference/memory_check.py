@@ -39,7 +39,7 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
     declared = folder.context_length
     if requested and declared and requested > declared:
         raise UsageError(
-            f"context is {requested}, and {folder.path.name} was made for at most {declared} tokens: "
+            f"context is {requested}, but {folder.path.name} was made for at most {declared} tokens: "
             f"give at most {declared}"
         )
     return requested or declared or DEFAULT_CONTEXT

@@ -381,7 +381,7 @@ class Store:
             if at not in (0, len(text)):
                 raise DamageError("some are missing")
         except DamageError as error:
-            raise StoreError(f"the rounds of this reply are damaged, its text is whole; {error}") from error
+            raise StoreError(f"the rounds of this reply are damaged, but its text is intact; {error}") from error
         yield from unwritten
 
     def save_receipt(self, message: int, receipt: StoredReceipt) -> MessageRecord:

@@ -206,7 +206,7 @@ def _insert_message(database: Database, conversation: int, parent: int | None, m
 def _fault_of(document: Document) -> str:
     messages = document.messages
     if len(messages) > MOST_MESSAGES:
-        return f"it has {len(messages):,} messages, at most {MOST_MESSAGES:,} are read"
+        return f"it has {len(messages):,} messages, but at most {MOST_MESSAGES:,} can be read"
     if clean_title(document.title) != document.title:
         return "its title is not one short line"
     if document.shown is not None and not _is_child(messages, document.shown, None):
@@ -292,5 +292,5 @@ def _fault_of_rounds(message: MessageDocument) -> str:
         if fault := fault_of_round(one):
             return f"has a round {number} {fault}"
     if message.rounds and message.thought != text_of(message.rounds, "thought"):
-        return "has another thought than its rounds"
+        return "has a different thought from its rounds"
     return "" if message.text.startswith(text_of(message.rounds)) else "does not begin with the texts of its rounds"

@@ -95,13 +95,13 @@ def test_a_reply_stopped_before_its_first_token_takes_the_question_back() -> Non
 
 def test_what_goes_wrong_is_said_and_the_conversation_goes_on() -> None:
     def events() -> Iterator[Event]:
-        raise ContextError("the prompt has 9 tokens and the context holds 8: shorten it")
+        raise ContextError("the prompt has 9 tokens, but the context holds only 8: shorten it")
         yield
 
     desk = Desk()
     desk.session.events = events()  # type: ignore[assignment]
     notes = desk.type("too long", "/stats")
-    assert "the context holds 8: shorten it\n" in notes
+    assert "the context holds only 8: shorten it\n" in notes
     assert "there is no reply yet" in notes
     assert desk.conversation.messages == []
 

@@ -116,7 +116,7 @@ def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> Non
     desk = desk_with(whole, whole, too_long, whole)
     notes = desk.type("one", "two", "three", "/trim 3", "/trim some", "four")
     assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
-    assert "2 messages are forgotten, 2 are kept" in notes and "give how many of the last messages to keep" in notes
+    assert "forgot 2 messages, kept 2" in notes and "say how many of the last messages to keep" in notes
     assert [message["content"] for message in desk.conversation.messages] == ["two", TEXT, "four", TEXT]
 
 
@@ -356,5 +356,5 @@ def test_on_a_terminal_the_reason_has_a_line_of_its_own_and_the_next_reply_draft
     out, waiting = io.StringIO(), iter(["hello", "/quit"])
     look = Look(escapes=True)
     assert converse(conversation, Terminal(out, io.StringIO(), look, lambda: 200), lambda: next(waiting)) == 0
-    assert any(LINE in line and "draft kept" not in line for line in out.getvalue().splitlines())
+    assert any(LINE in line and "draft refused" not in line for line in out.getvalue().splitlines())
     assert conversation.pair.has_drafter

@@ -187,7 +187,7 @@ def test_a_model_whose_template_has_no_tools_refuses_them(toy_folder: Path) -> N
         answered(worker, SAMPLINGS["greedy"], REQUIRED)
     call = p.ToolCall(id="a", name="f", arguments="{}")
     turns = (*QUESTION, p.Message(role="assistant", content="", calls=(call,)))
-    with pytest.raises(UsageError, match="the conversation has calls"):
+    with pytest.raises(UsageError, match="the conversation contains tool calls"):
         list(worker.reply(p.Reply(id=2, messages=turns, sampling=SAMPLINGS["greedy"]), Event()))
 
 

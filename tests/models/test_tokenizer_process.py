@@ -211,5 +211,5 @@ def test_folders_in_folders_without_end_are_refused(folder: Path) -> None:
     from models.model_folder import check_folder
 
     (folder / "/".join("a" * 40)).mkdir(parents=True)
-    with pytest.raises(ModelError, match="nested more than 16 deep"):
+    with pytest.raises(ModelError, match="nested more than 16 levels deep"):
         check_folder(folder)

@@ -61,7 +61,8 @@ def test_a_reply_that_goes_on_keeps_its_receipt_which_is_stale(store: Store) -> 
     store.append(reply, more)
     ended = store.end_reply(reply, Ending("complete", statistics_of([*REPLY, *more])))
     assert ended.receipt == SAME and ended.stale
-    assert "Identical over 6 tokens, of the first 6, before it went on" in store.export_markdown(1, statistics=True)
+    said = "Identical over 6 tokens, of the first 6, before the reply was continued"
+    assert said in store.export_markdown(1, statistics=True)
 
 
 def test_what_a_check_needs_of_the_prompt_is_kept(place: Path) -> None:
@@ -114,7 +115,7 @@ def test_people_read_what_a_check_said(store: Store) -> None:
     assert "*Receipt: 6 tokens, all possible for the target*" in text
     assert "Receipt" not in store.export_markdown(1)
     again = store.import_json(store.export_json(1))
-    assert "tokens, by the file that it came with*" in store.export_markdown(again.id, statistics=True)
+    assert "tokens, according to the imported file*" in store.export_markdown(again.id, statistics=True)
     store.close()
 
 

@@ -167,7 +167,7 @@ def _show_overview(found: Sequence[Row], machine: MachineMemory, here: int) -> N
     ]
     notes += [
         "● installed; ~ estimated; tight: close other programs and use a short context",
-        "`redline race` measures how many times as fast a pair is here",
+        "`redline race` measures a pair's speed-up on this machine",
         "`redline models search` shows all; `redline models pull REPOSITORY` downloads one",
     ]
     for note in notes:

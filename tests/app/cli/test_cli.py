@@ -127,7 +127,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         *((["--target", name], 1, "") for name in ("x" * 300, "a\0b")),
         (["--target", "/nowhere/gone"], 1, "no such model folder"),
         (["--context", "513"], 2, "at most 512 tokens"),
-        (["--prompt", "x" * 2000], 1, "context holds 512"),
+        (["--prompt", "x" * 2000], 1, "context holds only 512"),
         (["--prompt", "\udcff"], 2, "not Unicode text"),
     ],
 )

@@ -194,8 +194,8 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
 @pytest.mark.parametrize(
     ("patched", "found", "said"),
     [
-        ("models.durable_files.free_disk_bytes", 1000, "of disk and 0 MB are free"),
-        ("app.inference.machine.memory", (2**27, 2**26), "of memory, of 128 MB there are"),
+        ("models.durable_files.free_disk_bytes", 1000, "of disk space, but only 0 MB is free"),
+        ("app.inference.machine.memory", (2**27, 2**26), "of memory, but this machine has only 128 MB"),
     ],
 )
 def test_a_machine_that_is_too_small_is_a_failure(

@@ -46,7 +46,7 @@ def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, con
     assert shown.still and not shown.tints and window.theme.reduced_motion
     second = open_window(controller)
     assert (second.preferences, controller.pair._idle_minutes) == (chosen, 0)
-    assert second.settings.show("appearance").appearance.text_size.currentText() == "121 %"
+    assert second.settings.show("appearance").appearance.text_size.currentText() == "121%"
     end(second)
 
 
