@@ -48,6 +48,7 @@ def test_auto_opens_the_sibling_that_is_here_beside_lookup_and_says_so(target: L
     assert [part.name for part in found.parts] == ["lookup", "small-4bit"]
 
 
+@pytest.mark.slow
 def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here: UsableModel) -> None:
     texts = []
     for drafter in ("none", "auto"):

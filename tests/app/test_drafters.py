@@ -183,7 +183,13 @@ def said_by(capsys: pytest.CaptureFixture[str], toy_folder: Path, *words: str) -
     return "".join("".join(event.get("texts", [])) + event.get("text", "") for event in events), err
 
 
-@pytest.mark.parametrize("sampling", [["--temperature", "0"], ["--temperature", "0.9", "--acceptance", "coupled"]])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        pytest.param(["--temperature", "0"], marks=pytest.mark.slow),
+        ["--temperature", "0.9", "--acceptance", "coupled"],
+    ],
+)
 def test_chat_says_the_same_with_every_drafter(
     sampling: list[str], shipping: Path, toy_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,6 +233,7 @@ def test_a_conversation_on_a_head_survives_ctrl_c(name: str, shipping: Path, toy
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_race_and_bench_take_heads_and_say_what_auto_came_to(
     shipping: Path, toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

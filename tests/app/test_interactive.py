@@ -28,6 +28,7 @@ from engine.events import Event, Finished, PromptProgress
 from engine.settings import SamplingSettings
 from tests.app.recordings import REPLY, TEXT, round_
 from tests.app.test_chat import Desk
+from tests.engine.fewer import paired
 from tests.toys.folders import roomy_copy
 
 SHORT, LONGER = SamplingSettings(max_tokens=4), SamplingSettings(max_tokens=24)
@@ -128,8 +129,7 @@ def talk(conversation: Conversation, *lines: str) -> str:
     return notes.getvalue()
 
 
-@pytest.mark.parametrize("step", ["open_drafter", "measure_costs"])
-@pytest.mark.parametrize("drafter", ["lookup", "folder"])
+@pytest.mark.parametrize(("step", "drafter"), paired(["open_drafter", "measure_costs"], ["lookup", "folder"]))
 def test_a_stopped_change_of_drafter_changes_nothing(
     step: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +137,8 @@ def test_a_stopped_change_of_drafter_changes_nothing(
     conversation = open_conversation(Options(str(toy_folder), (first,), sampling=SHORT), "", lambda text: None)
     options, loaded, costs = conversation.options, conversation.pair.drafter.loaded, conversation.pair
     with monkeypatch.context() as patched:
-        patched.setattr(pair_loader, step, first_call_interrupts(getattr(pair_loader, step)))
+        call: Callable[..., Any] = pair_loader.open_drafter if step == "open_drafter" else lambda *_: None
+        patched.setattr(pair_loader, step, first_call_interrupts(call))
         assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
     assert (conversation.options, conversation.pair.drafter.spec) == (options, first)
     assert conversation.pair.drafter.loaded is loaded
@@ -210,10 +211,9 @@ def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:
     return interrupted
 
 
-@pytest.mark.parametrize("drafter", ["lookup", "folder"])
-@pytest.mark.parametrize("lines", [["hello"], ["/length auto"]], ids=["reply", "measurement"])
+@pytest.mark.parametrize(("line", "drafter"), paired(["hello", "/length auto"], ["lookup", "folder"]))
 def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
-    lines: list[str], drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened() -> Conversation:
         spec = str(toy_drafter_folder) if drafter == "folder" else drafter
@@ -226,7 +226,7 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
     for cache in caches:  # the layers have their tokens by then, and nobody has counted them
         with monkeypatch.context() as patched:
             patched.setattr(cache, "advance", first_call_interrupts(lambda tokens: None))
-            assert "stopped\n" in talk(broken, *lines)
+            assert "stopped\n" in talk(broken, line)
         assert {entry.offset for entry in cache.entries} == {cache.length}
         talk(broken, "/clear")
     talk(calm, "what now?")
@@ -250,7 +250,9 @@ def opened(
     return open_conversation(options, "", lambda text: None)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(
+    "sampling", [pytest.param(name, marks=() if name == "exact" else pytest.mark.slow) for name in SAMPLINGS]
+)
 def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(
     sampling: str, toy_folder: Path, toy_drafter_folder: Path
 ) -> None:

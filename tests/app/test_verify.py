@@ -29,7 +29,7 @@ def test_every_reply_is_checked_from_the_file(chat: Path, capsys: pytest.Capture
     assert "4 replies, 36 tokens: 2 identical, 1 possible for the target, 0 near-ties, 0 failures, 1 not checked" in out
 
 
-@pytest.mark.parametrize("number", [2, 4, 6])
+@pytest.mark.parametrize("number", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 6))])
 def test_one_message_alone_is_checked_and_the_file_stays(
     chat: Path, export: Path, capsys: pytest.CaptureFixture[str], number: int
 ) -> None:

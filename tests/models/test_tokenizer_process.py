@@ -107,6 +107,7 @@ def test_a_request_that_ctrl_c_ends_leaves_no_answer_for_the_next_one(toy: Token
     assert [told(toy, what) for what in ("one", "two")] == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_a_template_that_computes_without_end_is_refused_while_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import pytest
 from rich.console import Console
 
@@ -26,7 +25,7 @@ from app.protocol import AnyAnswer, PairCompared
 from app.race.race_document import RaceDocumentBuilder, open_race, race_json
 from app.race.race_replay import Replay
 from engine import acceptance
-from engine.acceptance import Acceptance
+from tests.engine.audit.test_rounding import keep_all
 from tests.race.made import race as made_race
 from tests.race.made import run, simple, steady
 
@@ -113,10 +112,6 @@ def test_a_wrong_acceptance_fails(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
-        tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
-        return Acceptance(mx.array(draft.size, mx.int32), tokens)
-
     monkeypatch.setattr(acceptance, "match", keep_all)
     drafting = ["--drafter", str(toy_drafter_folder), "--draft-length", "4", "--max-tokens", "40", "--runs", "1"]
     assert race(toy_folder, *drafting, *more) == 1

@@ -78,12 +78,14 @@ def test_a_command_must_be_known(capsys: pytest.CaptureFixture[str]) -> None:
         (["chat", "--prompt", "a", "--tempreture", "1"], "--temperature"),
         (["chat", "--prompt", "a", "--max-token=3", "--draftlength=2"], "--draft-length"),
         (["models", "pull", "a/b", "--reviison", "x"], "--revision"),
-        (["chat", "--prompt", "a", "--drafter", "eagel3"], "eagle3"),
+        (["chat", "--prompt", "a", "--target", "TOY", "--drafter", "eagel3"], "eagle3"),
         (["chat", "--theme", "drak"], "dark"),
     ],
 )
-def test_what_was_probably_meant_is_said(capsys: pytest.CaptureFixture[str], words: list[str], meant: str) -> None:
-    assert main(words) == 2
+def test_what_was_probably_meant_is_said(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, words: list[str], meant: str
+) -> None:
+    assert main([str(toy_folder) if word == "TOY" else word for word in words]) == 2
     assert f"; did you mean {meant}?" in capsys.readouterr().err
 
 

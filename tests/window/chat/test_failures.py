@@ -217,13 +217,18 @@ def test_quitting_during_a_reply_saves_it_and_takes_two_seconds_at_most(tmp_path
     "bad",
     [
         {"bad_line": '{"type": "Told"}'},
-        {"bad_line": '{"type":"Counted","id":1e99,"tokens":1,"context":1}'},
-        {"bad_line": '{"type":"Counted","id":99,"tokens":1,"context":1}'},
         {"bad_line": '{"type":"ReplyDone","id":77,"finished":{"reason":"eos","tokens":0,"time_s":1},"seed":1}'},
-        {"bad_line": '{"type":"Malformed","reason":"no such request","line":"x"}'},
-        {"bad_line": "[" * 50_000},
-        {"bad_line": "one bad line\nand another"},
         {"overlong_bytes": LONGEST_LINE + 1},
+        *(
+            pytest.param({"bad_line": line}, marks=pytest.mark.slow)
+            for line in (
+                '{"type":"Counted","id":1e99,"tokens":1,"context":1}',
+                '{"type":"Counted","id":99,"tokens":1,"context":1}',
+                '{"type":"Malformed","reason":"no such request","line":"x"}',
+                "[" * 50_000,
+                "one bad line\nand another",
+            )
+        ),
     ],
 )
 def test_a_bad_line_is_reported_once_and_loses_nothing(tmp_path: Path, bad: dict[str, Any]) -> None:

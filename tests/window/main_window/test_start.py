@@ -108,7 +108,7 @@ def test_a_second_start_raises_the_first_window_and_ends(tmp_path: Path) -> None
         assert heard(first, "raised") is True
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_window_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with driven(tmp_path, "tell me", **FOREVER) as process:
         heard(process, "shown")

@@ -38,10 +38,21 @@ def growth(source: str, cuts: list[int], raw: bool = False) -> Iterator[QTextDoc
 CUTS = st.lists(st.integers(0, 10_000), max_size=25)
 
 
-@settings(max_examples=30, deadline=None)
+def check_growth(source: str, cuts: list[int]) -> None:
+    assert described(grown(source, cuts)) == described(rendered(source, each(source)))
+
+
+@settings(max_examples=12, deadline=None)
 @given(documents(), CUTS)
 def test_growing_gives_what_writing_at_once_gives(source: str, cuts: list[int]) -> None:
-    assert described(grown(source, cuts)) == described(rendered(source, each(source)))
+    check_growth(source, cuts)
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None)
+@given(documents(), CUTS)
+def test_growing_gives_what_writing_at_once_gives_of_more_documents(source: str, cuts: list[int]) -> None:
+    check_growth(source, cuts)
 
 
 @settings(max_examples=60, deadline=None)

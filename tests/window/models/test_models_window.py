@@ -82,8 +82,13 @@ def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, fa
     ("reason", "message", "hint"),
     [
         ("gated", "x is gated: accept its terms at http://hub.invalid/x", "Accept the terms"),
-        ("network", "no connection to the hub", "Resume once the network is back"),
-        ("disk", "no space left on the disk", "Free some disk space"),
+        *(
+            pytest.param(*other, marks=pytest.mark.slow)
+            for other in (
+                ("network", "no connection to the hub", "Resume once the network is back"),
+                ("disk", "no space left on the disk", "Free some disk space"),
+            )
+        ),
     ],
 )
 def test_a_failed_download_shows_why_and_what_to_do(
