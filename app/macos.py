@@ -40,6 +40,15 @@ def activity(reason: str) -> Iterator[None]:
         _send(token, "release")
 
 
+def reduces_motion() -> bool:
+    """Returns whether the Mac is set to reduce motion (System Settings, Accessibility, Display), which Qt 6.9 cannot
+    tell. AppKit must be loaded, as Qt has it."""
+    if not _runtime():
+        return False
+    workspace = _send(_class("NSWorkspace"), "sharedWorkspace")
+    return bool(_send(workspace, "accessibilityDisplayShouldReduceMotion", returns=ctypes.c_bool))
+
+
 @cache
 def _runtime() -> ctypes.CDLL | None:
     """The Objective-C runtime with Foundation loaded; None where they are missing."""
@@ -54,14 +63,17 @@ def _runtime() -> ctypes.CDLL | None:
     return runtime
 
 
-def _class(name: str) -> int:
+def _class(name: str) -> int | None:
     runtime = _runtime()
     assert runtime is not None
-    return int(runtime.objc_getClass(name.encode()))
+    found = runtime.objc_getClass(name.encode())
+    return None if found is None else int(found)
 
 
-def _send(receiver: int | None, selector: str, *arguments: tuple[Any, Any]) -> int | None:
-    """Sends a message that returns an object or nothing. arguments: (C type, value) pairs.
+def _send(
+    receiver: int | None, selector: str, *arguments: tuple[Any, Any], returns: Any = ctypes.c_void_p
+) -> int | None:
+    """Sends a message; one to None returns None or False. arguments: (C type, value) pairs. returns: the C type.
 
     `objc_msgSend` must be called as the method's own C function type: arm64 passes variadic arguments differently.
     """
@@ -70,6 +82,6 @@ def _send(receiver: int | None, selector: str, *arguments: tuple[Any, Any]) -> i
     address = ctypes.cast(runtime.objc_msgSend, ctypes.c_void_p).value
     assert address is not None
     kinds = [kind for kind, _ in arguments]
-    function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *kinds)(address)
+    function = ctypes.CFUNCTYPE(returns, ctypes.c_void_p, ctypes.c_void_p, *kinds)(address)
     found = function(receiver, runtime.sel_registerName(selector.encode()), *(value for _, value in arguments))
     return None if found is None else int(found)

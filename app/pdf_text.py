@@ -19,7 +19,7 @@ MOST_PAGES = 5_000
 MOST_CHARACTERS = 2_000_000
 
 PROTECTED = "is protected by a password. Save a copy without one and attach that."
-SCANNED = "has no text, only pictures of pages. Recognize its text first, as Preview and many scanners do."
+SCANNED = "has no text, only pictures of pages. Recognise its text first, as Preview and many scanners do."
 DAMAGED = "is damaged or not a PDF. Open it and save a copy, then attach that."
 TOO_LONG = f"has more than {MOST_CHARACTERS:,} characters or {MOST_PAGES:,} pages. Attach part of it."
 

@@ -9,7 +9,7 @@ from app.duration_text import duration_words
 from engine.settings import MODEL_DEFAULTS, SamplingSettings
 
 if TYPE_CHECKING:
-    from app.store.records import Statistics, StoredReceipt
+    from app.store.records import Statistics
     from engine.metrics import Metrics
 
 
@@ -55,17 +55,6 @@ def in_words(numbers: Metrics | Statistics, endings: Sequence[str] = (), plan: s
     return " · ".join([tokens, *_times(numbers), *_acceptance(numbers, plan)])
 
 
-def receipt_in_words(kept: StoredReceipt, stale: bool = False) -> str:
-    """Describes a receipt in words. stale: the reply was continued after it was verified."""
-    receipt = kept.receipt
-    parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}"]
-    if stale:
-        parts.append(f"of the first {receipt.tokens}, before it went on")
-    if kept.elsewhere:
-        parts.append("by the file that it came with")
-    return ", ".join(parts)
-
-
 def thought_in_words(numbers: Metrics | Statistics | None) -> str:
     """Returns how long the model thought and how many tokens that took, as far as is known."""
     if numbers is None or not numbers.thought_tokens:
@@ -84,14 +73,19 @@ def thought_line(tokens: int, seconds: float | None, live: bool = False) -> str:
 
 def sampling_in_words(sampling: SamplingSettings) -> str:
     """Returns the sampling settings of a reply that are not neutral, and which of them were the model's own."""
-    neutral = SamplingSettings()
-    used = {name: getattr(sampling, name) for name in MODEL_DEFAULTS}
-    used = {name: value for name, value in used.items() if name == "temperature" or value != getattr(neutral, name)}
+    used = {"temperature": sampling.temperature, **not_neutral(sampling)}
     groups = [
         ({name: value for name, value in used.items() if name not in sampling.from_model}, ""),
         ({name: value for name, value in used.items() if name in sampling.from_model}, " (the model's own)"),
     ]
     return ", ".join(f"{settings_in_words(values)}{whose}" for values, whose in groups if values)
+
+
+def not_neutral(sampling: SamplingSettings) -> dict[str, float]:
+    """Returns the settings that change the model's distribution, by name."""
+    neutral = SamplingSettings()
+    used = {name: getattr(sampling, name) for name in MODEL_DEFAULTS}
+    return {name: value for name, value in used.items() if value != getattr(neutral, name)}
 
 
 def settings_in_words(values: Mapping[str, float]) -> str:
@@ -100,8 +94,8 @@ def settings_in_words(values: Mapping[str, float]) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Returns a number with its noun: 1 token, 2 tokens."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    """Returns a number with its noun: 1 token, 2,000 tokens."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _times(numbers: Metrics | Statistics) -> list[str]:

@@ -89,12 +89,15 @@ def _accepted(done: RoundDone, place: int) -> TokenExplanation:
     u, q = round_.draws[place], 1.0 if round_.rule == "point mass" else q
     chance = _chance(p, q)
     sure = (
-        "certain, as the target gives it at least as much"
+        "certain to be kept, because the target gives it at least that much"
         if chance == 1
         else f"kept with probability {_number(chance)}"
     )
     drawn = "" if chance == 1 else f"; the draw {_number(u)} was lower"
-    words = f"The drafter proposed {x} with {_percent(q)}. The target gives it {_percent(p)}, so it is {sure}{drawn}."
+    words = (
+        f"The drafter proposed {x} with probability {_percent(q)}. The target gives it {_percent(p)}, so it is "
+        f"{sure}{drawn}."
+    )
     return TokenExplanation(words, f"{_ratio(p, q)}; u = {_number(u)}", source)
 
 
@@ -107,16 +110,19 @@ def _corrected(done: RoundDone, refusal: Refusal) -> TokenExplanation:
     if round_.rule in ("greedy", "coupled"):
         return TokenExplanation(*_by_match(round_, refusal, node, x, y), source)
     if round_.rule == "fixed tree":
-        words = f"The tree proposed {x}, to which the target gives {_percent(refusal.drafted_p)}. It drew {y} instead."
+        words = (
+            f"The tree proposed {x}, to which the target gives {_percent(refusal.drafted_p)}. The target drew {y} "
+            "instead."
+        )
         return TokenExplanation(
             words, f"min(1, p(x)/1) = p(x) = {_number(refusal.drafted_p)}; {_given(round_)}", source
         )
     p, q, u = refusal.drafted_p, 1.0 if round_.rule == "point mass" else round_.q[node], round_.draws[-1]
     only = "only " if p < q else ""
     words = (
-        f"The drafter proposed {x} with {_percent(q)}. The target gives it {only}{_percent(p)}, so it is kept with "
-        f"probability {_number(_chance(p, q))}; the draw {_number(u)} was higher. {y} was drawn from the "
-        "probability that the target gives in excess of the drafter."
+        f"The drafter proposed {x} with probability {_percent(q)}. The target gives it {only}{_percent(p)}, so it is "
+        f"kept with probability {_number(_chance(p, q))}; the draw {_number(u)} was higher. {y} was drawn from the "
+        "probability by which the target exceeds the drafter."
     )
     return TokenExplanation(words, f"{_ratio(p, q)}; u = {_number(u)}\n{_residual(round_, refusal)}", source)
 
@@ -191,11 +197,11 @@ def _quoted(text: str, token: int) -> str:
 
 
 def _percent(share: float) -> str:
-    """Returns "38 %"; with more figures where there is less."""
+    """Returns "38%"; with more figures where there is less."""
     percent = 100 * share
     if 0 < percent < 0.01:
-        return "less than 0.01 %"
-    return f"{percent:.0f} %" if percent >= 9.5 or percent == 0 else f"{percent:.2g} %"
+        return "less than 0.01%"
+    return f"{percent:.0f}%" if percent >= 9.5 or percent == 0 else f"{percent:.2g}%"
 
 
 def _number(value: float) -> str:

@@ -160,11 +160,11 @@ class Session:
 
     def _check_length(self, prompt: Sequence[int]) -> None:
         if not prompt:
-            raise UsageError("the prompt is empty: say something to answer")
+            raise UsageError("the prompt is empty: enter some text")
         if len(prompt) >= self.context:
             raise ContextError(
-                f"the prompt has {len(prompt)} tokens and the context holds {self.context}, "
-                "the reply included: shorten the conversation or start a new one"
+                f"the prompt has {len(prompt)} tokens, but the context holds only {self.context}, "
+                "including the reply: shorten the conversation or start a new one"
             )
 
     def _reuse(self, prompt: Sequence[int], drafter: Drafter | None, blocks: VerifyBlocks | None) -> int:

@@ -89,7 +89,7 @@ def folder_names(path: Path) -> list[str]:
         raise ModelError(f"{path}: no such model folder; check the path")
     names = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in names:
-        raise ModelError(f"{path}: has no config.json, so it is no model folder; check the path")
+        raise ModelError(f"{path}: has no config.json, so it is not a model folder; check the path")
     return names
 
 
@@ -121,7 +121,7 @@ def _links(path: Path, names: list[str]) -> Iterator[Path]:
             yield entry
         elif stat.S_ISDIR(mode):
             if depth == DEEPEST:
-                raise ModelError(f"{path}: its folders are nested more than {DEEPEST} deep; {_AGAIN}")
+                raise ModelError(f"{path}: its folders are nested more than {DEEPEST} levels deep; {_AGAIN}")
             if not entry.name.startswith("."):
                 below += [(inner, depth + 1) for inner in entry.iterdir()]
         elif not stat.S_ISREG(mode):

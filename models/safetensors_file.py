@@ -156,4 +156,4 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _damaged(path: Path, reason: str) -> ModelError:
-    return ModelError(f"{path}: cut short or no safetensors file ({' '.join(reason.split())}); download it again")
+    return ModelError(f"{path}: cut short or not a safetensors file ({' '.join(reason.split())}); download it again")

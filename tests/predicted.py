@@ -181,8 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         temperatures=tuple(args.temperature or (0.0, 1.0)),
         draft_lengths=tuple(args.lengths),
         tree=args.tree,
-        seed=args.seed,
-        max_tokens=args.max_tokens,
+        sampling=SamplingSettings(seed=args.seed, max_tokens=args.max_tokens),
     )
     pair = open_target(options)
     args.samplings = [options.settings(temperature) for temperature in options.temperatures]

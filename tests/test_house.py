@@ -239,11 +239,13 @@ def test_no_room_imports_its_own_importer() -> None:
 # --- names ------------------------------------------------------------------------------------
 
 
+@pytest.mark.style
 def test_modules_are_named_by_nouns() -> None:
     stems = {path.stem: name_of(path) for path in modules("engine", "models", "app")}
     assert not [name for stem, name in stems.items() if re.fullmatch(r"[a-z]+(ing|ed)", stem) and stem not in NOUNS]
 
 
+@pytest.mark.style
 @pytest.mark.parametrize("package", ["engine", "models", "app"])
 def test_few_modules_share_a_name(package: str) -> None:
     names = [path.stem for path in modules(package) if not path.stem.startswith("__")]
@@ -268,14 +270,17 @@ def test_types_are_checked_strictly() -> None:
     assert run("mypy") == ""
 
 
+@pytest.mark.style
 def test_files_and_functions_fit_in_a_head() -> None:
     assert not [fault for path in modules(*SOURCE) for fault in faults_of_size(path)]
 
 
+@pytest.mark.style
 def test_every_module_of_engine_and_models_says_what_it_is() -> None:
     assert not [name_of(p) for p in modules("engine", "models") if not ast.get_docstring(parsed(p))]
 
 
+@pytest.mark.style
 def test_every_todo_has_its_reason() -> None:
     assert not [f"{name_of(path)}:{line}" for path in modules(*SOURCE) for line in bare_todos(path.read_text())]
 
@@ -283,11 +288,13 @@ def test_every_todo_has_its_reason() -> None:
 # --- what lies where --------------------------------------------------------------------------
 
 
+@pytest.mark.style
 def test_nothing_but_the_house_lies_at_the_root() -> None:
     tops = {PurePosixPath(name).parts[0] for name in tracked()}
     assert not {top for top in tops if not top.startswith(".")} - AT_THE_ROOT
 
 
+@pytest.mark.style
 def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
     folders = "|".join(("home", "Users", "root", "work"))
     hosts = "|".join(("pypi", "pythonhosted", "npmjs", "anaconda"))
@@ -300,6 +307,7 @@ def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
     assert not wrong
 
 
+@pytest.mark.style
 def test_what_the_readme_points_at_exists() -> None:
     text = (ROOT / "README.md").read_text()
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:|#", link)]

@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from tests.strings import texts
+
+pytestmark = pytest.mark.style
 
 # Words of an earlier private language, and riddles that nobody says.
 STRANGE = re.compile(

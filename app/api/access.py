@@ -75,7 +75,7 @@ class Access:
         if not all(map(_is_local, _values(scope, b"origin"))) or "cross-site" in _values(scope, b"sec-fetch-site"):
             raise ApiError(403, "foreign_origin", "requests from web pages of other origins are refused")
         if scope["path"] != _OPEN and not self._has_key(scope):
-            raise ApiError(401, "invalid_api_key", "give the key that Redline shows, as Authorization: Bearer")
+            raise ApiError(401, "invalid_api_key", "send Redline's key in the header Authorization: Bearer KEY")
 
     def _check_method(self, scope: Scope) -> None:
         """Raises ApiError where the path has other methods. One that there is not is for the app to answer."""
@@ -113,7 +113,7 @@ class Access:
             incoming.over = True  # no more time for it
             raise ApiError(408, "request_timeout", "the body took too long to arrive") from error
         if depth_exceeds(body, DEEPEST_JSON):
-            raise ApiError(400, "too_deep", f"the JSON is nested more than {DEEPEST_JSON} deep")
+            raise ApiError(400, "too_deep", f"the JSON is nested more than {DEEPEST_JSON} levels deep")
         return body
 
 

@@ -169,11 +169,12 @@ def _named(name: str, **fields: Any) -> Event:
 
 
 def _usage(tally: Tally, least: int = 0) -> dict[str, int]:
+    metrics = tally.metrics
     return {
-        "input_tokens": tally.prompt_tokens - tally.reused,
-        "cache_read_input_tokens": tally.reused,
+        "input_tokens": metrics.prompt_tokens - metrics.reused_tokens,
+        "cache_read_input_tokens": metrics.reused_tokens,
         "cache_creation_input_tokens": 0,
-        "output_tokens": max(tally.tokens, least),
+        "output_tokens": max(metrics.tokens, least),
     }
 
 

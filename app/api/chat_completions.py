@@ -44,7 +44,7 @@ class ChatCompletions:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(body.model)
         if body.top_logprobs:
-            raise unsupported("top_logprobs", "the probability of the chosen token alone is known: use logprobs")
+            raise unsupported("top_logprobs", "only the chosen token's probability is available: use logprobs")
         grammar = grammar_of(body.response_format, "response_format")
         more = {"max_tokens": body.max_completion_tokens, **self._engine.effort(body.reasoning_effort)}
         settings = self._engine.settings_of(body, grammar=grammar, **more)

@@ -20,9 +20,9 @@ from app.api.api_errors import ApiError, engine_unavailable, host_gone
 from app.protocol.silence import LATE_S, STUCK, PendingRequests, SilenceLimits
 
 MOST_WAITING = 64  # requests that are being answered or wait for their turn
-RESTARTING = f"{STUCK}: it is being restarted, ask again"
+RESTARTING = f"{STUCK}: it is being restarted; try again"
 LOADING = "the engine is loading the models: requests wait for it"
-SLOW_LOAD = f"{STUCK} while it loads the models: ask again later, or restart `redline serve`"
+SLOW_LOAD = f"{STUCK} while it loads the models: try again later, or restart `redline serve`"
 
 Request = protocol.Reply | protocol.Count | protocol.Load
 

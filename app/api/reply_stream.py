@@ -15,6 +15,7 @@ from app.api.api_errors import ApiError, of_failure
 from app.api.host_client import HostClient
 from app.api.request_schema import SamplingFields
 from engine.events import Origin, Reason, Round
+from engine.metrics import Metrics
 from engine.reply_channels import Channel
 from engine.settings import LARGEST_SEED, MODEL_DEFAULTS, SamplingSettings
 
@@ -137,18 +138,13 @@ class Delta:
 
 @dataclass
 class Tally:
-    """What is known of a reply so far; complete once `reason` is set. Times are seconds since the host began."""
+    """What is known of a reply so far; complete once `reason` is set. reasoning_tokens: those of thoughts and of their
+    markup. prompt_s: when the prompt had been read, in seconds since the host began."""
 
-    prompt_tokens: int = 0
-    reused: int = 0
-    tokens: int = 0
-    thought_tokens: int = 0
-    drafted: int = 0
-    accepted: int = 0
+    metrics: Metrics = field(default_factory=Metrics)
+    reasoning_tokens: int = 0
     predicted: int = 0
     prompt_s: float = 0.0
-    first_s: float = 0.0
-    last_s: float = 0.0
     reason: Reason | None = None
     seed: int = 0
     answer: str = ""
@@ -163,22 +159,12 @@ class Tally:
             return "length"
         return "tool_calls" if self.calls else "stop"
 
-    @property
-    def speed(self) -> float:
-        """Tokens a second after the first."""
-        spent_s = self.last_s - self.first_s
-        return (self.tokens - 1) / spent_s if self.tokens > 1 and spent_s > 0 else 0.0
-
     def add(self, round_: Round) -> Delta:
         """Counts a round and returns what it added."""
         channels: tuple[Channel, ...] = round_.channels or tuple("answer" for _ in round_.tokens)
         tokens = tuple(map(Token, round_.texts, round_.p, round_.origins, channels))
-        self.first_s = round_.time_s if self.tokens == 0 else self.first_s
-        self.last_s = round_.time_s
-        self.tokens += len(tokens)
-        self.thought_tokens += sum(token.channel in ("thought", "markup") for token in tokens)
-        self.drafted += len(round_.drafted)
-        self.accepted += round_.accepted
+        self.metrics.add(round_)
+        self.reasoning_tokens += sum(token.channel in ("thought", "markup") for token in tokens)
         return self._told(Delta(round_.text_in("answer"), round_.text_in("thought"), tokens))
 
     def end(self, done: protocol.ReplyDone) -> Delta:
@@ -193,8 +179,8 @@ class Tally:
 
     def progress(self, progress: protocol.PrefillProgress) -> None:
         """Notes how much of the prompt has been read."""
-        event = progress.progress
-        self.prompt_tokens, self.reused, self.prompt_s = event.total, event.reused, event.time_s
+        self.metrics.add(progress.progress)
+        self.prompt_s = progress.progress.time_s
 
     def _told(self, delta: Delta) -> Delta:
         self.answer += delta.answer
@@ -230,14 +216,14 @@ async def whole(client: HostClient, reply: protocol.Reply) -> Tally:
 
 def usage(tallies: list[Tally]) -> dict[str, Any]:
     """Returns OpenAI's `usage`: the prompt is counted once, whatever n is."""
-    prompt, reply = tallies[0].prompt_tokens, sum(tally.tokens for tally in tallies)
+    prompt, reply = tallies[0].metrics, sum(tally.metrics.tokens for tally in tallies)
     return {
-        "prompt_tokens": prompt,
+        "prompt_tokens": prompt.prompt_tokens,
         "completion_tokens": reply,
-        "total_tokens": prompt + reply,
-        "prompt_tokens_details": {"cached_tokens": tallies[0].reused},
+        "total_tokens": prompt.prompt_tokens + reply,
+        "prompt_tokens_details": {"cached_tokens": prompt.reused_tokens},
         "completion_tokens_details": {
-            "reasoning_tokens": sum(tally.thought_tokens for tally in tallies),
+            "reasoning_tokens": sum(tally.reasoning_tokens for tally in tallies),
             "accepted_prediction_tokens": sum(tally.predicted for tally in tallies),
         },
     }
@@ -245,26 +231,26 @@ def usage(tallies: list[Tally]) -> dict[str, Any]:
 
 def measurements(tally: Tally) -> dict[str, Any]:
     """Returns llama.cpp's `timings` and LM Studio's `stats` of a reply."""
-    predicted_s, prompt_s = tally.last_s - tally.prompt_s, tally.prompt_s
-    read = tally.prompt_tokens - tally.reused
+    metrics, prompt_s = tally.metrics, tally.prompt_s
+    predicted_s, read = (metrics.last_s or 0.0) - prompt_s, metrics.prompt_tokens - metrics.reused_tokens
     timings = {
-        "cache_n": tally.reused,
+        "cache_n": metrics.reused_tokens,
         "prompt_n": read,
         "prompt_ms": prompt_s * 1000,
         "prompt_per_second": read / prompt_s if prompt_s > 0 else 0.0,
-        "predicted_n": tally.tokens,
+        "predicted_n": metrics.tokens,
         "predicted_ms": max(0.0, predicted_s) * 1000,
-        "predicted_per_second": tally.tokens / predicted_s if predicted_s > 0 else 0.0,
-        "draft_n": tally.drafted,
-        "draft_n_accepted": tally.accepted,
+        "predicted_per_second": metrics.tokens / predicted_s if predicted_s > 0 else 0.0,
+        "draft_n": metrics.drafted,
+        "draft_n_accepted": metrics.accepted,
     }
     stats = {
-        "tokens_per_second": tally.speed,
-        "time_to_first_token": tally.first_s,
-        "generation_time": max(0.0, tally.last_s - tally.first_s),
+        "tokens_per_second": metrics.tokens_per_s or 0.0,
+        "time_to_first_token": metrics.first_s or 0.0,
+        "generation_time": metrics.decode_s or 0.0,
         "stop_reason": _STOP_REASONS.get(tally.reason or "", "maxPredictedTokensReached"),
-        "draft_tokens_count": tally.drafted,
-        "accepted_draft_tokens_count": tally.accepted,
+        "draft_tokens_count": metrics.drafted,
+        "accepted_draft_tokens_count": metrics.accepted,
     }
     return {"timings": timings, "stats": stats}
 

@@ -49,7 +49,7 @@ REFUSED = {
     "previous_response_id": "responses are not kept: send the whole conversation",
     "conversation": "conversations are not kept: send the whole conversation",
     "background": "the reply is sent while the client waits",
-    "mcp_servers": "Redline connects to no other server",
+    "mcp_servers": "Redline does not connect to other servers",
 }
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -207,12 +207,13 @@ _PARTS = {"message": _part, "reasoning": _thought_part}
 
 
 def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]]) -> dict[str, Any]:
+    metrics = tally.metrics
     usage = {
-        "input_tokens": tally.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": tally.reused},
-        "output_tokens": tally.tokens,
-        "output_tokens_details": {"reasoning_tokens": tally.thought_tokens},
-        "total_tokens": tally.prompt_tokens + tally.tokens,
+        "input_tokens": metrics.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": metrics.reused_tokens},
+        "output_tokens": metrics.tokens,
+        "output_tokens_details": {"reasoning_tokens": tally.reasoning_tokens},
+        "total_tokens": metrics.prompt_tokens + metrics.tokens,
     }
     short = tally.finish == "length"
     ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}

@@ -43,7 +43,7 @@ def response_tools(body: ResponsesRequest) -> protocol.Tools | None:
     offered = []
     for tool in body.tools or ():
         if tool.type != "function":
-            raise unsupported("tools", f"tools are functions of the client's, and one is {tool.type[:40]!r}")
+            raise unsupported("tools", f"only function tools are supported, not {tool.type[:40]!r}")
         offered.append(_tool(tool))
     return _tools(offered, body.tool_choice, body.parallel_tool_calls, (body.text or {}).get("format"))
 
@@ -52,7 +52,7 @@ def anthropic_tools(body: MessagesRequest) -> protocol.Tools | None:
     """Returns the tools of a request to /v1/messages. Raises ApiError."""
     for tool in body.tools or ():
         if tool.type not in (None, "custom"):
-            raise unsupported("tools", f"tools are the client's own, and one is {tool.type[:40]!r}")
+            raise unsupported("tools", f"only tools that the client defines are supported, not {tool.type[:40]!r}")
     choice = body.tool_choice
     single = isinstance(choice, Mapping) and bool(choice.get("disable_parallel_tool_use"))
     return _tools([_anthropic_tool(tool) for tool in body.tools or ()], choice, not single, None)
@@ -65,7 +65,7 @@ def _tools(
     kind, named = _choice(choice)
     if not offered:
         if kind in ("required", "named"):
-            raise ApiError(400, "invalid_value", "tool_choice asks for a call, and there are no tools", "tool_choice")
+            raise ApiError(400, "invalid_value", "tool_choice asks for a call, but no tools were given", "tool_choice")
         return None
     if len({tool.name for tool in offered}) < len(offered):
         raise ApiError(400, "invalid_value", "two tools have the same name", "tools")

@@ -39,11 +39,6 @@ ReportProgress = Callable[[str], None]
 IsDone = Callable[[Question, SamplingSettings], bool]
 
 
-def none_done(question: Question, settings: SamplingSettings) -> bool:
-    """Returns that nothing has been measured yet."""
-    return False
-
-
 @dataclass
 class Benchmark:
     """Runs contestants on questions.
@@ -72,7 +67,7 @@ class Benchmark:
                 if isinstance(member, PromptLookup):
                     member.history = self._history
 
-    def replies(self, questions: Sequence[Question], done: IsDone = none_done) -> int:
+    def replies(self, questions: Sequence[Question], done: IsDone = lambda *_: False) -> int:
         """Returns how many replies `run` will measure."""
         left = [question for question in questions for settings in self.settings if not done(question, settings)]
         turns = sum(len(question.turns[: self.turns]) for question in left)
@@ -97,7 +92,7 @@ class Benchmark:
             for contestant in self.contestants:
                 contestant.reply(prompt, warm_up(settings))
 
-    def run(self, questions: Sequence[Question], done: IsDone = none_done) -> Iterator[list[BenchRun]]:
+    def run(self, questions: Sequence[Question], done: IsDone = lambda *_: False) -> Iterator[list[BenchRun]]:
         """Yields the runs of one prompt at a time, except for conversations that are done."""
         for question in questions:
             for settings in self.settings:

@@ -83,7 +83,7 @@ def make_contestants(
     Raises UsageError, ModelError or PairError for a drafter that cannot be loaded.
     """
     contestants: list[Contestant] = [RedlineContestant(PLAIN, pair)]
-    if options.exact:
+    if options.sampling.exact:
         contestants.append(RedlineContestant(PLAIN_EXACT, pair, exact=True))
     models: dict[str, Any] = {}
     taken: list[str] = []
@@ -125,7 +125,7 @@ def _with_drafter(
         draft_length: Length = "auto" if length is None else length
         label = name if len(lengths) == 1 else f"{name} {draft_length}"
         found.append(RedlineContestant(label, pair, name, draft_length))
-        if options.exact:
+        if options.sampling.exact:
             found.append(RedlineContestant(f"{label} exact", pair, name, draft_length, exact=True))
     return found
 

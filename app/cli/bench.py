@@ -38,7 +38,7 @@ _EXAMPLES = """examples:
 """
 _PROMPTS = "prompts in Spec-Bench's format (default: the twelve included)"
 _HISTORY = "let lookup draft from the replies to earlier prompts of this run too; each prompt gets a seed of its own"
-_WITHOUT = "skip drafters by their name in the table; * and ? match; may be repeated"
+_WITHOUT = "skip drafters by their name in the table; * and ? are wildcards; may be repeated"
 
 
 def add_parser(commands: Commands) -> None:
@@ -84,7 +84,7 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     from app.bench import prompt_file
 
     check_counts(args, "limit", "every", "repeats")
-    if args.peer and options.stop:
+    if args.peer and options.sampling.stop:
         raise UsageError("--peer mlx-lm does not support stop strings: leave out --stop or --peer")
     if args.resume and args.history:
         raise UsageError("--history drafts from the replies of this run: leave out --resume")
@@ -112,8 +112,8 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
         notify(pair.note)
     everyone = contestants.make_contestants(options, pair, args.peer is not None, notify, args.random)
     chosen = contestants.leave_out(everyone, args.without)
-    plain = replace(options, exact=False)  # each contestant has its own mode
-    settings = [plain.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
+    settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
+    settings = [replace(one, exact=False) for one in settings]  # each contestant has its own mode
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in chosen]
     about = {**environment.describe(options, pair.target), "weights": environment.weights(options, pair.target)}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.cli.decoding_options import add_grammar, add_options, add_thinking, check_single, read_grammar, read_options
+from app.cli.decoding_options import add_grammar, add_options, add_thinking, check_single, read_options
 from app.cli.terminal.keyboard import ctrl_c
 from app.cli.terminal.progress import Status
 from app.cli.terminal.reply_view import Terminal, fallback_line
@@ -58,8 +58,8 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replies once, or to everything that the user types. Raises RedlineError."""
-    options = replace(read_options(args, random_seed=True, model_defaults=True), grammar=read_grammar(args))
-    if not (options.reproducible or args.no_history):
+    options = read_options(args, random_seed=True, model_defaults=True)
+    if options.sampling.fresh and not args.no_history:
         options = replace(options, history=store_path().parent / FOLDER)
     prompt = _prompt(args)
     if prompt is None and args.json:
@@ -130,5 +130,5 @@ def _prompt(args: argparse.Namespace) -> str | None:
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not text ({error.reason}): give UTF-8") from error
     if not text or not text.strip():
-        raise UsageError("the prompt is empty: write something to reply to")
+        raise UsageError("the prompt is empty: enter some text")
     return text

@@ -11,7 +11,7 @@ from typing import Any
 from app.inference.host_file import read_hosts
 from app.inference.options import AUTO, BUILTIN, KV_BITS, MAX_THOUGHT, Options, read_draft_length
 from engine.errors import UsageError
-from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS, Grammar
+from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS, Grammar, SamplingSettings
 from models.builtin import SHIPPED
 
 _EXACT = "use the same arithmetic for every token, so that the text agrees to the last bit with plain decoding"
@@ -21,8 +21,6 @@ _SEED = (
     "on this machine; with a fixed draft length or --acceptance coupled, on every machine"
 )
 
-# Options that `Options` has by the same name and type.
-_UNCHANGED = ("tree", "exact", "max_tokens", "context", "kv_bits")
 _SAMPLED = tuple(name for name in MODEL_DEFAULTS if name != "temperature")  # given once, None where they are not
 _THINKING = {None: None, "on": True, "off": False}
 
@@ -113,7 +111,7 @@ def add_grammar(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what an answer must look like."""
     only = parser.add_argument_group("structured output").add_mutually_exclusive_group()
     only.add_argument("--json-schema", type=Path, metavar="FILE", help="answer in JSON that follows this JSON Schema")
-    only.add_argument("--regex", metavar="PATTERN", help="answer in a text that matches this regular expression")
+    only.add_argument("--regex", metavar="PATTERN", help="answer with text that matches this regular expression")
     only.add_argument("--choice", action="append", metavar="TEXT", help="answer with one of these; may be repeated")
 
 
@@ -133,25 +131,32 @@ def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bo
     """Returns the options of parsed arguments. random_seed: draw a seed if none is given. model_defaults: what is not
     given is the model's own. Raises UsageError for invalid values."""
     seed = args.seed if args.seed is not None else secrets.randbelow(2**31) if random_seed else 0
-    values: dict[str, Any] = {name: getattr(args, name) for name in _UNCHANGED}
     given = {name: getattr(args, name, None) for name in MODEL_DEFAULTS}
-    values |= {name: given[name] for name in _SAMPLED if given[name] is not None}
+    values: dict[str, Any] = {name: given[name] for name in _SAMPLED if given[name] is not None}
     if model_defaults:
         values["from_model"] = tuple(name for name in MODEL_DEFAULTS if given[name] is None)
         values |= {"thinking": _THINKING[args.thinking], "effort": args.effort}
-        values["max_thought_tokens"] = args.max_thought_tokens
+        values |= {"max_thought_tokens": args.max_thought_tokens, "grammar": read_grammar(args)}
+    sampling = SamplingSettings(
+        seed=seed,
+        fresh=not getattr(args, "reproducible", True) and args.seed is None,
+        acceptance=args.acceptance or ACCEPTANCE_RULES[0],
+        exact=args.exact,
+        max_tokens=args.max_tokens,
+        stop=tuple(args.stop),
+        **values,
+    )
     return Options(
         target=args.target,
         drafters=tuple(args.drafter or (AUTO,)),
         temperatures=tuple(args.temperature or (0.0,)),
         draft_lengths=tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
-        reproducible=getattr(args, "reproducible", True) or args.seed is not None,
-        rule=args.acceptance or ACCEPTANCE_RULES[0],
-        seed=seed,
-        stop=tuple(args.stop),
+        tree=args.tree,
+        sampling=sampling,
+        context=args.context,
+        kv_bits=args.kv_bits,
         hosts=read_hosts(args.hosts),
         cache_root=args.cache_dir,
-        **values,
     )
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from app.cli.terminal.output import output_console
 from app.command_line import FAILURE, OK, add_command, add_common, check_writable, notify, print_json
 from app.inference.machine import memory
+from app.qt_libraries import install_advice
 from app.reply_statistics import count
 from app.safe_text import safe
 from engine.errors import ModelError, UsageError
@@ -180,10 +181,8 @@ def _mlx_lm() -> Finding:
 
 def _memory() -> Finding:
     total, available = memory()
-    if total is None:
-        return Finding("Memory", "warning", "unknown", "the system does not report it")
-    value = memory_words(total) + ("" if available is None else f", {memory_words(available)} free")
-    if available is not None and available < _MIN_MEMORY_BYTES:
+    value = f"{memory_words(total)}, {memory_words(available)} free"
+    if available < _MIN_MEMORY_BYTES:
         return Finding("Memory", "warning", value, "close other programs: the built-in model needs about 1 GB")
     return Finding("Memory", "ok", value)
 
@@ -231,18 +230,12 @@ def _models(models: Path) -> Iterator[Finding]:
 def _qt() -> Finding:
     report = _probe(PROBE_QT)
     missing = report.get("missing", [])
-    install = f"sudo apt-get install {' '.join(map(debian_package, missing))}" if missing else ""
+    install = install_advice(missing) if missing else ""
     if "error" in report:
         advice = install or "run `uv sync`; the terminal commands work without it"
         return Finding("Window (Qt)", "warning", report["error"], advice)
     lacking = f", without {', '.join(missing)}" if missing else ""
     return Finding("Window (Qt)", "warning" if missing else "ok", f"PySide6 {report['version']}{lacking}", install)
-
-
-def debian_package(library: str) -> str:
-    """Returns the Debian package of a shared library, named after it and its version: libdbus-1-3 of libdbus-1.so.3."""
-    name, _, version_ = library.lower().replace("glib-2", "glib2").partition(".so.")
-    return f"{name}{'-' if name[-1].isdigit() else ''}{version_}"
 
 
 def _probe(code: str) -> dict[str, Any]:
@@ -286,28 +279,15 @@ except ImportError as error:
     print(json.dumps({"error": f"cannot be loaded ({error})"}))
 """
 
-# What Qt loads on Linux and PySide6 does not include.
-QT_LIBRARIES = [
-    *("libEGL.so.1", "libGL.so.1", "libdbus-1.so.3", "libfontconfig.so.1", "libglib-2.0.so.0", "libxkbcommon.so.0"),
-    *("libxkbcommon-x11.so.0", "libX11-xcb.so.1", "libxcb-cursor.so.0", "libxcb-icccm.so.4", "libxcb-image.so.0"),
-    *("libxcb-keysyms.so.1", "libxcb-randr.so.0", "libxcb-render-util.so.0", "libxcb-shape.so.0", "libxcb-sync.so.1"),
-    *("libxcb-xfixes.so.0", "libxcb-xkb.so.1"),
-]
-
 # Names everything that is missing: the import alone would name only the first library.
-PROBE_QT = f"""
-import ctypes, json, sys
-report = {{"missing": []}}
-if sys.platform == "linux":
-    for library in {QT_LIBRARIES!r}:
-        try:
-            ctypes.CDLL(library)
-        except OSError:
-            report["missing"].append(library)
+PROBE_QT = """
+import json
+from app.qt_libraries import missing_libraries
+report = {"missing": missing_libraries()}
 try:
     import PySide6.QtWidgets
     report["version"] = PySide6.__version__
 except ImportError as error:
-    report["error"] = f"does not load ({{error}})"
+    report["error"] = f"does not load ({error})"
 print(json.dumps(report))
 """

@@ -206,15 +206,15 @@ def _begin(target: Loaded, place: Workspace, wanted: TrainingOptions, prompts: l
 
 def announcement(prepared: PreparedTraining) -> list[str]:
     """Returns what will be done, how long it will take, what it needs, and warnings."""
-    from app.cli.terminal.progress import duration
+    from app.duration_text import duration_words
     from models.size_text import memory_words
 
     plan, needed = prepared.plan, prepared.needs
     amount = f"{plan.tokens:,} tokens of replies" if plan.tokens else f"{plan.conversations:,} conversations"
-    stages = ", ".join(f"{name} {duration(seconds)}" for name, seconds in plan.stages_s.items() if seconds)
+    stages = ", ".join(f"{name} {duration_words(seconds)}" for name, seconds in plan.stages_s.items() if seconds)
     lines = [
         f"fitting a drafter of kind {plan.kind} for {plan.target}: {amount}, {plan.steps:,} steps of training",
-        f"takes about {duration(sum(plan.stages_s.values()))} ({stages}); Ctrl-C stops it, --resume continues",
+        f"takes about {duration_words(sum(plan.stages_s.values()))} ({stages}); Ctrl-C stops it, --resume continues",
         f"needs at most {memory_words(needed.memory_bytes)} of memory and {memory_words(needed.disk_bytes)} of disk",
     ]
     if prepared.left_out:
@@ -223,7 +223,7 @@ def announcement(prepared: PreparedTraining) -> list[str]:
         often = f"each prompt is answered about {prepared.answers_per_prompt:.0f} times"
         lines.append(f"{often}: more prompts would train and evaluate the drafter better")
     if prepared.max_lost_s > _MUCH_LOST_S:
-        lines.append(f"the target is slow here: stopping loses up to {duration(prepared.max_lost_s)} of work")
+        lines.append(f"the target is slow here: stopping loses up to {duration_words(prepared.max_lost_s)} of work")
     return lines
 
 

@@ -25,7 +25,7 @@ from app.command_line import OK
 from app.folded_text import folded
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
-from app.reply_statistics import chat_in_words
+from app.reply_statistics import chat_in_words, count
 from app.safe_text import trusted
 from app.spelling_suggestion import did_you_mean
 from app.store.records import Statistics
@@ -133,13 +133,13 @@ class Talk:
     def _do_clear(self, _: str) -> None:
         self._conversation.clear()
         self._replies.clear()
-        self._say("the conversation is forgotten")
+        self._say("conversation forgotten")
 
     def _do_trim(self, text: str) -> None:
         if not text.isdecimal():
-            raise UsageError("give how many of the last messages to keep, such as /trim 4")
+            raise UsageError("say how many of the last messages to keep, such as /trim 4")
         forgotten = self._conversation.trim(int(text))
-        self._say(f"{forgotten} messages are forgotten, {len(self._conversation.messages)} are kept")
+        self._say(f"forgot {count(forgotten, 'message')}, kept {len(self._conversation.messages)}")
 
     def _do_system(self, text: str) -> None:
         self._conversation.system = text
@@ -163,8 +163,9 @@ class Talk:
 
     def _do_temperature(self, text: str) -> None:
         try:
-            left = tuple(name for name in self._conversation.options.from_model if name != "temperature")
-            self._change(temperatures=(float(text),), from_model=left)
+            sampling = self._conversation.options.sampling
+            left = tuple(name for name in sampling.from_model if name != "temperature")
+            self._change(temperatures=(float(text),), sampling=replace(sampling, from_model=left))
         except ValueError:
             raise UsageError(f"temperature is {text!r}: give a number, 0 is greedy") from None
 

@@ -17,7 +17,6 @@ from app.cli.terminal.progress import Status
 from app.cli.terminal.token_style import add_theme, choose_look, output_look
 from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writable, notify, print_json
 from app.inference.options import Options
-from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
 from app.race.race_document import RaceDocument, RaceDocumentBuilder, RaceError, open_race, race_json, write_file
 from app.race.race_page import race_page
@@ -100,7 +99,8 @@ def sides_of(args: argparse.Namespace, options: Options) -> tuple[Side, ...]:
         return tuple(named) if len(named) == SIDES else (PLAIN, named[0])
     if options.drafter == "none":
         raise UsageError("--drafter none would race plain decoding against itself: name a drafter")
-    other = Side(drafter=options.drafter, tree=options.tree, draft_length=options.draft_length, acceptance=options.rule)
+    rule = options.sampling.acceptance
+    other = Side(drafter=options.drafter, tree=options.tree, draft_length=options.draft_length, acceptance=rule)
     return PLAIN, other
 
 
@@ -128,7 +128,7 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
     options = read_options(args, random_seed=True)
     check_single(options, "--side names two sides, `redline bench` compares several")
     if not options.temperatures[0]:
-        options = replace(options, seed=args.seed or 0)
+        options = replace(options, sampling=replace(options.sampling, seed=args.seed or 0))
     from app.inference.loaded_pair import open_target
     from app.inference.options import target_name
     from app.race.race_runs import RaceOptions, RaceRuns, level
@@ -139,7 +139,7 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
         status(f"loading {target_name(options)}")
         pair = open_target(options)
         status(pair.note)
-        asked = Race(id=race.number, prompt=race.prompt, sampling=sampling_of(options), sides=sides, runs=race.runs)
+        asked = Race(id=race.number, prompt=race.prompt, sampling=options.settings(), sides=sides, runs=race.runs)
         builder = RaceDocumentBuilder(asked, time.time())
         with ctrl_c() as stopped:
             for answer in RaceRuns(pair, race, stopped).answers():
@@ -164,12 +164,6 @@ def _document(builder: RaceDocumentBuilder) -> RaceDocument:
 def _stopped(builder: RaceDocumentBuilder) -> bool:
     """Returns whether Ctrl-C cut the race short."""
     return builder.done is not None and builder.done.stopped
-
-
-def sampling_of(options: Options) -> SamplingSettings:
-    """Returns the sampling settings that both sides share."""
-    shared = ("top_p", "top_k", "min_p", "repetition_penalty", "seed", "max_tokens", "stop", "exact")
-    return SamplingSettings(temperature=options.temperatures[0], **{name: getattr(options, name) for name in shared})
 
 
 def _show(document: RaceDocument, args: argparse.Namespace, stopped: bool) -> None:

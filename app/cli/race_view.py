@@ -30,7 +30,7 @@ from engine.events import Origin
 
 FRAMES_PER_S = 20
 STEPS = 50  # of an arrow key, from end to end
-_KEYS = "space pauses, arrows move, + and - change the pace, Ctrl-C skips"
+_KEYS = "space pauses, arrows move, + and - change the speed, Ctrl-C skips"
 _GAP = 3
 _ROOM = 12  # lines that a terminal needs for what is not text
 _COLOURS = {"good": "green", "warning": "yellow", "error": "bold red", "info": ""}

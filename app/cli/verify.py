@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from app.receipts.exported_replies import chosen, read_export
 
     if args.message is not None and len(args.files) > 1:
-        raise UsageError(f"--message needs a single file, and {len(args.files)} are given")
+        raise UsageError(f"--message needs a single file, but {len(args.files)} were given")
     exports = [read_export(path) for path in args.files]
     cases = chosen(exports, args.message)
     results = _check(cases, args.target)
@@ -245,7 +245,7 @@ def _difference_rows(results: Sequence[Result]) -> Iterator[tuple[Result, list[T
     for result in results:
         differences = result.kept.receipt.differences if result.kept is not None else ()
         for one in differences[:_LISTED]:
-            missing = "ends" if one.ends else "another"
+            missing = "ends" if one.ends else "a different token"
             texts = [_token(one.plain_token, one.plain_text, missing), _token(one.other_token, one.other_text, missing)]
             sizes = ["-" if ulps is None else f"{ulps:.3g}" for ulps in (one.gap_ulps, one.noise_ulps)]
             verdict = "near-tie" if one.near_tie else "failure"

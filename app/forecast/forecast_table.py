@@ -13,7 +13,7 @@ from app.forecast.forecast import DraftLength, Forecast, Interval
 
 _LEGEND = (
     "tau: tokens per pass. speed-up: over plain decoding on this machine, all prompts together, from measured pass "
-    "times. ±: half of the 95 % interval over prompts. accepted: by position, of the tokens verified there."
+    "times. ±: half of the 95% interval over prompts. accepted: by position, of the tokens verified there."
 )
 _OVERLAP_LEGEND = (
     "overlap: of p and q, the probability that rejection accepts a token. KL: of q from p, in nats. entropy: of p / q, "

@@ -159,7 +159,8 @@ class ModelWorker:
         pair = self._pair
         pair.draft_from(None, request.sampling)  # a race has the same rounds each time
         sampling = pair.resolved(with_seed(request.sampling))
-        base = Options.of(replace(sampling, draft_length=None))  # each side has its own length
+        sampling = replace(sampling, fresh=False, max_thought_tokens=None)  # a thought shares the tokens of the answer
+        base = Options(temperatures=(sampling.temperature,), sampling=sampling)
         options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
         runs, complete = RaceRuns(pair, options, stop.is_set, loaded), False
@@ -254,7 +255,7 @@ class ModelWorker:
         """The loaded pair, for a request for this target. Raises NotLoaded, and OtherModelError for another target."""
         pair = self._pair
         if target and self.pair is not None and self.pair.target != target:
-            raise OtherModelError("another model has been loaded since this was asked: ask again")
+            raise OtherModelError("another model has been loaded since this was asked: try again")
         return pair
 
     def _open_target(self, wanted: protocol.Pair, options: Options) -> protocol.Pair:

@@ -69,7 +69,7 @@ class RecordingPlayer:
                 answers.append(protocol.decode_answer(line))
             except protocol.MalformedError as error:
                 raise UsageError(
-                    f"{path}, line {number}: no answer of a host ({error}): give a file that --record wrote"
+                    f"{path}, line {number}: not an answer from a host ({error}): give a file that --record wrote"
                 ) from error
         return cls(answers, speed)
 

@@ -33,7 +33,7 @@ class ReplyTools:
             what = "this model takes no tools" if not tokenizer.takes_tools else "this model's calls cannot be parsed"
             raise UsageError(f"{what}: leave tools out, or choose another model")
         if tools.named and tools.named not in {tool.name for tool in tools.offered}:
-            raise UsageError(f"tool_choice names {tools.named!r}, which is not among the tools: offer it")
+            raise UsageError(f"tool_choice names {tools.named!r}, which is not among the tools: add it to them")
         self.described = [_described(tool) for tool in tools.offered]
         self.grammar = self._grammar()
 
@@ -69,7 +69,7 @@ class ReplyTools:
 def check_turns(tokenizer: FolderTokenizer, messages: Iterable[protocol.Message]) -> None:
     """Raises UsageError for calls and their results that the model's template would leave out."""
     if not tokenizer.takes_tools and any(turn.calls or turn.role == "tool" for turn in messages):
-        raise UsageError("this model takes no tools, and the conversation has calls of tools: choose another model")
+        raise UsageError("this model takes no tools, but the conversation contains tool calls: choose another model")
 
 
 def _schema(tool: protocol.Tool) -> dict[str, Any]:

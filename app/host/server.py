@@ -133,7 +133,7 @@ class Server:
             for _ in range(self._tasks.stop(request.id)):
                 self._writer.write(_cancelled(request.id))
         elif request is not None and not self._tasks.put(request, len(line)):
-            busy = "too many requests are waiting: wait for answers, then ask again"
+            busy = "too many requests are waiting: wait for answers, then try again"
             self._writer.write(protocol.Failed(id=request.id, kind=protocol.BUSY, message=busy))
         return False
 
@@ -247,7 +247,7 @@ def _failed(task: Task, error: Exception, worker: Worker | None) -> protocol.Fai
     message = " ".join(str(error).split())
     if not isinstance(error, RedlineError):
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__
-        message = f"something unexpected went wrong in the engine ({what[:300]}): ask again, or load the model again"
+        message = f"something unexpected went wrong in the engine ({what[:300]}): try again, or load the model again"
     kind = protocol.CANCELLED if isinstance(error, StoppedError) else type(error).__name__
     kept = worker.pair if worker is not None and isinstance(task.request, protocol.Load) else None
     message = message.encode(errors="replace").decode()  # names of files may be no Unicode

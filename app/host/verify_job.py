@@ -69,8 +69,8 @@ def check_model(pair: LoadedPair, request: Verify) -> None:
     _, digest = digests.apart(request.prompt_digest)
     if digest and digest != pair.digest:
         raise OtherModelError(
-            f"the weights in {pair.target.folder.path.name} are not those that wrote this reply: put those back, or "
-            "regenerate the reply and verify that"
+            f"the weights in {pair.target.folder.path.name} are not the ones that wrote this reply: restore them, or "
+            "regenerate the reply and verify the new one"
         )
 
 
@@ -80,22 +80,23 @@ def check_prompt(pair: LoadedPair, request: Verify, prompt: Sequence[int], reply
     tokens, (digest, _) = len(prompt), digests.apart(request.prompt_digest)
     known = request.prompt_tokens in (None, tokens) and digest in ("", digests.of_prompt(prompt))
     if not known:
-        before = "" if request.prompt_tokens is None else f" had {request.prompt_tokens} tokens and"
+        old, now = request.prompt_tokens, f"now has {tokens}"
+        size = f"{now} tokens" if old in (None, tokens) else f"had {old} tokens and {now}"
         raise OtherPromptError(
-            f"the prompt of this reply{before} reads otherwise now ({tokens} tokens): the system prompt, a date in "
-            "the model's chat template or the model itself has changed; regenerate the reply and verify that"
+            f"the prompt of this reply has changed (it {size}): the system prompt, a date in the model's chat template "
+            "or the model itself is different; regenerate the reply and verify the new one"
         )
     if tokens + reply_tokens > pair.session.context:
         raise ContextError(
-            f"prompt and reply have {tokens + reply_tokens} tokens and the context holds {pair.session.context}: "
+            f"prompt and reply have {tokens + reply_tokens} tokens, but the context holds only {pair.session.context}: "
             "load the model with the context that the reply was written in"
         )
 
 
 def round_of(index: int, kept: RoundTokens) -> Round:
-    """Returns a round as far as it is known. Raises UsageError for one that contradicts itself."""
+    """Returns a round as far as it is known. Raises UsageError for one that is inconsistent."""
     if not (_fits_tree(kept, kept.parents) if kept.parents is not None else _fits_chain(kept)):
-        raise UsageError(f"round {index} of this reply contradicts itself: what is kept of it is damaged")
+        raise UsageError(f"round {index} of this reply is inconsistent: its saved data is damaged")
     accepted = len(kept.path) if kept.parents is not None else max(0, len(kept.tokens) - 1)
     made = Round(index, kept.tokens, kept.drafted, accepted, (), (), 0, 0.0, parents=kept.parents, path=kept.path)
     return replace(made, fingerprints=kept.fingerprints)

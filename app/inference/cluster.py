@@ -153,7 +153,7 @@ class Cluster:
         """Has the other ranks follow every pass of `target`. Raises ModelError where one has loaded other weights."""
         for host, loaded in zip(self.hosts[1:], self._loaded, strict=True):
             if loaded["digest"] != digest:
-                raise ModelError(f"{host.ssh} has other weights under this name: copy the model's folder there")
+                raise ModelError(f"{host.ssh} has different weights under this name: copy the model's folder there")
         Leader(target, self.group, self.tell, ", ".join(host.ssh for host in self.hosts))
         self.network_s = self._network_s(target)
 
@@ -315,8 +315,6 @@ def _has_ended(host: Host) -> str:
 def share_text(needed: int) -> str:
     """Returns how much of this machine's memory so many bytes are, for the user."""
     total, _ = memory()
-    if not total:
-        return memory_words(needed)
     (number, unit), most = memory_words(needed).split(" "), memory_words(total)
     return f"{number} of {most}" if most.endswith(f" {unit}") else f"{number} {unit} of {most}"
 

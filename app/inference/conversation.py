@@ -138,7 +138,8 @@ class Conversation:
 
     def reseed(self) -> None:
         """Lets the next reply draw other tokens."""
-        self.options = replace(self.options, seed=self.options.seed + 1)
+        sampling = replace(self.options.sampling, seed=self.options.seed + 1)
+        self.options = replace(self.options, sampling=sampling)
 
     @property
     def speculating(self) -> bool:
@@ -146,14 +147,14 @@ class Conversation:
 
     def describe(self) -> str:
         """Returns target, drafter and sampling settings in a line."""
-        options, temperature, drafter = self.options, self.options.temperatures[0], self.pair.drafter
+        options, sampling, drafter = self.options, self.options.settings(), self.pair.drafter
         length = "auto" if options.draft_length is None else options.draft_length
         drafting = f"drafter {drafter.name}, draft length {length}" if self.speculating else "plain decoding"
         note = f" ({drafter.note})" if drafter.note and self.speculating else ""
-        seeded = f", seed {options.seed}, {options.rule}" if temperature else ""
-        own = " (model's default)" if "temperature" in options.from_model and self.defaults.values else ""
-        sampling = f"temperature {temperature:g}{own}{seeded}"
-        parts = [target_name(options), f"{drafting}{note}", sampling, self.pair.note, self.defaults.note]
+        seeded = f", seed {sampling.seed}, {sampling.acceptance}" if sampling.temperature else ""
+        own = " (model's default)" if "temperature" in sampling.from_model and self.defaults.values else ""
+        sampled = f"temperature {sampling.temperature:g}{own}{seeded}"
+        parts = [target_name(options), f"{drafting}{note}", sampled, self.pair.note, self.defaults.note]
         return " · ".join(part for part in parts if part)
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
@@ -194,14 +195,14 @@ class Conversation:
                 self.messages, self.answer = [*turns, message], answer
 
 
-def _check_switches(options: Options, pair: LoadedPair) -> None:
+def _check_switches(sampling: SamplingSettings, pair: LoadedPair) -> None:
     """Raises UsageError for a switch that the chat template does not have: it would change nothing."""
     switches = pair.target.tokenizer.switches
-    if options.thinking is not None and not switches.thinking:
+    if sampling.thinking is not None and not switches.thinking:
         raise UsageError("this model's chat template has no switch for thinking: leave out --thinking")
-    if options.effort and options.effort not in switches.efforts:
+    if sampling.effort and sampling.effort not in switches.efforts:
         known = f"give {' or '.join(switches.efforts)}" if switches.efforts else "leave out --effort"
-        raise UsageError(f"this model has no effort level {options.effort!r}: {known}")
+        raise UsageError(f"this model has no effort level {sampling.effort!r}: {known}")
 
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:
@@ -209,7 +210,7 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
     pair = open_target(options).open_drafter(options.drafter, options.tree)
     defaults = pair.defaults
     options = options.with_defaults(defaults.values)
-    _check_switches(options, pair)
+    _check_switches(options.sampling, pair)
     conversation = Conversation(options, pair, system, notice=notice, defaults=defaults)
     conversation.measure(pair, options)
     return conversation

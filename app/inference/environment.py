@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from models.loader import Loaded
 
 _PACKAGES = ("redline", "mlx", "mlx-lm", "numpy")
-_OPTIONS = (
-    *("context", "tree", "max_tokens", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty"),
-    *("frequency_penalty", "thinking", "effort"),
+_SAMPLING = (
+    *("max_tokens", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
+    *("thinking", "effort"),
 )
 
 
@@ -41,9 +41,11 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "target": target.name,
         "kv_bits": target.model.kv_bits,
         "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
-        **{name: getattr(options, name) for name in _OPTIONS},
-        "stop": list(options.stop),
-        "from_model": list(options.from_model),
+        "context": options.context,
+        "tree": options.tree,
+        **{name: getattr(options.sampling, name) for name in _SAMPLING},
+        "stop": list(options.sampling.stop),
+        "from_model": list(options.sampling.from_model),
         "model_defaults": dict(generation_defaults(target.folder.path).values),
     }
 

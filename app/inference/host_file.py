@@ -44,7 +44,7 @@ def read_hosts(path: Path | None) -> tuple[Host, ...]:
         listed = value["hosts"] if isinstance(value, dict) else value
         hosts = tuple(_host(entry) for entry in listed)
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise UsageError(f"{path} is no list of machines ({error}): `redline cluster` writes one") from None
+        raise UsageError(f"{path} is not a list of machines ({error}): `redline cluster` writes one") from None
     if len(hosts) < 2:
         raise UsageError(f"{path} names {len(hosts)} machines: a target is shared by at least 2")
     loopback = [host.ssh for host in hosts if host.ip.startswith("127.")]
@@ -58,7 +58,7 @@ def _host(entry: dict[str, Any]) -> Host:
     option."""
     ssh, ip = entry["ssh"], entry["ips"][0]
     if not isinstance(ssh, str) or not ssh or ssh.startswith("-"):
-        raise ValueError(f"{ssh!r} is no name of a machine")
+        raise ValueError(f"{ssh!r} is not a valid machine name")
     ipaddress.ip_address(ip.rpartition(":")[0] if ip.count(":") == 1 else ip)
     return Host(ssh, ip, tuple(map(str, entry.get("command", COMMAND))))
 

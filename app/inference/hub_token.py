@@ -77,4 +77,4 @@ def _keychain() -> Iterator[Any]:
         yield keyring
     except (KeyringError, RuntimeError) as error:
         to_do = f"unlock or set one up (GNOME Keyring, KWallet), or give the token for one command as {VARIABLE}"
-        raise HubError(f"no keychain on this machine takes the token; {to_do}", "token") from error
+        raise HubError(f"no keychain on this machine accepts the token; {to_do}", "token") from error

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -23,36 +21,16 @@ def processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def memory() -> tuple[int | None, int | None]:
-    """Returns the bytes of memory for this process in total, and free now; None where the system does not say."""
-    if sys.platform == "darwin":
-        return _pages("SC_PHYS_PAGES"), _mac_available()
-    total, available = _linux_memory()
+def memory() -> tuple[int, int]:
+    """Returns the bytes of memory for this process in total, and free now: those of the machine, or of its control
+    group."""
+    import psutil
+
+    machine = psutil.virtual_memory()
     limit, used = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
-    if limit is not None and (total is None or limit < total):
-        free = None if used is None else max(limit - used, 0)
-        return limit, free if available is None or free is None else min(free, available)
-    return total, available
-
-
-def _linux_memory() -> tuple[int | None, int | None]:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-        return kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024
-    except (OSError, KeyError, ValueError, IndexError):
-        return _pages("SC_PHYS_PAGES"), _pages("SC_AVPHYS_PAGES")
-
-
-def _mac_available() -> int | None:
-    """Returns free, inactive and speculative pages, as Activity Monitor counts what can be had."""
-    try:
-        printed = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
-        pages = dict(line.split(":", 1) for line in printed.splitlines()[1:] if ":" in line)
-        wanted = ("Pages free", "Pages inactive", "Pages speculative")
-        return sum(int(pages[name].strip(" .")) for name in wanted) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, subprocess.SubprocessError, KeyError, ValueError):
-        return None
+    if limit is None or limit >= machine.total:
+        return machine.total, machine.available
+    return limit, min(machine.available, max(limit - (used or 0), 0))
 
 
 def _sysctl(name: str) -> str:
@@ -60,12 +38,6 @@ def _sysctl(name: str) -> str:
     library, value, size = ctypes.CDLL(None), ctypes.create_string_buffer(128), ctypes.c_size_t(128)
     failed = library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, ctypes.c_size_t(0))
     return "" if failed else value.value.decode(errors="replace").strip()
-
-
-def _pages(name: str) -> int | None:
-    with suppress(ValueError, OSError):
-        return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
-    return None
 
 
 def _number(path: Path) -> int | None:

@@ -39,7 +39,7 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
     declared = folder.context_length
     if requested and declared and requested > declared:
         raise UsageError(
-            f"context is {requested}, and {folder.path.name} was made for at most {declared} tokens: "
+            f"context is {requested}, but {folder.path.name} was made for at most {declared} tokens: "
             f"give at most {declared}"
         )
     return requested or declared or DEFAULT_CONTEXT
@@ -59,7 +59,7 @@ def context_note(folder: ModelFolder, options: Options, verdict: MemoryVerdict) 
     wanted = declared_context(folder, options.context)
     if verdict.level == "tight" or verdict.context >= wanted:
         return str(verdict) if verdict.level == "tight" else ""
-    most = memory_words(this_room().most or 0)
+    most = memory_words(this_room().most)
     return f"the context is limited to {verdict.context:,} of the model's {wanted:,} tokens so that it fits in {most}"
 
 
@@ -67,8 +67,6 @@ def kept_conversations_bytes(needed: int, kept: int) -> int:
     """Returns how many bytes of conversations may be kept beside a pair that needs `needed` bytes at its full context,
     where `kept` are kept now: what other programs do not want, and at most half of what is free."""
     room = this_room()
-    if room.most is None:
-        return 0
     left = int(TIGHT * room.most) - needed
     if room.free is not None:
         left = min(left, kept + room.free // 2)
@@ -95,7 +93,7 @@ def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) 
         except RedlineError:  # heads too narrow for it
             return taken(context)
 
-    if not options.context and room.most is not None:
+    if not options.context:
         easily = largest_context(taken, context, int(TIGHT * room.most))
         context = easily or largest_context(taken, context, room.most) or context
     return judge_memory(taken, context, room, with_fewer_bits)

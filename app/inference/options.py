@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from app.inference.host_file import Host
 from engine.audit.verify_blocks import WHY_NO_TREES
 from engine.errors import UsageError
-from engine.settings import AcceptanceRule, Grammar, SamplingSettings
+from engine.settings import SamplingSettings
 from models.grammar_matcher import check_grammar
 from models.paths import name_of
 
@@ -18,10 +17,6 @@ BUILTIN = "builtin"
 KV_BITS = (8, 4)
 AUTO = "auto"
 MAX_THOUGHT = 8192  # tokens of thought before the answer, where the user does not say
-_SAME_NAMES = (  # in SamplingSettings
-    *("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "exact", "max_tokens"),
-    *("stop", "thinking", "effort", "from_model", "grammar"),
-)
 
 
 @dataclass(frozen=True)
@@ -30,14 +25,11 @@ class Options:
 
     target: "builtin", the name of a model or its folder. drafters, temperatures, draft_lengths: one, or several for the
     benchmark. A drafter is "auto", "none", "lookup", the name of a shipped one or a folder; a draft length is tokens a
-    round, or None for auto. tree: whether drafters that can branch do so; the draft length then counts nodes. exact:
-    whether plain and speculative decoding must agree to the last bit, which trees cannot. reproducible: whether the
-    same request must draft the same tokens, so that automatic draft length does not go by the clock. context: tokens,
-    None for what the model declares and this machine can hold. kv_bits: of the target's keys and values, None for as
-    the model computes them. hosts: the machines that share the target, this one first; none for this one alone.
-    cache_root: of imported models, None for the user's cache directory. history: the
-    folder of earlier replies to draft from, None for none. The rest is as in
-    `SamplingSettings`.
+    round, or None for auto. tree: whether drafters that can branch do so; the draft length then counts nodes.
+    sampling: of every reply; the temperature and the draft length in it are ignored. context: tokens, None for what the
+    model declares and this machine can hold. kv_bits: of the target's keys and values, None for as the model computes
+    them. hosts: the machines that share the target, this one first; none for this one alone. cache_root: of imported
+    models, None for the user's cache directory. history: the folder of earlier replies to draft from, None for none.
     """
 
     target: str = BUILTIN
@@ -45,23 +37,7 @@ class Options:
     temperatures: tuple[float, ...] = (0.0,)
     draft_lengths: tuple[int | None, ...] = (None,)
     tree: bool = False
-    exact: bool = False
-    reproducible: bool = True
-    rule: AcceptanceRule = "rejection"
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    seed: int = 0
-    stop: tuple[str, ...] = ()
-    max_tokens: int = 512
-    max_thought_tokens: int | None = None
-    thinking: bool | None = None
-    effort: str = ""
-    from_model: tuple[str, ...] = ()
-    grammar: Grammar | None = None
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
     context: int | None = None
     kv_bits: int | None = None
     hosts: tuple[Host, ...] = ()
@@ -76,17 +52,6 @@ class Options:
         for length in self.draft_lengths:
             check_settings(replace(self.settings(), draft_length=length), self.tree)
 
-    @classmethod
-    def of(cls, settings: SamplingSettings) -> Options:
-        """Returns options with these sampling settings. Raises UsageError if they are invalid."""
-        return cls(
-            temperatures=(settings.temperature,),
-            draft_lengths=(settings.draft_length,),
-            rule=settings.acceptance,
-            seed=settings.seed or 0,
-            **{name: getattr(settings, name) for name in _SAME_NAMES},
-        )
-
     @property
     def drafter(self) -> str:
         return self.drafters[0]
@@ -96,29 +61,26 @@ class Options:
         return self.draft_lengths[0]
 
     @property
+    def seed(self) -> int:
+        return self.sampling.seed or 0
+
+    @property
     def seed_line(self) -> str:
         """The seed as shown to the user, "" where it would not repeat the text."""
-        repeats = self.rule == "coupled" or self.drafter == "none" or not goes_by_the_clock(self.settings())
+        coupled = self.sampling.acceptance == "coupled"
+        repeats = coupled or self.drafter == "none" or not goes_by_the_clock(self.settings())
         return f"seed {self.seed}" if self.temperatures[0] > 0 and repeats else ""
 
     def settings(self, temperature: float | None = None) -> SamplingSettings:
         """Returns the sampling settings of one reply, at the first temperature unless another is given."""
-        return SamplingSettings(
-            temperature=self.temperatures[0] if temperature is None else temperature,
-            seed=self.seed,
-            fresh=not self.reproducible,
-            acceptance=self.rule,
-            draft_length=self.draft_length,
-            max_thought_tokens=self.max_thought_tokens,
-            **{name: getattr(self, name) for name in _SAME_NAMES},
-        )
+        if temperature is None:
+            temperature = self.temperatures[0]
+        return replace(self.sampling, temperature=temperature, seed=self.seed, draft_length=self.draft_length)
 
     def with_defaults(self, defaults: Mapping[str, float]) -> Options:
         """Returns the options with the model's own sampling settings for those that are `from_model`."""
-        taken = self.settings().with_defaults(defaults)
-        values: dict[str, Any] = {name: getattr(taken, name) for name in self.from_model}
-        temperatures = (values.pop("temperature", None),) if "temperature" in values else self.temperatures
-        return replace(self, temperatures=temperatures, **values)
+        sampling = self.settings().with_defaults(defaults)
+        return replace(self, sampling=sampling, temperatures=(sampling.temperature, *self.temperatures[1:]))
 
 
 def check_settings(settings: SamplingSettings, trees: bool) -> None:

@@ -224,7 +224,7 @@ def make_policy(
     each = [in_blocks(own) if exact else own for own in costs.members or [costs]]
     candidates = [_candidate(part, own) for part, own in zip(drafter.parts, each, strict=True)]
     if not any(candidate.useful for candidate in candidates):
-        return FixedLength(0, "no draft would pay here, even if nearly all of it were accepted")
+        return FixedLength(0, "drafting would not be worthwhile here, even if nearly all of it were accepted")
     return Adaptive(candidates, correction)
 
 

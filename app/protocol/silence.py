@@ -15,7 +15,7 @@ from app.protocol.messages import Failed, Load, Request, RequestAnswer
 
 LATE_S = 1.0  # for a timer: this process has not run meanwhile, nor read what the host said
 WORKING_S = 10.0  # between two answers to a request that a host works at
-STUCK = "the engine does not answer and may be stuck"
+STUCK = "the engine is not responding and may be stuck"
 
 
 @dataclass(frozen=True)

@@ -313,7 +313,7 @@ def _fault_of_settings(document: RaceDocument) -> str:
 def _fault_of_runs(runs: Sequence[Run]) -> str:
     expected = [(side, number) for side in range(SIDES) for number in range(1, len(runs) // SIDES + 1)]
     if not runs or sorted((run.side, run.number) for run in runs) != expected:
-        return "its runs are no pairs"
+        return "its runs are not in pairs"
     if sum(len(tokens_of(run)) for run in runs) > MAX_TOKENS:
         return f"it has more than {MAX_TOKENS:,} tokens"
     found = ((run, _fault_of_run(run)) for run in runs)

@@ -50,7 +50,7 @@ class RaceOptions:
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
-            raise UsageError("the prompt is empty: say something to answer")
+            raise UsageError("the prompt is empty: enter some text")
         if len(self.sides) != SIDES:
             raise UsageError(f"a race is between {SIDES} sides, not {len(self.sides)}: name {SIDES}")
         if not 1 <= self.runs <= MAX_RUNS:
@@ -65,7 +65,7 @@ class RaceOptions:
             drafters=(side.drafter,),
             draft_lengths=(side.draft_length,),
             tree=side.tree,
-            rule=side.acceptance,
+            sampling=replace(self.base.sampling, acceptance=side.acceptance),
         )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, cast, get_args
 
 from app.protocol import RoundDone, SamplingSettings
 from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, Side
 from app.race.race_document import RaceDocument, Spread, tokens_of
 from app.race.race_replay import PaneState, Replay, State
+from app.reply_statistics import not_neutral, settings_in_words
 from engine.errors import UsageError
 from engine.settings import AcceptanceRule
 
@@ -16,8 +18,6 @@ Level = Literal["good", "warning", "error", "info"]
 MarkTone = Literal["accent", "warning", "error"]  # a colour of a palette
 
 _NAMES = {"eagle3": "EAGLE-3", "lookup": "prompt lookup", "medusa": "Medusa", "draft": "draft model"}
-_NEUTRAL = SamplingSettings()
-_SHAPES = {"top_p": "top-p", "top_k": "top-k", "min_p": "min-p", "repetition_penalty": "repetition penalty"}
 _SLOW = {0.25: "a quarter of its speed", 0.5: "half its speed"}
 _AS_FAST = 0.995  # a speed-up that is shown as 1.00 is no loss
 _NOISY = 1.25  # the most speed-up over the least of one race, from which on the machine was too busy to tell
@@ -203,8 +203,8 @@ def made_with(document: RaceDocument) -> str:
 def sampling_text(shared: SamplingSettings) -> str:
     """Returns the settings of both sides: "greedy"; "temperature 0.7, seed 4, top-p 0.9, exact-verify"."""
     parts = [f"temperature {shared.temperature:g}", f"seed {shared.seed or 0}"] if shared.temperature else ["greedy"]
-    shaped = {name: getattr(shared, name) for name in _SHAPES if getattr(shared, name) != getattr(_NEUTRAL, name)}
-    parts += [f"{_SHAPES[name]} {value:g}" for name, value in shaped.items()]
+    if shaped := not_neutral(replace(shared, temperature=0.0)):
+        parts.append(settings_in_words(shaped))
     if shared.stop:
         parts.append("1 stop string" if len(shared.stop) == 1 else f"{len(shared.stop)} stop strings")
     return ", ".join([*parts, "exact-verify"] if shared.exact else parts)

@@ -381,7 +381,7 @@ class Store:
             if at not in (0, len(text)):
                 raise DamageError("some are missing")
         except DamageError as error:
-            raise StoreError(f"the rounds of this reply are damaged, its text is whole; {error}") from error
+            raise StoreError(f"the rounds of this reply are damaged, but its text is intact; {error}") from error
         yield from unwritten
 
     def save_receipt(self, message: int, receipt: StoredReceipt) -> MessageRecord:
@@ -422,10 +422,10 @@ class Store:
         with self._database.change():
             self._database.run("INSERT OR REPLACE INTO value VALUES (?, ?)", key, clean(value))
 
-    def export_markdown(self, conversation: int, statistics: bool = False, latest: Latest = _as_stored) -> str:
-        """Returns the current branch for people. statistics: a line under each reply. latest: as of `export_json`."""
+    def export_markdown(self, conversation: int, latest: Latest = _as_stored) -> str:
+        """Returns the current branch for people. latest: as of `export_json`."""
         path = [latest(message) for message in self.path(conversation)]
-        return json_export.to_markdown(self.conversation(conversation).title, path, statistics)
+        return json_export.to_markdown(self.conversation(conversation).title, path)
 
     def export_json(self, conversation: int, latest: Latest = _as_stored) -> str:
         """Returns the whole tree with its rounds; see `app.store.json_export`. Damaged rounds are left out. latest:

@@ -146,7 +146,7 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
+    sqlite3.SQLITE_FULL: "the disk is full; free up space and try again",
     sqlite3.SQLITE_IOERR: "the disk could not be read or written; check its space and health, then try again",
     sqlite3.SQLITE_TOOBIG: "a text is too long to be stored; shorten it",
     sqlite3.SQLITE_NOMEM: "there is not enough memory; close other programs and try again",
@@ -224,7 +224,7 @@ class Database:
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
                 raise
-            raise StoreError("the conversation was deleted meanwhile; start another") from error
+            raise StoreError("the conversation was deleted in the meantime; start another") from error
         except (sqlite3.Error, MemoryError) as error:
             raise explain(error, self.path) from error
 

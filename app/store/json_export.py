@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from app.folded_text import folded
 from app.protocol import Pair, RoundDone, SamplingSettings, Struct
-from app.reply_statistics import in_words, receipt_in_words, thought_in_words
+from app.reply_statistics import thought_in_words
 from app.store.database import Database, StoreError
 from app.store.message_rows import BODY, clean_title, columns_of, to_json
 from app.store.records import (
@@ -53,8 +53,8 @@ MOST_MESSAGES = 100_000
 Place = Annotated[int, msgspec.Meta(ge=0, lt=MOST_MESSAGES)]
 
 
-def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> str:
-    """Returns a branch as Markdown: headings say who speaks, attachments are fenced, notes and numbers in italics."""
+def to_markdown(title: str, path: Sequence[MessageRecord]) -> str:
+    """Returns a branch as Markdown: headings say who speaks, attachments are fenced, notes in italics."""
     parts = [f"# {title or 'Conversation'}"]
     for record in path:
         if record.trim is not None:
@@ -65,10 +65,6 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
         parts.append(record.content.strip() or "*(empty)*")
         if record.state in ("stopped", "cut", "failed"):
             parts.append(f"*{' '.join(f'{record.state.capitalize()}. {record.note}'.split())}*")
-        if statistics and record.statistics is not None:
-            parts.append(f"*{in_words(record.statistics)}*")
-        if statistics and record.receipt is not None:
-            parts.append(f"*Receipt: {receipt_in_words(record.receipt, record.stale)}*")
     return "\n\n".join(parts) + "\n"
 
 
@@ -206,7 +202,7 @@ def _insert_message(database: Database, conversation: int, parent: int | None, m
 def _fault_of(document: Document) -> str:
     messages = document.messages
     if len(messages) > MOST_MESSAGES:
-        return f"it has {len(messages):,} messages, at most {MOST_MESSAGES:,} are read"
+        return f"it has {len(messages):,} messages, but at most {MOST_MESSAGES:,} can be read"
     if clean_title(document.title) != document.title:
         return "its title is not one short line"
     if document.shown is not None and not _is_child(messages, document.shown, None):
@@ -292,5 +288,5 @@ def _fault_of_rounds(message: MessageDocument) -> str:
         if fault := fault_of_round(one):
             return f"has a round {number} {fault}"
     if message.rounds and message.thought != text_of(message.rounds, "thought"):
-        return "has another thought than its rounds"
+        return "has a different thought from its rounds"
     return "" if message.text.startswith(text_of(message.rounds)) else "does not begin with the texts of its rounds"

@@ -18,6 +18,7 @@ from engine.metrics import Metrics
 from engine.settings import MODEL_DEFAULTS
 
 Role = Literal["user", "assistant"]
+UNTITLED = "New Chat"  # shown for a conversation without a title
 CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for that
 LENGTH_REACHED = "The reply reached its maximum length."
 THOUGHT_REACHED = "The model reached its thinking limit before it answered. Choose Continue to let it go on."

@@ -127,7 +127,7 @@ def _open_as_owner(path: Path) -> tuple[sqlite3.Connection, list[str]]:
         written = _written(path, store)
         aside = _set_aside(path)
         written.rename(path)
-        notice = f"The file of conversations was damaged ({damage}). It was set aside as “{aside.name}”. {recovered}"
+        notice = f"The conversations file was damaged ({damage}). It was set aside as “{aside.name}”. {recovered}"
         return _open_checked(path, alone=True), [notice]
 
 

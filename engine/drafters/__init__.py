@@ -87,7 +87,7 @@ def empty_draft(reason: str = "") -> Draft:
 def check_probabilities(probs: Sequence[float]) -> None:
     """Raises ModelError if one of a drafter's probabilities is not a number."""
     if any(map(math.isnan, probs)):
-        raise ModelError("the drafter's probabilities are not numbers: its files are damaged, get it again")
+        raise ModelError("the drafter's probabilities are not numbers: its files are damaged, download it again")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ MAX_BUDGET = 15.0  # plain steps that gains may add up to
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
-TOO_RISKY = "a refused draft would slow this short reply too much"
+TOO_RISKY = "a refused draft would slow this short reply down too much"
 PROBING = "probing: is drafting worth it again?"
 
 
@@ -120,7 +120,7 @@ class Adaptive:
         choices = [self._best(drafter) for drafter in range(len(self._candidates))]
         self._choice = choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
         if not choice.length:
-            return Plan(0, TOO_RISKY if self._is_too_risky() else "drafting does not pay here")
+            return Plan(0, TOO_RISKY if self._is_too_risky() else "drafting is not worthwhile here")
         reason = PROBING if choice.probing else f"expects {choice.speed:.2f}x plain speed"
         if len(self._candidates) == 1:
             return Plan(choice.length, reason)

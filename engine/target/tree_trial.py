@@ -40,7 +40,7 @@ def _compare(target: CachedModel) -> str | None:
         spread = mx.maximum(mx.std(alone.astype(mx.float32)), 1e-6)
         off = mx.max(mx.abs(rows.astype(mx.float32) - alone.astype(mx.float32))) / spread
         if not float(off) < _TOLERANCE.get(alone.dtype, 1e-3):
-            return "a pass over a tree gives other logits than its paths one by one"
+            return "a pass over a tree gives different logits from its paths one by one"
     return None
 
 

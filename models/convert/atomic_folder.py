@@ -81,8 +81,9 @@ def check_space(folder: Path, needed_bytes: int) -> None:
     """Raises ModelError unless the disk of `folder`, which need not exist yet, has this much space left."""
     free_bytes = free_disk_bytes(folder)
     if needed_bytes + _SPARE_DISK_BYTES > free_bytes:
-        needs = f"needs {needed_bytes / 1e9:.1f} GB of disk and {free_bytes / 1e9:.1f} GB are free"
-        raise ModelError(f"{folder.parent}: the model {needs}; free some space, or choose another folder")
+        needs = f"needs {needed_bytes / 1e9:.1f} GB of disk space and {_SPARE_DISK_BYTES / 1e9:.1f} GB to spare"
+        there = f"only {free_bytes / 1e9:.1f} GB is free"
+        raise ModelError(f"{folder.parent}: the model {needs}, but {there}; free some space, or choose another folder")
 
 
 def _check_replaceable(folder: Path) -> None:

@@ -288,9 +288,10 @@ def _check_space(repo: str, needed_bytes: int, place: Path) -> int:
     """Returns the free bytes of the disk. Raises HubError if they are too few for `needed_bytes` more."""
     free = free_disk_bytes(place)
     if needed_bytes and free < needed_bytes + SPARE_BYTES:
-        needs = f"{repo} needs {size_words(needed_bytes)} more, and {size_words(free)} are free on the disk of {place}"
+        needs = f"{repo} needs {size_words(needed_bytes)} more and {size_words(SPARE_BYTES)} to spare"
         lacking = size_words(needed_bytes + SPARE_BYTES - free)
-        raise HubError(f"{needs}; free {lacking}, or point HF_HOME to another disk", "disk")
+        there = f"only {size_words(free)} is free on the disk of {place}"
+        raise HubError(f"{needs}, but {there}; free {lacking}, or point HF_HOME to another disk", "disk")
     return free
 
 

@@ -95,7 +95,8 @@ def explain(error: Exception, repo: str, revision: str, endpoint: str, known: bo
         return HubError(f"no connection to {endpoint} ({_detail(error)}); check the network and any proxy", "network")
     if isinstance(error, httpx2.TransportError):
         return HubError(f"the connection to {endpoint} broke off; try again: what was downloaded is kept", "network")
-    return HubError(f"{endpoint} gave an answer that is no hub's ({type(error).__name__}); check HF_ENDPOINT", "hub")
+    what = f"an answer that did not come from a hub ({type(error).__name__})"
+    return HubError(f"{endpoint} gave {what}; check HF_ENDPOINT", "hub")
 
 
 def disk_error(error: OSError, place: object) -> HubError:
@@ -109,9 +110,8 @@ def disk_error(error: OSError, place: object) -> HubError:
 def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, known: bool) -> HubError:
     code = error.response.status_code
     if isinstance(error, GatedRepoError):
-        terms = f"{repo} is gated: its terms must be accepted at {endpoint}/{repo}"
-        to_do = "with the account of your token" if known else "then `redline models login`"
-        return HubError(f"{terms}, {to_do}, then pull again", "gated")
+        to_do = " with your token's account" if known else ", run `redline models login`"
+        return HubError(f"{repo} is gated: accept its terms at {endpoint}/{repo}{to_do}, then pull again", "gated")
     if isinstance(error, DisabledRepoError):
         return HubError(f"{repo} was disabled by the hub; choose another model", "gated")
     if isinstance(error, RevisionNotFoundError):
@@ -119,22 +119,23 @@ def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, kno
     if isinstance(error, RemoteEntryNotFoundError):
         return HubError(f"{repo} lost a file while it was pulled; pull again for its new listing", "missing")
     if code == 401 and known:
-        return HubError("the hub does not know the token; `redline models login` with a new one", "token")
+        return HubError("the hub does not accept the token; run `redline models login` with a new one", "token")
     if isinstance(error, RepositoryNotFoundError) or code in (401, 404):
-        private = "or your token may not see it" if known else "or it is private, then `redline models login` first"
+        access = ", and that your token has access"
+        login = " or, if it is private, run `redline models login` first"
         reason = "missing" if code == 404 else "token"
-        return HubError(f"there is no {repo} at {endpoint}; check the name, {private}", reason)
+        return HubError(f"there is no {repo} at {endpoint}; check the name{access if known else login}", reason)
     if code == 407:
-        return HubError("the proxy wants a login (407); put it into HTTPS_PROXY, as name:password@host", "proxy")
+        return HubError("the proxy requires a login (407); add it to HTTPS_PROXY, as name:password@host", "proxy")
     if code == 403:
         return HubError(f"{repo}: the hub forbids it (403); check the permissions of your token", "gated")
     if code == 429:
         wait_s = requested_wait_s(error)
         when = "in a few minutes" if wait_s is None else f"in {_duration(wait_s)}"
-        to_do = "" if known else "; with `redline models login` more is allowed"
+        to_do = "" if known else "; logging in with `redline models login` allows more"
         return HubError(f"the hub has had too many requests from here (429); try again {when}{to_do}", "busy")
     if code >= 500:
-        return HubError(f"the hub is in trouble ({code}); try again later: what was downloaded is kept", "server")
+        return HubError(f"the hub is having problems ({code}); try again later: what was downloaded is kept", "server")
     return HubError(f"{repo}: the hub answered {code}; check the name and HF_ENDPOINT", "hub")
 
 

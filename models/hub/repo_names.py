@@ -31,7 +31,7 @@ def is_repo(name: str) -> bool:
 def check_repo(name: str) -> str:
     """Returns the name of a repository. Raises UsageError for what cannot be one."""
     if not is_repo(name):
-        raise UsageError(f"{shown(name)} is no repository: give owner/name, such as mlx-community/Qwen3-0.6B-4bit")
+        raise UsageError(f"{shown(name)} is not a repository: give owner/name, such as mlx-community/Qwen3-0.6B-4bit")
     return name
 
 
@@ -39,7 +39,7 @@ def check_revision(name: str) -> str:
     """Returns a branch, a tag or a commit. Raises UsageError for what cannot be one."""
     parts = name.split("/")
     if not _REVISION.fullmatch(name) or ".." in name or any(not part or part.endswith(".lock") for part in parts):
-        raise UsageError(f"{shown(name)} is no revision: give a branch, a tag or the 40 digits of a commit")
+        raise UsageError(f"{shown(name)} is not a revision: give a branch, a tag or the 40 digits of a commit")
     return name
 
 
@@ -51,7 +51,7 @@ def is_commit(revision: str) -> bool:
 def check_commit(value: object, repo: str) -> str:
     """Returns the commit that the hub names. Raises HubError for anything but 40 hexadecimal digits."""
     if not isinstance(value, str) or not is_commit(value):
-        raise HubError(f"{repo}: the hub names no commit but {shown(value)}; check HF_ENDPOINT", "damaged")
+        raise HubError(f"{repo}: the hub gives {shown(value)} instead of a commit; check HF_ENDPOINT", "damaged")
     return value
 
 

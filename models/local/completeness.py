@@ -25,7 +25,8 @@ def missing_part(folder: Path) -> str:
         shards = {path.name for path in weights_of(folder, names, ("",))}
         missing = sorted(_announced(folder, names, shards) - shards)
         if missing:
-            return f"{len(missing)} of its weight files are missing, {missing[0]} is one"
+            few = f"is missing: {missing[0]}" if len(missing) == 1 else f"are missing, such as {missing[0]}"
+            return f"{len(missing)} of its weight files {few}"
         if kind_of(folder).stands_alone and not any(name in names for name in _TOKENIZERS):
             return "its tokenizer is missing"
     except ModelError as error:

@@ -28,7 +28,7 @@ from models.paths import cache_dir
 from models.size_text import size_words
 
 Origin = Literal["hub", "lm-studio", "redline", "builtin"]
-HUB_SHARERS = "every program that uses the Hugging Face cache (mlx-lm, transformers)"
+HUB_SHARERS = "other programs that use the Hugging Face cache (such as mlx-lm and transformers)"
 LM_STUDIO = "LM Studio"
 _USES_FILE = "models-used.json"  # every process of Redline may write it
 _LOCK_WAIT_S = 5.0

@@ -85,7 +85,7 @@ def find_model(name: str, places: ModelLocations) -> Path:
         return Path(name)
     repo, at, commit = name.partition("@")
     if not is_repo(repo) or (at and not _COMMIT.fullmatch(commit)):
-        raise ModelError(f"{shown(name)}: no such folder, and no name that a model can have; check it")
+        raise ModelError(f"{shown(name)}: not an existing folder or a valid model name; check the spelling")
     from models.local.completeness import missing_part  # a path needs none of what it imports
 
     candidates = _candidates(repo, commit, places)
@@ -126,7 +126,7 @@ def _absent(name: str, repo: str, places: ModelLocations) -> str:
     meant = f"; did you mean {known[close[0]]}?" if close else ""
     if "/" in repo:
         return f"{name} is not on this machine: `redline models pull {repo}` fetches it{meant}"
-    return f"no folder and no model here is called {shown(name)}; `redline models list` shows what is{meant}"
+    return f"no folder or model here is called {shown(name)}; `redline models list` shows the installed models{meant}"
 
 
 def _names(places: ModelLocations) -> list[str]:

@@ -38,7 +38,7 @@ def plan_removal(models: Sequence[Installed], places: ModelLocations) -> Removal
     if model.origin == "hub":
         return _plan_of_hub(tuple(models), places)
     if model.path.is_symlink():
-        note = f"only the link goes, the files stay at {model.path.resolve()}"
+        note = f"only the link is deleted; the files stay at {model.path.resolve()}"
         return Removal((model,), 0, model.size_bytes, model.shared_with, (), note)
     if model.origin == "builtin":
         note = "it comes with Redline and is made again when it is next used"
@@ -105,7 +105,7 @@ def _strategy(models: Sequence[Installed], places: ModelLocations) -> DeleteCach
     commits = {revision.commit_hash for repo in repos for revision in repo.revisions}
     for model in models:
         if model.revision not in commits:
-            raise ModelError(f"{model.path}: is no snapshot that huggingface_hub can read; delete it by hand")
+            raise ModelError(f"{model.path}: is not a snapshot that huggingface_hub can read; delete it by hand")
     return found.delete_revisions(*(model.revision for model in models))
 
 

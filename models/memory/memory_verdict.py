@@ -98,21 +98,22 @@ _STEP = 256
 
 @dataclass(frozen=True)
 class AvailableMemory:
-    """The memory of this machine, in bytes; None where the system does not say.
+    """The memory of this machine, in bytes.
 
-    free: now, without taking any from other programs. wired: the most that the GPU may use, None without a GPU.
+    free: now, without taking any from other programs, None where that does not matter. wired: the most that the GPU may
+    use, None without a GPU.
     """
 
-    total: int | None
+    total: int
     free: int | None = None
     wired: int | None = None
 
     @property
-    def most(self) -> int | None:
+    def most(self) -> int:
         """What a pair may use if everything else makes room."""
         if self.wired is not None:
             return self.wired
-        return None if self.total is None else unwired_bytes(self.total)
+        return unwired_bytes(self.total)
 
 
 @dataclass(frozen=True)
@@ -135,16 +136,10 @@ class MemoryVerdict:
 def judge_memory(
     footprint_at: FootprintAt, context: int, available: AvailableMemory, fewer_bits: FootprintAt | None = None
 ) -> MemoryVerdict:
-    """Returns whether a pair with these footprints fits at `context` tokens.
-
-    fewer_bits: the same pair with its keys and values in KV_BITS. Where the system does not say what it has,
-    everything is good.
-    """
+    """Returns whether a pair with these footprints fits at `context` tokens. fewer_bits: the same pair with its keys
+    and values in KV_BITS."""
     footprint, most = footprint_at(context), available.most
     needed = footprint.total
-    if most is None:
-        reason = f"needs {memory_words(needed)}; this system does not report its memory"
-        return MemoryVerdict("good", reason, context, needed)
     reason = f"needs {memory_words(needed)} for a context of {context:,} tokens; {memory_words(most)} can be used here"
     if needed > most:
         return MemoryVerdict("refused", reason, context, needed, _remedies(footprint, footprint_at, fewer_bits, most))

@@ -193,7 +193,9 @@ def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
     perfect = max((k + 1) * _share(costs.pass_s(k + 1), costs) for k in lengths)  # and costs nothing to draft
     ideal = max((k + 1) * _share(costs.round_s(k), costs) for k in lengths)
     if perfect < WORTH:
-        why = f"a pass over two tokens costs {two / plain:.1f} plain ones, so that even perfect drafts would not pay"
+        why = (
+            f"a pass over two tokens costs {two / plain:.1f} plain ones, so even perfect drafts would not be worthwhile"
+        )
     elif ideal < WORTH or draft / plain > 0.3:
         why = f"one draft step costs {draft / plain:.0%} of a pass of the target; a smaller drafter may do better"
     else:

@@ -151,8 +151,8 @@ def check_disk(needed: ResourceNeeds, free: FreeResources) -> None:
     """Raises FitError if the disk has too little space."""
     if needed.disk_bytes > free.disk_bytes:
         raise FitError(
-            f"the fit needs {memory_words(needed.disk_bytes)} of disk and {memory_words(free.disk_bytes)} are free: "
-            "free some, give --out on another disk, or fewer minutes"
+            f"the fit needs {memory_words(needed.disk_bytes)} of disk space, but only "
+            f"{memory_words(free.disk_bytes)} is free: free some, give --out on another disk, or fewer minutes"
         )
 
 
@@ -160,6 +160,6 @@ def check_memory(needed_bytes: int, free: FreeResources) -> None:
     """Raises FitError if the machine has too little memory."""
     if free.memory_bytes is not None and needed_bytes > free.memory_bytes:
         raise FitError(
-            f"the fit may need {memory_words(needed_bytes)} of memory, of {memory_words(free.memory_bytes)} there are: "
-            "choose a smaller target, --kind medusa, or fewer --reply-tokens"
+            f"the fit may need {memory_words(needed_bytes)} of memory, but this machine has only "
+            f"{memory_words(free.memory_bytes)}: choose a smaller target, --kind medusa, or fewer --reply-tokens"
         )

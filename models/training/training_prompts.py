@@ -119,7 +119,7 @@ def _text(value: Any, where: str) -> str:
     if not isinstance(found, str) or not found.strip():
         raise UsageError(f'{where}: has no text under prompt or turns: give {{"prompt": "..."}}')
     if any("\ud800" <= letter <= "\udfff" for letter in found):
-        raise UsageError(f"{where}: half a surrogate pair is no text: give it whole")
+        raise UsageError(f"{where}: half a surrogate pair is not text: give it whole")
     return found.strip()
 
 

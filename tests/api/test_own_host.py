@@ -20,7 +20,7 @@ from app.api.application import application
 from app.api.host_client import LOADING, RESTARTING, SLOW_LOAD
 from app.api.own_host import OwnHost
 from app.api.reply_stream import Engine
-from app.protocol.silence import LATE_S, STUCK, PendingRequests, SilenceLimits
+from app.protocol.silence import STUCK, PendingRequests, SilenceLimits
 from app.window.api.api_requests import STUCK as STUCK_IN_THE_WINDOW
 from app.window.chat.host_process import Timeouts
 from engine.errors import BackendError, ModelError
@@ -28,7 +28,7 @@ from tests.api.api_calls import CHAT, KEY, PORT, Answer, Api
 from tests.host.process import RECORDED
 from tests.window.chat.fake_host import command, text_of
 
-SOON = SilenceLimits(load_s=20.0, silent_s=1.5)
+SOON = SilenceLimits(load_s=20.0, silent_s=1.0)
 RECORDING = (sys.executable, "-m", "app.host", "--replay", str(RECORDED), "--speed", "0")
 
 
@@ -124,6 +124,7 @@ def test_streams_that_have_begun_end_with_the_error() -> None:
     with_host(scenario, hang_after=5)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_is_replaced() -> None:
     async def scenario(api: OwnApi) -> None:
         reply = text(await api.chat())
@@ -172,15 +173,17 @@ def test_a_host_that_says_that_it_works_is_not_stuck() -> None:
         first = api.pid
         assert text(await api.chat()) == text_of(12) and api.pid == first
 
-    with_host(scenario, rounds=4, measure_s=2 * SOON.silent_s)
+    with_host(scenario, rounds=4, measure_s=1.5 * SOON.silent_s)
 
 
-def test_a_host_is_not_stuck_where_this_process_stood_still() -> None:
+def test_a_host_is_not_stuck_where_this_process_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.host_client.LATE_S", 0.2)
+
     async def scenario(api: OwnApi) -> None:
         first, call = api.pid, api.begin()
         await api.until(lambda: api.client.waiting)
         await asyncio.sleep(0.1)
-        time.sleep(SOON.silent_s + LATE_S + 0.5)  # as after Ctrl-Z
+        time.sleep(SOON.silent_s + 0.7)  # as after Ctrl-Z
         assert text(await call) == text_of(12) and api.pid == first
 
     with_host(scenario, rounds=4, pause_s=0.5)
@@ -191,7 +194,7 @@ def test_a_host_is_not_stuck_where_this_process_stood_still() -> None:
 
 def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: pytest.CaptureFixture[str]) -> None:
     async def scenario(api: OwnApi) -> None:
-        api.own._command = command(rounds=4, load_s=3.0)
+        api.own._command = command(rounds=4, load_s=2.5)
         assert refused(await api.chat())
         await api.until(lambda: api.client._pending.loading)
         assert refused(await api.call("GET", "/health"), LOADING)
@@ -202,7 +205,7 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: 
         await api.until(lambda: not api.client._slow)
         assert text(await api.chat()) == text_of(12) and api.pid == second
 
-    with_host(scenario, limits=SilenceLimits(load_s=1.0, silent_s=1.5), hang_after=1)
+    with_host(scenario, limits=SilenceLimits(load_s=1.0, silent_s=1.0), hang_after=1)
     assert "no progress for 1 seconds" in capfd.readouterr().err
 
 
@@ -210,8 +213,13 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: 
     ("words", "kind", "why"),
     [
         (command(fail_load="none"), ModelError, "none does not fit"),
-        (command(kill_on_load=True), BackendError, "ended while it loaded"),
-        (["no-such-program"], BackendError, "could not be started again"),
+        *(
+            pytest.param(words, BackendError, why, marks=pytest.mark.slow)
+            for words, why in (
+                (command(kill_on_load=True), "ended while it loaded"),
+                (["no-such-program"], "could not be started again"),
+            )
+        ),
     ],
 )
 def test_a_host_that_cannot_be_replaced_ends_the_server(words: list[str], kind: type[Exception], why: str) -> None:

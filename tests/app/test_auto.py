@@ -13,6 +13,7 @@ from app.inference.options import Options
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import UsableModel
 from models.loader import Loaded, load
 
@@ -47,10 +48,12 @@ def test_auto_opens_the_sibling_that_is_here_beside_lookup_and_says_so(target: L
     assert [part.name for part in found.parts] == ["lookup", "small-4bit"]
 
 
+@pytest.mark.slow
 def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here: UsableModel) -> None:
     texts = []
     for drafter in ("none", "auto"):
-        options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), max_tokens=40)
+        sampling = SamplingSettings(max_tokens=40)
+        options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), sampling=sampling)
         conversation = open_conversation(options, "", lambda _: None)
         list(conversation.ask("why is the sky blue?", lambda: False))
         texts.append(conversation.messages[-1]["content"])

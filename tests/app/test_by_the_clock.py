@@ -28,8 +28,9 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def conversation(target: Path, drafter: Path, **values: object) -> Conversation:
-    options = Options(target=str(target), drafters=(str(drafter),), max_tokens=8, **values)  # type: ignore[arg-type]
+def conversation(target: Path, drafter: Path, temperature: float = 0.7, fresh: bool = True) -> Conversation:
+    sampling = SamplingSettings(max_tokens=8, fresh=fresh)
+    options = Options(str(target), (str(drafter),), (temperature,), sampling=sampling)
     return open_conversation(options, "", lambda _: None)
 
 
@@ -63,7 +64,7 @@ def test_the_clock_counts_above_temperature_0_unless_told_otherwise(
 def test_rounds_of_a_conversation_are_timed_only_there(
     toy_folder: Path, toy_drafter_folder: Path, timed: list[float], temperature: float
 ) -> None:
-    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(temperature,), reproducible=False)
+    talk = conversation(toy_folder, toy_drafter_folder, temperature)
     list(talk.ask("hello", lambda: False))
     assert bool(timed) == (temperature > 0)
 
@@ -73,7 +74,7 @@ def test_costs_that_replies_refute_are_measured_again_once(
 ) -> None:
     measured: list[int] = []
     monkeypatch.setattr(pair_loader, "measure_costs", lambda *_, **__: (measured.append(1), FLAT)[1])
-    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,), reproducible=False)
+    talk = conversation(toy_folder, toy_drafter_folder)
     for refuted, times in ((False, 1), (True, 2), (False, 2), (True, 2)):
         correction = talk.pair.correction(0, exact=False, timed=False)
         for i in range(200 if refuted else 0):
@@ -86,7 +87,7 @@ def test_costs_that_replies_refute_are_measured_again_once(
 
 
 def test_another_drafter_begins_with_nothing_known(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,), reproducible=False)
+    talk = conversation(toy_folder, toy_drafter_folder)
     before = talk.pair.correction(0, exact=False, timed=False)
     talk.change(replace(talk.options, temperatures=(0.5,)))
     assert talk.pair.correction(0, exact=False, timed=False) is before
@@ -98,7 +99,7 @@ def test_another_drafter_begins_with_nothing_known(toy_folder: Path, toy_drafter
 def test_replies_that_share_what_the_clock_said_share_no_noise(
     toy_folder: Path, toy_drafter_folder: Path, reproducible: bool
 ) -> None:
-    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,), reproducible=reproducible)
+    talk = conversation(toy_folder, toy_drafter_folder, fresh=not reproducible)
     seeds = []
     for _ in range(3):
         seeds.append(talk.options.seed)

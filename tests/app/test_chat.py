@@ -21,6 +21,7 @@ from app.inference.conversation import Conversation
 from app.inference.options import Options
 from engine.errors import ContextError
 from engine.events import Event, Finished
+from engine.settings import SamplingSettings
 from tests.app.recordings import REPLY, TEXT, RecordedSession, recorded_pair, round_
 
 
@@ -95,19 +96,19 @@ def test_a_reply_stopped_before_its_first_token_takes_the_question_back() -> Non
 
 def test_what_goes_wrong_is_said_and_the_conversation_goes_on() -> None:
     def events() -> Iterator[Event]:
-        raise ContextError("the prompt has 9 tokens and the context holds 8: shorten it")
+        raise ContextError("the prompt has 9 tokens, but the context holds only 8: shorten it")
         yield
 
     desk = Desk()
     desk.session.events = events()  # type: ignore[assignment]
     notes = desk.type("too long", "/stats")
-    assert "the context holds 8: shorten it\n" in notes
+    assert "the context holds only 8: shorten it\n" in notes
     assert "there is no reply yet" in notes
     assert desk.conversation.messages == []
 
 
 def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
-    desk = Desk(options=Options(draft_lengths=(4,), temperatures=(0.7,), seed=5))
+    desk = Desk(options=Options(draft_lengths=(4,), temperatures=(0.7,), sampling=SamplingSettings(seed=5)))
     desk.type("/regenerate", "one", "two", "/again")
     assert desk.session.asked[1] == desk.session.asked[2]
     assert desk.session.seeds == [5, 5, 6]

@@ -25,6 +25,7 @@ from engine.errors import ModelError, PairError, UsageError
 from engine.policy.adaptive import Adaptive
 from engine.policy.costs import Costs
 from engine.policy.expected_length import PROBS
+from engine.settings import SamplingSettings
 from models import builtin
 from models.convert.atomic_folder import MANIFEST
 from models.drafters.eagle3_folder import save_eagle3
@@ -182,7 +183,13 @@ def said_by(capsys: pytest.CaptureFixture[str], toy_folder: Path, *words: str) -
     return "".join("".join(event.get("texts", [])) + event.get("text", "") for event in events), err
 
 
-@pytest.mark.parametrize("sampling", [["--temperature", "0"], ["--temperature", "0.9", "--acceptance", "coupled"]])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        pytest.param(["--temperature", "0"], marks=pytest.mark.slow),
+        ["--temperature", "0.9", "--acceptance", "coupled"],
+    ],
+)
 def test_chat_says_the_same_with_every_drafter(
     sampling: list[str], shipping: Path, toy_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,7 +216,8 @@ def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, 
 @pytest.mark.parametrize("name", ["eagle3", "medusa"])
 def test_a_conversation_on_a_head_survives_ctrl_c(name: str, shipping: Path, toy_folder: Path) -> None:
     """Whatever a broken pass left behind, the next reply is what a fresh conversation would say."""
-    options = Options(target=str(toy_folder), drafters=(name,), draft_lengths=(3,), max_tokens=12)
+    sampling = SamplingSettings(max_tokens=12)
+    options = Options(target=str(toy_folder), drafters=(name,), draft_lengths=(3,), sampling=sampling)
     texts = []
     for broken in (True, False):
         conversation = open_conversation(options, "", lambda _: None)
@@ -225,6 +233,7 @@ def test_a_conversation_on_a_head_survives_ctrl_c(name: str, shipping: Path, toy
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_race_and_bench_take_heads_and_say_what_auto_came_to(
     shipping: Path, toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

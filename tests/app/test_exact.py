@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,16 +22,12 @@ STEEP = Costs(((1, 1.0), (2, 4.0), (4, 5.0), (5, 8.0)), ((0, 0.0), (1, 0.01)))
 
 def test_trees_and_exact_are_a_usage_error() -> None:
     with pytest.raises(UsageError, match="several tokens at one position"):
-        Options(tree=True, exact=True)
-
-
-def test_settings_carry_it() -> None:
-    assert Options(exact=True).settings().exact
-    assert not Options().settings().exact
+        Options(tree=True, sampling=SamplingSettings(exact=True))
 
 
 def test_sampling_settings_carry_it_to_the_engine_and_trees_refuse_it() -> None:
-    assert Options.of(SamplingSettings(exact=True)).settings().exact
+    assert Options(sampling=SamplingSettings(exact=True)).settings().exact
+    assert not Options().settings().exact
     with pytest.raises(UsageError, match="exact-verify"):
         check_settings(SamplingSettings(exact=True), trees=True)
 
@@ -55,6 +52,7 @@ def test_costs_of_several_drafters_are_flattened_each() -> None:
     assert not isinstance(policy, pair_loader.FixedLength)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from app.cli.main import main
 
@@ -62,5 +60,8 @@ def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, caps
     for drafter in ("none", "lookup"):
         options = ["--drafter", drafter, "--draft-length", "3", "--max-tokens", "24", "--exact"]
         assert main(["chat", "--target", str(toy_folder), *options, "--prompt", "why is the sky blue?", "--json"]) == 0
-        told.append(capsys.readouterr().out)
-    assert all('"fingerprints": [' in text for text in told)
+        events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        rounds = [event for event in events if event["event"] == "Round"]
+        assert rounds and all(one["fingerprints"] for one in rounds)
+        told.append([token for one in rounds for token in one["tokens"]])
+    assert told[0] == told[1]

@@ -25,10 +25,13 @@ from app.inference.pair_loader import NamedDrafter
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ContextError, ModelError
 from engine.events import Event, Finished, PromptProgress
+from engine.settings import SamplingSettings
 from tests.app.recordings import REPLY, TEXT, round_
 from tests.app.test_chat import Desk
+from tests.engine.fewer import paired
 from tests.toys.folders import roomy_copy
 
+SHORT, LONGER = SamplingSettings(max_tokens=4), SamplingSettings(max_tokens=24)
 Take = Callable[[], Iterator[Event]]
 
 
@@ -115,7 +118,7 @@ def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> Non
     desk = desk_with(whole, whole, too_long, whole)
     notes = desk.type("one", "two", "three", "/trim 3", "/trim some", "four")
     assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
-    assert "2 messages are forgotten, 2 are kept" in notes and "give how many of the last messages to keep" in notes
+    assert "forgot 2 messages, kept 2" in notes and "say how many of the last messages to keep" in notes
     assert [message["content"] for message in desk.conversation.messages] == ["two", TEXT, "four", TEXT]
 
 
@@ -126,16 +129,16 @@ def talk(conversation: Conversation, *lines: str) -> str:
     return notes.getvalue()
 
 
-@pytest.mark.parametrize("step", ["open_drafter", "measure_costs"])
-@pytest.mark.parametrize("drafter", ["lookup", "folder"])
+@pytest.mark.parametrize(("step", "drafter"), paired(["open_drafter", "measure_costs"], ["lookup", "folder"]))
 def test_a_stopped_change_of_drafter_changes_nothing(
     step: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (str(toy_drafter_folder), "lookup") if drafter == "lookup" else ("lookup", str(toy_drafter_folder))
-    conversation = open_conversation(Options(str(toy_folder), (first,), max_tokens=4), "", lambda text: None)
+    conversation = open_conversation(Options(str(toy_folder), (first,), sampling=SHORT), "", lambda text: None)
     options, loaded, costs = conversation.options, conversation.pair.drafter.loaded, conversation.pair
     with monkeypatch.context() as patched:
-        patched.setattr(pair_loader, step, first_call_interrupts(getattr(pair_loader, step)))
+        call: Callable[..., Any] = pair_loader.open_drafter if step == "open_drafter" else lambda *_: None
+        patched.setattr(pair_loader, step, first_call_interrupts(call))
         assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
     assert (conversation.options, conversation.pair.drafter.spec) == (options, first)
     assert conversation.pair.drafter.loaded is loaded
@@ -146,7 +149,7 @@ def test_a_stopped_change_of_drafter_changes_nothing(
 def test_costs_are_measured_once_and_for_no_long_prompt(toy_folder: Path, tmp_path: Path) -> None:
     notes: list[str] = []
     target = roomy_copy(toy_folder, tmp_path / "target")
-    conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", notes.append)
+    conversation = open_conversation(Options(str(target), ("lookup",), sampling=SHORT), "", notes.append)
     for text in ("hello", "hello " * 200, "hello again"):
         list(conversation.ask(text, lambda: False))
     here = "timing these models on this machine"
@@ -162,7 +165,7 @@ def test_a_conversation_is_not_read_again_after_another_system_prompt_and_back(
     toy_folder: Path, tmp_path: Path
 ) -> None:
     target = roomy_copy(toy_folder, tmp_path / "target")
-    options = Options(str(target), ("lookup",), draft_lengths=(2,), max_tokens=4)
+    options = Options(str(target), ("lookup",), draft_lengths=(2,), sampling=SHORT)
     conversation = open_conversation(options, "", lambda text: None)
     reused = []
     for system in ("", "Answer in French. " * 10, ""):
@@ -187,7 +190,7 @@ def test_the_footer_says_what_drafting_saved_in_the_reply_and_in_the_chat() -> N
 
 def test_ctrl_c_is_heard_before_a_long_prompt_is_read(toy_folder: Path, tmp_path: Path) -> None:
     target = roomy_copy(toy_folder, tmp_path / "target")
-    conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", lambda text: None)
+    conversation = open_conversation(Options(str(target), ("lookup",), sampling=SHORT), "", lambda text: None)
     *_, last = conversation.ask("hello " * 200, lambda: True)
     assert isinstance(last, Finished) and last.reason == "cancelled"
     assert conversation.messages == []
@@ -208,14 +211,13 @@ def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:
     return interrupted
 
 
-@pytest.mark.parametrize("drafter", ["lookup", "folder"])
-@pytest.mark.parametrize("lines", [["hello"], ["/length auto"]], ids=["reply", "measurement"])
+@pytest.mark.parametrize(("line", "drafter"), paired(["hello", "/length auto"], ["lookup", "folder"]))
 def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
-    lines: list[str], drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened() -> Conversation:
         spec = str(toy_drafter_folder) if drafter == "folder" else drafter
-        options = Options(str(toy_folder), (spec,), draft_lengths=(3,), max_tokens=24)
+        options = Options(str(toy_folder), (spec,), draft_lengths=(3,), sampling=LONGER)
         return open_conversation(options, "", lambda text: None)
 
     calm, broken = opened(), opened()
@@ -224,7 +226,7 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
     for cache in caches:  # the layers have their tokens by then, and nobody has counted them
         with monkeypatch.context() as patched:
             patched.setattr(cache, "advance", first_call_interrupts(lambda tokens: None))
-            assert "stopped\n" in talk(broken, *lines)
+            assert "stopped\n" in talk(broken, line)
         assert {entry.offset for entry in cache.entries} == {cache.length}
         talk(broken, "/clear")
     talk(calm, "what now?")
@@ -234,32 +236,36 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
 
 # --- `/verify` in the conversation at the keyboard: the last reply held against plain decoding
 
-SAMPLINGS: dict[str, dict[str, Any]] = {
-    "greedy": {},
-    "coupled": {"temperatures": (0.9,), "rule": "coupled", "seed": 5},
-    "exact": {"exact": True},
+SAMPLINGS = {
+    "greedy": SamplingSettings(max_tokens=12),
+    "coupled": SamplingSettings(max_tokens=12, temperature=0.9, acceptance="coupled", seed=5),
+    "exact": SamplingSettings(max_tokens=12, exact=True),
 }
 
 
-def opened(toy_folder: Path, toy_drafter_folder: Path, **options: Any) -> Conversation:
-    made = Options(**{"max_tokens": 12, "draft_lengths": (3,), **options}, target=str(toy_folder))
-    return open_conversation(replace(made, drafters=(str(toy_drafter_folder),)), "", lambda text: None)
+def opened(
+    toy_folder: Path, toy_drafter_folder: Path, sampling: SamplingSettings = SAMPLINGS["greedy"]
+) -> Conversation:
+    options = Options(str(toy_folder), (str(toy_drafter_folder),), (sampling.temperature,), (3,), sampling=sampling)
+    return open_conversation(options, "", lambda text: None)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(
+    "sampling", [pytest.param(name, marks=() if name == "exact" else pytest.mark.slow) for name in SAMPLINGS]
+)
 def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(
     sampling: str, toy_folder: Path, toy_drafter_folder: Path
 ) -> None:
-    conversation = opened(toy_folder, toy_drafter_folder, **SAMPLINGS[sampling])
+    conversation = opened(toy_folder, toy_drafter_folder, SAMPLINGS[sampling])
     bits = ", to the last bit" if sampling == "exact" else ""
     assert f"receipt: identical over 12 tokens{bits}\n" in talk(conversation, "hello", "/verify", "and now?", "/verify")
-    calm = opened(toy_folder, toy_drafter_folder, **SAMPLINGS[sampling])
+    calm = opened(toy_folder, toy_drafter_folder, SAMPLINGS[sampling])
     talk(calm, "hello", "and now?")
     assert conversation.messages == calm.messages
 
 
 def test_rejection_promises_no_more_than_the_distribution(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    conversation = opened(toy_folder, toy_drafter_folder, temperatures=(0.9,), rule="rejection", seed=5)
+    conversation = opened(toy_folder, toy_drafter_folder, replace(SAMPLINGS["coupled"], acceptance="rejection"))
     assert "receipt: 12 tokens, all possible for the target\n" in talk(conversation, "hello", "/verify")
 
 
@@ -349,10 +355,10 @@ def test_the_events_go_on_and_the_reason_stands_beside_them(
 def test_on_a_terminal_the_reason_has_a_line_of_its_own_and_the_next_reply_drafts_again(
     toy_folder: Path, toy_drafter_folder: Path, failing: None
 ) -> None:
-    options = Options(str(toy_folder), (str(toy_drafter_folder),), draft_lengths=(3,), max_tokens=24)
+    options = Options(str(toy_folder), (str(toy_drafter_folder),), draft_lengths=(3,), sampling=LONGER)
     conversation = open_conversation(options, "", lambda text: None)
     out, waiting = io.StringIO(), iter(["hello", "/quit"])
     look = Look(escapes=True)
     assert converse(conversation, Terminal(out, io.StringIO(), look, lambda: 200), lambda: next(waiting)) == 0
-    assert any(LINE in line and "draft kept" not in line for line in out.getvalue().splitlines())
+    assert any(LINE in line and "draft refused" not in line for line in out.getvalue().splitlines())
     assert conversation.pair.has_drafter

@@ -17,6 +17,7 @@ RUNTIME = r"""
 #include <string.h>
 #include <stdlib.h>
 static char log_[4096];
+int reduced = 0;
 void *objc_getClass(const char *name) { return strdup(name); }
 void *sel_registerName(const char *name) { return strdup(name); }
 const char *sent(void) { return log_; }
@@ -29,6 +30,7 @@ void *objc_msgSend(void *receiver, const char *selector, uintptr_t first, uintpt
     else if (!strcmp(selector, "endActivity:")) sprintf(line, "end %s\n", (char *)first);
     else sprintf(line, "%s %s\n", (char *)receiver, selector);
     strcat(log_, line);
+    if (!strcmp(selector, "accessibilityDisplayShouldReduceMotion")) return (void *)(uintptr_t)(0x7f00 | reduced);
     return (void *)(strcmp(selector, "processInfo") ? token : info);
 }
 """
@@ -64,6 +66,19 @@ def test_an_activity_begins_is_kept_and_ends_even_after_an_error(runtime: ctypes
     ]
 
 
+def test_the_mac_tells_whether_motion_is_reduced(runtime: ctypes.CDLL) -> None:
+    """In the lowest byte, the only one that a BOOL has."""
+    said = ctypes.c_int.in_dll(runtime, "reduced")
+    for reduced in (0, 1):
+        said.value = reduced
+        assert macos.reduces_motion() == bool(reduced)
+    macos._runtime.cache_clear()
+    assert runtime.sent().decode().splitlines()[:2] == [
+        "NSWorkspace sharedWorkspace",
+        "token accessibilityDisplayShouldReduceMotion",
+    ]
+
+
 def test_elsewhere_an_activity_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(macos, "_runtime", lambda: pytest.fail("no runtime is looked for"))
     with macos.activity("a reply"):
@@ -76,4 +91,5 @@ def test_a_mac_without_the_runtime_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
     macos._runtime.cache_clear()
     with macos.activity("a reply"):
         pass
+    assert not macos.reduces_motion()
     macos._runtime.cache_clear()

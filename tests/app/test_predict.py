@@ -134,7 +134,7 @@ def test_prediction_is_held_against_measurement(
 def test_a_second_prediction_writes_nothing_and_says_the_same(
     toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [toy_folder, toy_drafter_folder, "--prompts", prompts, "--temperature", 1]
+    words = [toy_folder, toy_drafter_folder, "--prompts", prompts, "--temperature", 0.8, "--top-p", 0.9]
     first = predict(tmp_path, *words)
 
     def refuse(*_: object, **__: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from engine.errors import UsageError
 from engine.events import Finished
-from engine.settings import MODEL_DEFAULTS
+from engine.settings import MODEL_DEFAULTS, SamplingSettings
 from tests.app.recordings import RecordedSession, recorded_pair, round_
 from tests.toys.reply_formats import FAMILIES, make_thinking_folder
 
@@ -26,8 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_thinking_folder(tmp_path_factory.mktemp("thinking") / "qwen", QWEN35, OWN)
 
 
-def opened(folder: Path, **values: object) -> Conversation:
-    options = Options(target=str(folder), drafters=("none",), from_model=MODEL_DEFAULTS, seed=1, **values)  # type: ignore[arg-type]
+def opened(folder: Path, **values: Any) -> Conversation:
+    sampling = SamplingSettings(from_model=MODEL_DEFAULTS, seed=1, **values)
+    options = Options(target=str(folder), drafters=("none",), sampling=sampling)
     return open_conversation(options, "", lambda text: None)
 
 

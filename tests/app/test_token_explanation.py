@@ -22,9 +22,9 @@ def corrected(**changes: Any) -> RoundDone:
 def test_a_refusal_is_told_in_plain_words_and_with_the_papers_formula() -> None:
     told = explain_emitted(corrected(), 1)
     assert told.words == (
-        "The drafter proposed “ blue” with 38 %. The target gives it only 12 %, so it is kept with probability 0.316; "
-        "the draw 0.620 was higher. “ red” was drawn from the probability that the target gives in excess of the "
-        "drafter."
+        "The drafter proposed “ blue” with probability 38%. The target gives it only 12%, so it is kept with "
+        "probability 0.316; the draw 0.620 was higher. “ red” was drawn from the probability by which the target "
+        "exceeds the drafter."
     )
     assert told.formula == (
         "min(1, p(x)/q(x)) = min(1, 0.120/0.380) = 0.316; u = 0.620\n"
@@ -37,7 +37,7 @@ def test_a_refusal_is_told_in_plain_words_and_with_the_papers_formula() -> None:
 
 def test_an_accepted_token_has_the_draw_that_kept_it() -> None:
     told = explain_emitted(corrected(), 0)
-    assert "“ looks” with 80 %. The target gives it 60 %, so it is kept with probability 0.750" in told.words
+    assert "“ looks” with probability 80%. The target gives it 60%, so it is kept with probability 0.750" in told.words
     assert told.formula == "min(1, p(x)/q(x)) = min(1, 0.600/0.800) = 0.750; u = 0.500"
 
 
@@ -54,7 +54,7 @@ def test_by_match_the_targets_own_choice_is_the_reason() -> None:
     assert "log p(x) + g(x) = -1.500 < log p(y) + g(y) = 0.250" in coupled.formula
     assert "2408.07978" in coupled.source
     greedy = explain_emitted(corrected(rule="greedy", draws=(), refusal=scores), 1)
-    assert "likeliest token is “ red”: 50 % against 12 %" in greedy.words
+    assert "likeliest token is “ red”: 50% against 12%" in greedy.words
     assert "log p(y) - log p(x) = 1.427" in greedy.formula
 
 

@@ -62,6 +62,10 @@ def session(name: str, eos: frozenset[int] = frozenset(), context: int = CONTEXT
 def drafter(kind: str, name: str) -> Drafter | None:
     if kind == "draft model":
         return DraftModel(CachedModel(NEARBY[name]), 64)
+    if kind.startswith("eagle"):
+        from tests.engine.drafters.eagles import eagle  # which has its networks from here
+
+        return eagle(name, trees=kind == "eagle trees")
     if kind.startswith("lookup"):
         return PromptLookup(1, earlier_replies(64), trees=kind == "lookup trees")
     return None

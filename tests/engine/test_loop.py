@@ -149,28 +149,6 @@ def test_cancelling_stops_after_the_round(network: nn.Module) -> None:
     assert len(seen) <= 7
 
 
-@pytest.mark.parametrize("length", [0, 1, 5])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("rule", ["rejection", "coupled"])
-def test_one_synchronisation_a_round(
-    network: nn.Module, monkeypatch: pytest.MonkeyPatch, length: int, temperature: float, rule: Any
-) -> None:
-    """Everything that waits for the device is `mx.eval`; during a reply it is called once a round."""
-    waits = []
-    real = mx.eval
-    drafter = draft_model(build("llama", 1), 64)
-    sampling = SamplingSettings(temperature=temperature, top_p=0.9, repetition_penalty=1.1)
-    target, sequence = CachedModel(network), list(PROMPT)
-    drafter.sync(sequence)
-    sampler = Sampler(replace(sampling, acceptance=rule), 64)
-    monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
-    rounds = 0
-    for event in decode(target, drafter, FixedLength(length), sampler, sequence, Limits(30, 1000), 0.0):
-        rounds += isinstance(event, Round)
-        assert len(waits) == rounds
-    assert rounds > 3
-
-
 def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
     """`.item()`, `.tolist()`, numpy, int() and bool() of arrays wait too: outside `PendingRound.wait`, and the masks of
     a grammar, which a round counts as a wait, none of the modules that build a round calls them."""

@@ -33,7 +33,7 @@ from tests.engine.replies import PROMPT
 # --- turns ----------------------------------------------------------------------------------------
 
 
-# Reversed, so that the hybrid model has drafts: in tests.engine.test_kept_conversations it has none.
+# Reversed, so that the hybrid model has drafts.
 @pytest.mark.parametrize(("name", "kind"), paired(MODELS, DRAFTERS[::-1]))
 def test_turns_and_edits_answer_like_a_fresh_session(name: str, kind: str) -> None:
     """Three turns, an edit of the last one, an edit of the first, and a conversation with nothing in common."""
@@ -129,40 +129,52 @@ def test_messages_go_through_the_template_and_reuse_the_turns_before() -> None:
 # --- drafters -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["llama", "mamba2"])
-def test_drafters_may_change_between_replies(name: str) -> None:
+ALL_KINDS = ["none", "eagle", "lookup", "eagle", "eagle trees", "eagle", "none", "none", "eagle trees"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        *((name, ["draft model", "lookup", "draft model", "none", "lookup"]) for name in ("llama", "mamba2")),
+        ("llama", ALL_KINDS),
+        pytest.param("qwen3", ALL_KINDS, marks=pytest.mark.slow),
+    ],
+)
+def test_drafters_may_change_between_replies(name: str, kinds: list[str]) -> None:
     """One that comes back has not seen what was said meanwhile, and must not mistake old text for new."""
-    s = session(name)
-    model, lookup = drafter("draft model", name), drafter("lookup", name)
-    prompt = list(PROMPT)
-    turns = [("draft model", model), ("lookup", lookup), ("draft model", model), ("none", None), ("lookup", lookup)]
-    for turn, (kind, d) in enumerate(turns):
-        prompt = [*prompt[:-8], 20 + turn, 30 + turn, 4]
-        reply = answer(s, prompt, SHORT, d)
+    s, drafters, prompt = session(name), {kind: drafter(kind, name) for kind in kinds}, list(PROMPT)
+    for turn, kind in enumerate(kinds):
+        prompt = [*prompt[: len(prompt) - 8 * (turn % 3)], 20 + turn, 30 + turn, 4]
+        reply = answer(s, prompt, SHORT, drafters[kind])
         same(reply, fresh(name, prompt, SHORT, kind))
         prompt = [*prompt, *reply.ids]
 
 
 # --- walking away ---------------------------------------------------------------------------------
 
+LEFT = SamplingSettings(max_tokens=7)
+
 
 def walk_away_everywhere(name: str, kind: str, prompt: list[int], follow: Callable[[list[int]], list[int]]) -> None:
     """Close the reply after each of its events in turn, then ask `follow(tokens so far)`."""
     for leave_at in itertools.count():
         s, d = session(name), drafter(kind, name)
-        events = events_of(s, prompt, SHORT, d)
+        events = events_of(s, prompt, LEFT, d)
         seen = list(itertools.islice(events, leave_at))
         events.close()
         if seen and isinstance(seen[-1], Finished):
             return
         assert s.target.length <= len(s.tokens)
         after = follow(s.tokens or prompt)
-        same(answer(s, after, SHORT, d), fresh(name, after, SHORT, kind))
+        same(answer(s, after, LEFT, d), fresh(name, after, LEFT, kind))
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("llama", "draft model"), ("llama", "lookup trees"), ("mamba2", "none"), ("mamba2", "lookup")],
+    [
+        *(("llama", kind) for kind in ("draft model", "lookup trees", "eagle", "eagle trees")),
+        *(("mamba2", kind) for kind in ("none", "lookup")),
+    ],
 )
 def test_a_reply_left_at_any_event_can_be_gone_on_from(name: str, kind: str) -> None:
     walk_away_everywhere(name, kind, PROMPT, lambda tokens: [*tokens, *TURN])

@@ -18,19 +18,24 @@ from engine.policy.fixed import FixedLength
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.drafters.eagles import eagle, network_of
+from tests.engine.drafters.test_cross_tokenizer import drafter_of
 from tests.engine.drafters.test_medusa import medusa
 from tests.engine.fewer import paired
 from tests.engine.replies import draft_model, earlier_replies, reply
 from tests.toys.architectures import build
+from tests.toys.block_heads import random_assistant, random_block, random_mtp
 
 TARGET = "llama"
 CHEAP = Costs(((1, 1.0), (9, 1.05)), ((0, 0.0), (1, 0.01), (8, 0.08)), plain=0.95, eager=1.01)
 KINDS = ["lookup", "lookup trees", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"]
+HEADS = ["mtp", "another tokenizer", "dflash2", "assistant"]  # draw their chains as those do
+TARGETS = {"mtp": "qwen3_5", "dflash2": "qwen3_5", "assistant": "gemma4_text"}  # of the other kinds: TARGET
 SAMPLINGS = {
     "greedy": SamplingSettings(),
     "coupled": SamplingSettings(temperature=0.9, top_p=0.9, seed=3, acceptance="coupled"),
     "rejection": SamplingSettings(temperature=0.9, top_k=20, repetition_penalty=1.1, seed=3),
 }
+RULES = [*SAMPLINGS, "auto"]
 
 
 class Instrument:
@@ -84,13 +89,22 @@ class Watched(FixedLength):
 
 
 def make(kind: str) -> Any:
-    """A drafter for the toy target."""
+    """A drafter for the toy target of this kind."""
+    network = network_of(TARGETS.get(kind, TARGET))
+    if kind == "another tokenizer":
+        return drafter_of(TARGET)
+    if kind == "mtp":
+        return random_mtp(network, TARGETS[kind])
+    if kind == "dflash2":
+        return random_block(network, kind)
+    if kind == "assistant":
+        return random_assistant(network, ordered=True)
     if kind.startswith("lookup"):
         return PromptLookup(history=earlier_replies(64), trees=kind == "lookup trees")
     if kind.startswith("eagle"):
         return eagle(TARGET, trees=kind == "eagle trees")
     if kind.startswith("medusa"):
-        return medusa(CachedModel(network_of(TARGET)), trees=kind == "medusa trees")
+        return medusa(CachedModel(network), trees=kind == "medusa trees")
     small = draft_model(build(TARGET), 64)
     return DrafterGroup([PromptLookup(), small]) if kind == "both" else small
 
@@ -108,14 +122,14 @@ def policy_of(name: str, drafter: Any) -> Policy:
 def waits_of(kind: str, name: str, sampling: SamplingSettings, instrument: Instrument) -> tuple[list[int], list[Round]]:
     """How often the device was waited for in each round of a reply, and the rounds."""
     drafter = make(kind)
-    return waits_with(drafter, policy_of(name, drafter), sampling, instrument)
+    return waits_with(drafter, policy_of(name, drafter), sampling, instrument, TARGETS.get(kind, TARGET))
 
 
 def waits_with(
-    drafter: Any, decisions: Policy, sampling: SamplingSettings, instrument: Instrument
+    drafter: Any, decisions: Policy, sampling: SamplingSettings, instrument: Instrument, target: str = TARGET
 ) -> tuple[list[int], list[Round]]:
     policy = Watched(decisions, instrument)
-    _, rounds, _ = reply(network_of(TARGET), drafter, sampling=sampling, rule=sampling.acceptance, draft=policy)
+    _, rounds, _ = reply(network_of(target), drafter, sampling=sampling, rule=sampling.acceptance, draft=policy)
     return [int(n) for n in np.diff(policy.counts)], rounds
 
 
@@ -124,12 +138,28 @@ def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
     return Instrument(monkeypatch)
 
 
-@pytest.mark.parametrize(("kind", "rule"), paired(KINDS, [*SAMPLINGS, "auto"], each=2))
+@pytest.mark.parametrize(("kind", "rule"), [*paired(KINDS, RULES, each=2), *paired(HEADS, RULES)])
 def test_a_round_waits_for_the_device_once(kind: str, rule: str, instrument: Instrument) -> None:
     policy, sampling = ("auto", "greedy") if rule == "auto" else ("fixed", rule)
     waits, rounds = waits_of(kind, policy, SAMPLINGS[sampling], instrument)
     assert any(round_.drafted for round_ in rounds)
     assert waits == [1] * len(rounds) == [round_.waits for round_ in rounds]
+
+
+@pytest.mark.parametrize(("kind", "length"), [("draft model", 0), ("eagle", 12), ("eagle trees", 12)])
+def test_it_waits_once_whatever_its_length(kind: str, length: int, instrument: Instrument) -> None:
+    """Under rejection at temperature 0, where a plain step is submitted before the one before it has been told."""
+    sampling = SamplingSettings(repetition_penalty=1.1, acceptance="rejection")
+    waits, rounds = waits_with(make(kind), FixedLength(length), sampling, instrument)
+    assert max(len(round_.drafted) for round_ in rounds) == length
+    assert waits == [1] * len(rounds) == [round_.waits for round_ in rounds]
+
+
+def test_text_drafting_waits_once_more_and_says_so(instrument: Instrument) -> None:
+    drafter = drafter_of(TARGET, kind="SLEM")
+    waits, rounds = waits_with(drafter, FixedLength(3), SAMPLINGS["coupled"], instrument)
+    assert waits == [round_.waits for round_ in rounds]
+    assert {round_.waits for round_ in rounds if round_.drafted} == {2}
 
 
 def test_a_timed_proposal_is_waited_for_too(instrument: Instrument) -> None:

@@ -180,6 +180,7 @@ def test_no_question_waits_for_costs_behind_a_long_prompt(
     assert contexts[1] == first.progress.total and contexts[2] > contexts[1] > contexts[0]
 
 
+@pytest.mark.slow
 def test_what_replies_will_need_is_measured_while_the_model_is_idle(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:

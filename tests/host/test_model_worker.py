@@ -189,7 +189,7 @@ def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it
     loaded(worker, pair(toy_folder))
     shared = pair(toy_folder, hosts=str(hosts))
     failed = load(worker, shared)[-1]
-    assert isinstance(failed, p.Failed) and "is no list of machines" in failed.message
+    assert isinstance(failed, p.Failed) and "is not a list of machines" in failed.message
     write_hosts(hosts, [Host("localhost", "10.0.0.1"), Host("studio", "10.0.0.2")])
     monkeypatch.setattr("app.inference.cluster.connect", away)
     first, failed = load(worker, shared)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Timer
 
@@ -67,13 +66,13 @@ def test_a_race_that_breaks_off_leaves_the_pair_as_it_was(worker: ModelWorker, t
     assert replied(worker) == before
 
 
-# --- as a process -----------------------------------------------------------------------------
+# --- recorded and replayed --------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, toy_folder: Path, toy_drafter_folder: Path) -> Iterator[Path]:
-    """A recording of a load, a race that was stopped, a race, and a reply."""
-    path = tmp_path_factory.mktemp("recording") / "answers.jsonl"
+@pytest.mark.slow
+def test_a_race_is_stopped_in_the_middle(tmp_path: Path, toy_folder: Path, toy_drafter_folder: Path) -> None:
+    """In a host that records it, and that races again afterwards."""
+    path = tmp_path / "answers.jsonl"
     with HostProcess("--record", path) as host:
         host.ready().send(p.Load(id=1, pair=pair(toy_folder, toy_drafter_folder)))
         host.until(p.Loaded)
@@ -84,19 +83,21 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, toy_folder: Path, toy_dra
         host.until(p.RaceDone)
         host.send(race_of(toy_drafter_folder))
         host.until(p.RaceDone)
-        host.send(p.Reply(id=10, messages=asked("Hi there"), sampling=SAMPLING))
-        host.until(p.ReplyDone)
         host.quit()
-    yield path
-
-
-@pytest.mark.slow
-def test_a_race_is_stopped_in_the_middle(recorded: Path) -> None:
-    answers = [p.decode_answer(line) for line in recorded.read_bytes().splitlines()]
-    ends = of_kind(answers, p.RaceDone)
+    ends = of_kind([p.decode_answer(line) for line in path.read_bytes().splitlines()], p.RaceDone)
     assert ends[0].stopped
     assert ends[0].pairs < 50
     assert not ends[1].stopped
+
+
+@pytest.fixture
+def recorded(worker: ModelWorker, toy_drafter_folder: Path, tmp_path: Path) -> Path:
+    """A recording of a race and a reply."""
+    path = tmp_path / "answers.jsonl"
+    race = worker.race(race_of(toy_drafter_folder), Event())
+    reply = worker.reply(p.Reply(id=10, messages=asked("Hi there"), sampling=SAMPLING), Event())
+    path.write_bytes(b"".join(map(p.encode_line, (*race, *reply))))
+    return path
 
 
 def test_a_recorded_race_is_played_to_whoever_races(recorded: Path) -> None:
@@ -127,6 +128,7 @@ def test_a_recording_without_a_race_says_so() -> None:
         list(RecordingPlayer([], 0).race(race_of("lookup"), Event()))
 
 
+@pytest.mark.slow
 def test_a_race_with_no_model_fails_and_the_next_request_is_answered() -> None:
     with HostProcess() as host:
         host.ready().send(race_of("lookup"), p.Load(id=2, pair=p.Pair(target="nowhere")))

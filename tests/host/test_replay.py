@@ -116,7 +116,7 @@ def test_a_file_that_is_not_a_recording_is_refused_in_one_line(tmp_path: Path) -
     bad = tmp_path / "bad.jsonl"
     bad.write_bytes(RECORDED.read_bytes()[:300])
     for arguments, said in (
-        (["--replay", bad], "line 4: no answer of a host"),
+        (["--replay", bad], "line 4: not an answer from a host"),
         (["--replay", tmp_path / "none"], "cannot be read"),
         (["--record", tmp_path / "no" / "file"], "cannot be written"),
         (["--replay", RECORDED, "--speed", "-1"], "speed is -1.0"),

@@ -86,34 +86,36 @@ each = pytest.mark.parametrize("family", CONSTRAINED, ids=lambda family: family.
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"), paired(CONSTRAINED, SAMPLINGS), ids=lambda value: getattr(value, "name", value)
+    ("family", "draw"),
+    paired(CONSTRAINED, [("greedy", 0), *((kind, seed) for kind in ("coupled", "rejection") for seed in range(3))]),
+    ids=lambda value: getattr(value, "name", None),
 )
 def test_required_calls_are_valid_and_those_of_plain_masked_decoding(
-    workers: dict[str, ModelWorker], family: ToolFamily, kind: str
+    workers: dict[str, ModelWorker], family: ToolFamily, draw: tuple[str, int]
 ) -> None:
-    worker, sampling = workers[family.name], SAMPLINGS[kind]
-    for seed in range(3):
-        sampling = replace(sampling, seed=seed)
-        calls, text, tokens, done = answered(worker, sampling, REQUIRED)
-        for call in calls:
-            check(call)
-        assert done.sampling is not None and done.sampling.grammar is not None
-        assert calls or done.finished.reason == "length"
-        if done.finished.reason == "eos":
-            assert not text.strip()
-        if kind != "rejection":
-            assert answered(worker, replace(sampling, draft_length=0), REQUIRED)[2] == tokens
-        if kind == "greedy":
-            break
+    (kind, seed), worker = draw, workers[family.name]
+    sampling = replace(SAMPLINGS[kind], seed=seed)
+    calls, text, tokens, done = answered(worker, sampling, REQUIRED)
+    for call in calls:
+        check(call)
+    assert done.sampling is not None and done.sampling.grammar is not None
+    assert calls or done.finished.reason == "length"
+    if done.finished.reason == "eos":
+        assert not text.strip()
+    if kind != "rejection":
+        assert answered(worker, replace(sampling, draft_length=0), REQUIRED)[2] == tokens
 
 
-@each
-def test_a_named_tool_is_called_once_and_ends_the_reply(workers: dict[str, ModelWorker], family: ToolFamily) -> None:
-    for seed in range(4):
-        sampling = replace(SAMPLINGS["coupled"], seed=seed)
-        calls, text, _, done = answered(workers[family.name], sampling, replace_named(REQUIRED, "weather"))
-        assert [call.name for call in calls] == ["weather"] and not text.strip() and done.finished.reason == "eos"
-        check(calls[0])
+@pytest.mark.parametrize(
+    ("family", "seed"), paired(CONSTRAINED, range(4)), ids=lambda value: getattr(value, "name", value)
+)
+def test_a_named_tool_is_called_once_and_ends_the_reply(
+    workers: dict[str, ModelWorker], family: ToolFamily, seed: int
+) -> None:
+    sampling = replace(SAMPLINGS["coupled"], seed=seed)
+    calls, text, _, done = answered(workers[family.name], sampling, replace_named(REQUIRED, "weather"))
+    assert [call.name for call in calls] == ["weather"] and not text.strip() and done.finished.reason == "eos"
+    check(calls[0])
 
 
 @pytest.mark.slow
@@ -185,7 +187,7 @@ def test_a_model_whose_template_has_no_tools_refuses_them(toy_folder: Path) -> N
         answered(worker, SAMPLINGS["greedy"], REQUIRED)
     call = p.ToolCall(id="a", name="f", arguments="{}")
     turns = (*QUESTION, p.Message(role="assistant", content="", calls=(call,)))
-    with pytest.raises(UsageError, match="the conversation has calls"):
+    with pytest.raises(UsageError, match="the conversation contains tool calls"):
         list(worker.reply(p.Reply(id=2, messages=turns, sampling=SAMPLINGS["greedy"]), Event()))
 
 

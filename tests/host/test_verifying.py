@@ -144,21 +144,25 @@ REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "ids of another model": (UsageError, "not tokens of the model", {"rounds": (p.RoundTokens(tokens=(10**6,)),)}),
     "no seed": (UsageError, "the seed", {"sampling": replace(SAMPLINGS["coupled"], seed=None)}),
     "nonsense for a sampling": (UsageError, "top-p", {"sampling": p.SamplingSettings(top_p=7.0)}),
-    "too many tokens for a round": (UsageError, "contradicts itself", {"rounds": (p.RoundTokens(tokens=(1, 2)),)}),
+    "too many tokens for a round": (UsageError, "is inconsistent", {"rounds": (p.RoundTokens(tokens=(1, 2)),)}),
     "a path without a tree": (
         UsageError,
-        "contradicts",
+        "is inconsistent",
         {"rounds": (p.RoundTokens(tokens=(1,), drafted=(1,), path=(0,)),)},
     ),
     "a tree that is none": (
         UsageError,
-        "contradicts",
+        "is inconsistent",
         {"rounds": (p.RoundTokens(tokens=(1, 2), drafted=(1, 1), parents=(-1, 1), path=(0,)),)},
     ),
-    "another number of tokens": (OtherPromptError, "had 7 tokens and reads otherwise now", {"prompt_tokens": 7}),
-    "another digest": (OtherPromptError, "reads otherwise now", {"prompt_digest": "0" * 16}),
-    "other weights": (OtherModelError, "are not those that wrote this reply", {"prompt_digest": "." + "0" * 16}),
-    "other messages": (OtherPromptError, "reads otherwise now", {"messages": asked("why is the sea blue?")}),
+    "another number of tokens": (
+        OtherPromptError,
+        r"has changed \(it had 7 tokens and now has \d+\): ",
+        {"prompt_tokens": 7},
+    ),
+    "another digest": (OtherPromptError, r"has changed \(it now has \d+ tokens\): ", {"prompt_digest": "0" * 16}),
+    "other weights": (OtherModelError, "are not the ones that wrote this reply", {"prompt_digest": "." + "0" * 16}),
+    "other messages": (OtherPromptError, "has changed", {"messages": asked("why is the sea blue?")}),
     "a longer context": (ContextError, "context", {"rounds": (p.RoundTokens(tokens=(5,)),) * 600}),
 }
 

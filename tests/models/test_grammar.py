@@ -10,7 +10,7 @@ import pytest
 
 from app.inference.options import Options
 from engine.errors import UsageError
-from engine.settings import Grammar, GrammarKind
+from engine.settings import Grammar, GrammarKind, SamplingSettings
 from models.grammar_matcher import DEEPEST_SCHEMA, LONGEST_SOURCE, GrammarMatchers
 from models.tokenizer_worker import decoder_of
 from tests.toys.tokenizers import families
@@ -36,7 +36,7 @@ def nested(levels: int) -> str:
 )
 def test_a_grammar_that_cannot_be_used_is_refused_where_it_enters(kind: GrammarKind, source: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Options(grammar=Grammar(kind, source))
+        Options(sampling=SamplingSettings(grammar=Grammar(kind, source)))
 
 
 def test_llguidance_is_imported_with_the_first_grammar_only() -> None:

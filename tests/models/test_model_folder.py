@@ -120,11 +120,11 @@ def index(**shards: str) -> Callable[[Path], None]:
         (drop("model.safetensors"), "has no model*.safetensors"),
         (pickled, "are a pickle, which can run code"),
         (in_gguf, "import the GGUF file first"),
-        (cut("model.safetensors", 0), "cut short or no safetensors"),
-        (cut("model.safetensors", 7), "cut short or no safetensors"),
-        (cut("model.safetensors", 500), "cut short or no safetensors"),
-        (cut("model.safetensors", 40_000), "cut short or no safetensors file (incomplete"),
-        (put("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid 1"), "no safetensors file"),
+        (cut("model.safetensors", 0), "cut short or not a safetensors"),
+        (cut("model.safetensors", 7), "cut short or not a safetensors"),
+        (cut("model.safetensors", 500), "cut short or not a safetensors"),
+        (cut("model.safetensors", 40_000), "cut short or not a safetensors file (incomplete"),
+        (put("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid 1"), "not a safetensors file"),
         (drop("tokenizer.json"), "tokenizer.json: no such file"),
         (directory, "tokenizer.json: no such file"),
         (cut("tokenizer.json", 900), "tokenizer.json: not valid JSON"),
@@ -187,7 +187,7 @@ def spot(start: int, stop: int, shape: object = (2,), dtype: str = "F32") -> dic
 def test_each_lie_of_a_safetensors_header_is_refused(folder: Path, content: bytes, reason: str) -> None:
     (folder / "model.safetensors").write_bytes(content)
     said = refused(folder)
-    assert "cut short or no safetensors file" in said and reason in said
+    assert "cut short or not a safetensors file" in said and reason in said
 
 
 def test_entries_read_back_as_written(tmp_path: Path) -> None:

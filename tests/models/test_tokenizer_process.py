@@ -107,6 +107,7 @@ def test_a_request_that_ctrl_c_ends_leaves_no_answer_for_the_next_one(toy: Token
     assert [told(toy, what) for what in ("one", "two")] == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_a_template_that_computes_without_end_is_refused_while_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,5 +211,5 @@ def test_folders_in_folders_without_end_are_refused(folder: Path) -> None:
     from models.model_folder import check_folder
 
     (folder / "/".join("a" * 40)).mkdir(parents=True)
-    with pytest.raises(ModelError, match="nested more than 16 deep"):
+    with pytest.raises(ModelError, match="nested more than 16 levels deep"):
         check_folder(folder)

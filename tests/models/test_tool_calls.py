@@ -88,10 +88,14 @@ def _bytes(tokenizer: FolderTokenizer, token: int) -> list[int]:
 
 
 @each
-def test_what_ends_within_a_call_or_is_none_is_text(tokenizers: dict[str, FolderTokenizer], family: ToolFamily) -> None:
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_what_ends_within_a_call_or_is_none_is_text(
+    tokenizers: dict[str, FolderTokenizer], family: ToolFamily, step: int
+) -> None:
+    """Cut after every third token; after every one in the slow run."""
     tokenizer = tokenizers[family.name]
     prompt, ids = tokenizer.chat(QUESTION, tools=TOOLS), tokenizer.pieces(family.model.reply)
-    for at in range(1, len(ids) - 1):
+    for at in range(1, len(ids) - 1, step):
         _, text, calls = read(tokenizer, prompt, [[one] for one in ids[:at]])
         assert calls == CALLS[: len(calls)]
         written = tokenizer._fast.decode(ids[:at], skip_special_tokens=False)

@@ -1,6 +1,6 @@
 """Does the suite notice? Each mutant is put into a copy of the tree, and its tests must fail there.
 
-Fast: every mutant has its place. Slow: every mutant is killed. By hand, for those whose name matches:
+Style: every mutant has its place. Slow: every mutant is killed. By hand, for those whose name matches:
 `uv run pytest -m slow tests/mutants -k residual`.
 """
 
@@ -96,9 +96,10 @@ def verdicts(request: pytest.FixtureRequest, copies: Queue[Path]) -> Iterator[di
         pool.shutdown(cancel_futures=True)
 
 
-# --- fast ---------------------------------------------------------------------------------------
+# --- style --------------------------------------------------------------------------------------
 
 
+@pytest.mark.style
 def test_every_mutant_has_one_place_and_is_python() -> None:
     wrong = []
     for mutant in MUTANTS:
@@ -112,6 +113,7 @@ def test_every_mutant_has_one_place_and_is_python() -> None:
     assert not wrong
 
 
+@pytest.mark.style
 def test_every_mutant_has_a_name_of_its_own_and_tests_that_exist() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 25
     named = {(mutant.name, test) for mutant in MUTANTS for test in mutant.tests}

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import pytest
 from rich.console import Console
 
@@ -26,7 +25,7 @@ from app.protocol import AnyAnswer, PairCompared
 from app.race.race_document import RaceDocumentBuilder, open_race, race_json
 from app.race.race_replay import Replay
 from engine import acceptance
-from engine.acceptance import Acceptance
+from tests.engine.audit.test_rounding import keep_all
 from tests.race.made import race as made_race
 from tests.race.made import run, simple, steady
 
@@ -84,6 +83,19 @@ def test_any_two_sides_may_race(
     assert "Prompt lookup" in capsys.readouterr().out
 
 
+def test_every_setting_that_shapes_the_text_is_kept_and_told(
+    toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "race.json"
+    shaped = ["--top-p", "0.9", "--presence-penalty", "0.5", "--frequency-penalty", "0.25"]
+    short = ["--max-tokens", "6", "--runs", "1", "--draft-length", "2"]
+    assert race(toy_folder, *shaped, *short, "--save", str(path)) == 0
+    sampling = open_race(path).sampling
+    assert (sampling.top_p, sampling.presence_penalty, sampling.frequency_penalty) == (0.9, 0.5, 0.25)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "greedy, top-p 0.9, presence-penalty 0.5, frequency-penalty 0.25" in said
+
+
 def test_rejection_at_a_temperature_claims_nothing(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--seed", "1", "--runs", "1", "--max-tokens", "8", "--draft-length", "2"]
     assert race(toy_folder, "--temperature", "1", *more, "--json") == 0
@@ -100,10 +112,6 @@ def test_a_wrong_acceptance_fails(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
-        tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
-        return Acceptance(mx.array(draft.size, mx.int32), tokens)
-
     monkeypatch.setattr(acceptance, "match", keep_all)
     drafting = ["--drafter", str(toy_drafter_folder), "--draft-length", "4", "--max-tokens", "40", "--runs", "1"]
     assert race(toy_folder, *drafting, *more) == 1

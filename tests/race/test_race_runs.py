@@ -46,8 +46,8 @@ def pair(loaded: LoadedPair) -> Iterator[LoadedPair]:
     loaded.session.forget()
 
 
-def asked(*sides: Side, runs: int = 3, **options: Any) -> RaceOptions:
-    base = Options(**{"max_tokens": 8, **options})
+def asked(*sides: Side, runs: int = 3, temperature: float = 0.0) -> RaceOptions:
+    base = Options(temperatures=(temperature,), sampling=SamplingSettings(max_tokens=8, seed=4))
     return RaceOptions(5, "why?", base, level(sides or (PLAIN, DRAFTED)), runs)
 
 
@@ -143,9 +143,8 @@ def test_plain_draws_by_the_rule_of_the_side_it_is_held_against() -> None:
 
 def test_the_same_text_is_promised_where_both_are_coupled_and_not_otherwise(pair: LoadedPair) -> None:
     coupled = Side(drafter="lookup", draft_length=2, acceptance="coupled")
-    warm: dict[str, Any] = {"temperatures": (1.0,), "seed": 4, "runs": 1}
     for sides, promised in (((PLAIN, coupled), True), ((DRAFTED, coupled), False), ((PLAIN, DRAFTED), False)):
-        receipts = of(held(pair, asked(*sides, **warm)), PairCompared)
+        receipts = of(held(pair, asked(*sides, runs=1, temperature=1.0)), PairCompared)
         assert [one.receipt.promised for one in receipts] == [promised]
         if promised:
             assert receipts[0].receipt.divergence is None

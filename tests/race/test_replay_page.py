@@ -60,7 +60,7 @@ def test_the_tokens_of_a_tree_have_the_probabilities_of_their_own_nodes() -> Non
 def test_a_corrected_token_says_why_and_the_others_do_not() -> None:
     (found,) = data_of(replay_page("?", [Lane("one", "", [CORRECTED])], "", ""))["lanes"][0]["rounds"]
     assert "why" not in found["tokens"][0]
-    assert found["tokens"][1]["why"].startswith("The drafter proposed “ blue” with 38 %.")
+    assert found["tokens"][1]["why"].startswith("The drafter proposed “ blue” with probability 38%.")
 
 
 def test_no_text_is_more_than_text() -> None:

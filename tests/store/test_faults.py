@@ -71,7 +71,7 @@ def test_a_full_disk_costs_nothing_that_was_there_and_a_later_append_catches_up(
         try:
             store.append(reply.id, [one])
         except StoreError as error:
-            assert "disk is full; make room" in str(error)
+            assert "disk is full; free up space" in str(error)
             failed += 1
     assert failed > 30
     with pytest.raises(StoreError, match="disk is full"):

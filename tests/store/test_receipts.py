@@ -61,7 +61,6 @@ def test_a_reply_that_goes_on_keeps_its_receipt_which_is_stale(store: Store) -> 
     store.append(reply, more)
     ended = store.end_reply(reply, Ending("complete", statistics_of([*REPLY, *more])))
     assert ended.receipt == SAME and ended.stale
-    assert "Identical over 6 tokens, of the first 6, before it went on" in store.export_markdown(1, statistics=True)
 
 
 def test_what_a_check_needs_of_the_prompt_is_kept(place: Path) -> None:
@@ -104,18 +103,6 @@ def test_a_document_without_receipts_or_with_more_in_them_is_read(store: Store, 
     document["messages"][3]["receipt"]["receipt"]["differences"][0]["colour"] = "red"
     path = store.path(store.import_json(json.dumps(document)).id)
     assert [record.receipt for record in path] == [None, None, None, replace(DIFFERS, elsewhere=True)]
-
-
-def test_people_read_what_a_check_said(store: Store) -> None:
-    stored(store, SAME, DIFFERS, LAW)
-    text = store.export_markdown(1, statistics=True)
-    assert "*Receipt: Identical over 6 tokens*" in text
-    assert "*Receipt: 1 failure at token 4 and 1 near-tie*" in text
-    assert "*Receipt: 6 tokens, all possible for the target*" in text
-    assert "Receipt" not in store.export_markdown(1)
-    again = store.import_json(store.export_json(1))
-    assert "tokens, by the file that it came with*" in store.export_markdown(again.id, statistics=True)
-    store.close()
 
 
 # --- damage -------------------------------------------------------------------------------------

@@ -56,41 +56,11 @@ CRAFTED = (
     "{{ 'x' * 3 }}",
 )
 _EXPRESSIONS = (
-    *(
-        "messages",
-        "messages[0].content",
-        "'ab'",
-        "range(9)",
-        "n.s",
-        "1",
-        "9999",
-        "-1",
-        "x",
-        "loop",
-        "none",
-        "bos_token",
-    ),
-    *("(E + E)", "(E ~ E)", "(E * E)", "(E ** E)", "(E % E)", "E[E]", "E.content", "E.join(E)", "E.format(E)"),
-    *(
-        "E|length",
-        "E|tojson",
-        "E|list",
-        "E|string",
-        "E|join(E)",
-        "E|indent(E)",
-        "E|replace('a', E)",
-        "E|tojson(indent=E)",
-    ),
-    *(
-        "E|center(E)",
-        "E|batch(E)|list",
-        "E|map('string')|list",
-        "E.split(E)",
-        "E.zfill(E)",
-        "range(E)",
-        "strftime_now(E)",
-    ),
-)
+    "messages", "messages[0].content", "'ab'", "range(9)", "n.s", "1", "9999", "-1", "x", "loop", "none", "bos_token",
+    "(E + E)", "(E ~ E)", "(E * E)", "(E ** E)", "(E % E)", "E[E]", "E.content", "E.join(E)", "E.format(E)",
+    "E|length", "E|tojson", "E|list", "E|string", "E|join(E)", "E|indent(E)", "E|replace('a', E)", "E|tojson(indent=E)",
+    "E|center(E)", "E|batch(E)|list", "E|map('string')|list", "E.split(E)", "E.zfill(E)", "range(E)", "strftime_now(E)",
+)  # fmt: skip
 _STATEMENTS = (
     *("{{ E }}", "{% for i in E %}S{% endfor %}", "{% if E %}S{% else %}S{% endif %}", "{% set x = E %}"),
     *("{% set n.s = E %}", "SS", "text", "{% macro f(x) %}S{% endmacro %}", "{{ f(E) }}"),

@@ -172,131 +172,76 @@ def _family(
 
 FAMILIES = (
     _family(
-        "qwen3",
-        HERMES,
-        {**_CHATML, **_TOOL_CALL, **_THINK},
-        "<|im_end|>",
-        "json_tools",
-        "THOUGHTI look.\nCALLS",
-        thought="<think>hm</think>",
-        written=_HERMES_CALLS,
-        answer="I look.\n\n",
+        "qwen3", HERMES, {**_CHATML, **_TOOL_CALL, **_THINK}, "<|im_end|>", "json_tools", "THOUGHTI look.\nCALLS",
+        thought="<think>hm</think>", written=_HERMES_CALLS, answer="I look.\n\n",
     ),
     _family(
-        "hermes",
-        HERMES,
-        _CHATML,
-        "<|im_end|>",
-        "json_tools",
-        "a < b, <tool> I look.\nCALLS <tool",
-        written=_HERMES_CALLS,
-        answer="a < b, <tool> I look.\n\n <tool",
+        "hermes", HERMES, _CHATML, "<|im_end|>", "json_tools", "a < b, <tool> I look.\nCALLS <tool",
+        written=_HERMES_CALLS, answer="a < b, <tool> I look.\n\n <tool",
     ),
     _family(
-        "qwen3-coder",
-        _CODER,
-        {**_CHATML, **_TOOL_CALL},
-        "<|im_end|>",
-        "qwen3_coder",
-        "I look.\nCALLS",
+        "qwen3-coder", _CODER, {**_CHATML, **_TOOL_CALL}, "<|im_end|>", "qwen3_coder", "I look.\nCALLS",
         written="<tool_call>\n<function=weather>\n<parameter=city>\nK\u00f6ln\n</parameter>\n<parameter=days>\n3\n"
         "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=w>\n</function>\n</tool_call>",
         answer="I look.\n\n",
     ),
     _family(
-        "minicpm5",
-        _MINICPM,
-        _CHATML,
-        "<|im_end|>",
-        "minicpm5",
-        "I look.CALLS",
-        constrained=False,
-        answer="I look.\n",
+        "minicpm5", _MINICPM, _CHATML, "<|im_end|>", "minicpm5", "I look.CALLS", constrained=False, answer="I look.\n",
         written='<function name="weather"><param name="city">K\u00f6ln</param><param name="days">3</param>'
         '</function>\n<function name="w"></function>',
     ),
     _family(
-        "kimi-k2",
-        _KIMI,
+        "kimi-k2", _KIMI,
         _special(
             "<|im_end|> <|im_middle|> <|im_system|> <|im_user|> <|im_assistant|> <|im_tool|> "
             "<|tool_calls_section_begin|> <|tool_calls_section_end|>"
             " <|tool_call_begin|> <|tool_call_end|> <|tool_call_argument_begin|>"
-        ),
-        "<|im_end|>",
-        "kimi_k2",
-        "I look.CALLS",
+        ), "<|im_end|>", "kimi_k2", "I look.CALLS",
         written="<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>"
         f"{_JSON}<|tool_call_end|><|tool_call_begin|>functions.w:1<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
         "<|tool_calls_section_end|>",
     ),
     _family(
-        "gemma4",
-        _GEMMA4,
+        "gemma4", _GEMMA4,
         _special(
             "<|turn> <turn|> <|channel> <channel|> <|tool> <tool|> "
             '<|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|>'
-        ),
-        "<turn|>",
-        "gemma4",
-        "THOUGHTI look.CALLS",
-        thought="<|channel>thought\nhm<channel|>",
+        ), "<turn|>", "gemma4", "THOUGHTI look.CALLS", thought="<|channel>thought\nhm<channel|>",
         written='<|tool_call>call:weather{city:<|"|>K\u00f6ln<|"|>,days:3}<tool_call|><|tool_call>call:w{}<tool_call|>',
     ),
     _family(
-        "gpt-oss",
-        _GPT_OSS,
-        _special("<|start|> <|end|> <|message|> <|channel|> <|return|> <|constrain|> <|call|>"),
-        "<|call|>",
-        "harmony",
-        "THOUGHT<|channel|>commentary<|message|>I look.<|end|>CALLS",
-        constrained=False,
-        calls=1,
+        "gpt-oss", _GPT_OSS, _special("<|start|> <|end|> <|message|> <|channel|> <|return|> <|constrain|> <|call|>"),
+        "<|call|>", "harmony", "THOUGHT<|channel|>commentary<|message|>I look.<|end|>CALLS", constrained=False, calls=1,
         thought="<|channel|>analysis<|message|>hm<|end|><|start|>assistant",
         written="<|start|>assistant<|channel|>commentary to=functions.weather <|constrain|>json<|message|>" + _JSON,
     ),
     _family(
-        "mistral",
-        _MISTRAL,
+        "mistral", _MISTRAL,
         _special(
             "</s> [INST] [/INST] [THINK] [/THINK] [TOOL_CALLS] [ARGS] "
             "[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS]"
-        ),
-        "</s>",
-        "mistral",
-        "THOUGHTI look.CALLS",
-        thought="[THINK]hm[/THINK]",
+        ), "</s>", "mistral", "THOUGHTI look.CALLS", thought="[THINK]hm[/THINK]",
         written=f"[TOOL_CALLS]weather[ARGS]{_JSON}[TOOL_CALLS]w[ARGS]{{}}",
     ),
     _family(
-        "mistral-v3",
-        _MISTRAL_LIST,
+        "mistral-v3", _MISTRAL_LIST,
         _special(
             "</s> [INST] [/INST] [TOOL_CALLS] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS]"
-        ),
-        "</s>",
-        "mistral",
-        "I look.CALLS",
+        ), "</s>", "mistral", "I look.CALLS",
         written='[TOOL_CALLS][{"name": "weather", "arguments": ' + _JSON + '}, {"name": "w", "arguments": {}}]',
     ),
     _family(
-        "glm",
-        _GLM,
+        "glm", _GLM,
         {
             **_special("<|endoftext|> <|user|> <|assistant|> <|system|> <|observation|>"),
             **_TOOL_CALL,
             **_THINK,
             **dict.fromkeys(("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"), False),
-        },
-        "<|observation|>",
-        "glm47",
-        "THOUGHTI look.\nCALLS",
-        thought="<think>hm</think>",
-        answer="I look.\n\n",
+        }, "<|observation|>", "glm47", "THOUGHTI look.\nCALLS", thought="<think>hm</think>", answer="I look.\n\n",
         written="<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>K\u00f6ln</arg_value>\n<arg_key>days</arg_key>"
         "\n<arg_value>3</arg_value>\n</tool_call>\n<tool_call>w\n</tool_call>",
     ),
-)
+)  # fmt: skip
 
 
 def make_tool_folder(path: Path, family: ToolFamily) -> Path:

@@ -37,8 +37,8 @@ SUBCOMMANDS = {
     "fits": Subcommand("show whether a model fits in memory, by context", "pairs"),
     "pairs": Subcommand("show which installed drafters work with which targets", "pairs"),
     "check": Subcommand("check that everything in the catalogue still exists", "hub"),
-    "login": Subcommand("save a token of the hub in the keychain", "hub"),
-    "logout": Subcommand("delete the token", "hub"),
+    "login": Subcommand("save a Hugging Face token in the keychain", "hub"),
+    "logout": Subcommand("delete the Hugging Face token", "hub"),
     "where": Subcommand("show where models and other files are stored", "local_models"),
 }
 _ANYWHERE = ("json", "cache_dir")  # options that may stand before the subcommand too

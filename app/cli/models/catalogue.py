@@ -31,7 +31,6 @@ from app.protocol.model_documents import (
 from app.reply_statistics import count
 from models.catalogue.entries import Catalogue, Entry, Measured, Target, read_catalogue
 from models.catalogue.search import (
-    GIB,
     KINDS,
     MacFit,
     fit_within,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from app.command_line import Commands
 
 LOOKUP = "lookup"
-_UNKNOWN_BYTES = 16 * GIB  # assumed if the system does not report its memory
 _MAX_WIDTH = 100  # columns of an entry
 _NAMED = 4  # targets of a drafter that are named
 
@@ -72,7 +70,7 @@ class Row:
 
 def run_overview(args: argparse.Namespace) -> int:
     """Prints what this machine can run. Needs no network."""
-    total_bytes, here = memory()[0] or _UNKNOWN_BYTES, _installed(args)
+    (total_bytes, _), here = memory(), _installed(args)
     machine = MachineMemory(processor=processor(), memory_bytes=total_bytes, for_models_bytes=limit_bytes(total_bytes))
     found = rows(read_catalogue(), machine.for_models_bytes, here)
     if args.json:
@@ -167,7 +165,7 @@ def _show_overview(found: Sequence[Row], machine: MachineMemory, here: int) -> N
     ]
     notes += [
         "● installed; ~ estimated; tight: close other programs and use a short context",
-        "`redline race` measures how many times as fast a pair is here",
+        "`redline race` measures a pair's speed-up on this machine",
         "`redline models search` shows all; `redline models pull REPOSITORY` downloads one",
     ]
     for note in notes:

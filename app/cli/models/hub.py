@@ -89,7 +89,7 @@ def _show(found: Sequence[EntryState]) -> None:
 def add_login(commands: Commands) -> None:
     """Adds the command `login`."""
     about = (
-        "Save a token of the hub in the keychain, for gated or private models. A token with read access is enough; "
+        "Save a Hugging Face token in the keychain, for gated or private models. A token with read access is enough; "
         "create one at huggingface.co under Settings > Access Tokens."
     )
     parser = add_command(commands, "login", run_login, about)
@@ -98,7 +98,7 @@ def add_login(commands: Commands) -> None:
 
 def add_logout(commands: Commands) -> None:
     """Adds the command `logout`."""
-    add_command(commands, "logout", run_logout, "Delete the hub's token from the keychain.")
+    add_command(commands, "logout", run_logout, "Delete the Hugging Face token from the keychain.")
 
 
 def run_login(args: argparse.Namespace) -> int:
@@ -124,5 +124,6 @@ def run_logout(_: argparse.Namespace) -> int:
     from models.hub.client import default_hub
 
     endpoint = default_hub().endpoint
-    print(f"Deleted the token of {endpoint}." if forget_token(endpoint) else f"No token of {endpoint} was saved.")
+    deleted = forget_token(endpoint)
+    print(f"Deleted the token for {endpoint}." if deleted else f"There was no saved token for {endpoint}.")
     return OK

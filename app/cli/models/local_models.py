@@ -112,7 +112,7 @@ def add_remove(commands: Commands) -> None:
     parser = add_command(commands, "remove", run_remove, about)
     add = parser.add_argument
     add("name", metavar="NAME", help="name in `redline models list`; NAME@COMMIT for one revision")
-    add("--from", dest="origin", choices=sorted(ORIGINS), help="where to delete it, if it is in several places")
+    add("--from", dest="origin", choices=sorted(ORIGINS), help="where to delete it from, if it is in several places")
     answer = parser.add_mutually_exclusive_group()
     answer.add_argument("--yes", action="store_true", help="do not ask")
     answer.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
@@ -173,9 +173,10 @@ def _removal_text(removal: Removal) -> str:
     lines = [f"{name}: frees {size_words(removal.frees_bytes)}"]
     lines += [f"  {safe_line(str(model.path))}" for model in removal.models]
     if removal.losers:
-        lines.append(f"  Shared with {', '.join(removal.losers)}: gone for them too.")
+        lines.append(f"  Also deleted for {', '.join(removal.losers)}: the files are shared.")
     if removal.keepers:
-        lines.append(f"  {size_words(removal.stays_bytes)} stay: shared with {', '.join(removal.keepers)}.")
+        stays, keepers = size_words(removal.stays_bytes), ", ".join(removal.keepers)
+        lines.append(f"  {stays} will stay on disk, still in use by {keepers}.")
     if removal.note:
         lines.append(f"  {removal.note[0].upper()}{removal.note[1:]}.")
     return "\n".join(lines)
@@ -232,12 +233,12 @@ def _places(root: Path | None) -> list[Place]:
     found = find_locations(Path.home(), root)
     studios = [_place("LM Studio's models", path, "LM Studio") for path in found.lm_studio]
     return [
-        _place("models of the hub", found.hub, "shared: HF_HOME or HF_HUB_CACHE move it"),
+        _place("Hugging Face models", found.hub, "shared: HF_HOME or HF_HUB_CACHE move it"),
         *(studios or [Place("LM Studio's models", "not found", None)]),
         _place("imported models", found.own),
         _place("other caches", cache_dir(root), without=found.own),
         _place("conversations", store_path()),
-        Place("the hub's token", keychain_name() or "no keychain on this machine", None),
+        Place("Hugging Face token", keychain_name() or "no keychain on this machine", None),
     ]
 
 

@@ -214,7 +214,7 @@ def read_reference(argument: str, revision: str | None, endpoint: str) -> HubRef
     parts = text.removeprefix(f"{endpoint}/").partition("?")[0].strip("/").split("/")
     shown = "/".join(parts[3:]) if parts[2:3] == ["tree"] else ""
     if shown and revision not in (None, shown):
-        raise UsageError(f"the address names the revision {shown!r}, --revision another: give one of them")
+        raise UsageError("the address and --revision name different revisions: give only one")
     return HubReference("/".join(parts[:2]), revision or shown or MAIN)
 
 
@@ -270,7 +270,7 @@ class Lines:
         """Shows that Ctrl-C was pressed."""
         last = self._last
         share = f" at {size_words(last.done_bytes)} of {size_words(last.total_bytes)}" if last else ""
-        self.print(f"Paused{share}; the same command continues.")
+        self.print(f"Paused{share}; run the same command to continue.")
 
     def print(self, line: str) -> None:
         """Prints a line."""
@@ -332,7 +332,7 @@ class Bars(Lines):
     def _move(self, file: str, done_bytes: int, total_bytes: int | None, note: str = "") -> None:
         """Moves the bar of a file, "" for the whole. total_bytes: None if there is no measure of what is done."""
         if file not in self._tasks:
-            name = safe_line(self._short(file)) if file else "in all"
+            name = safe_line(self._short(file)) if file else "total"
             self._tasks[file] = self._bars.add_task(name, total=None, numbers="", note="")
         numbers = "" if total_bytes is None else f"{size_words(done_bytes)} of {size_words(total_bytes)}"
         self._bars.update(self._tasks[file], completed=done_bytes, total=total_bytes, numbers=numbers, note=note)

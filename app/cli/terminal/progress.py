@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from app.cli.terminal.output import error_console
 from app.command_line import notify
+from app.duration_text import duration_words
 from app.safe_text import safe_line, trusted
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class StageClock:
         if done > 0:
             trust = min(1.0, done / event.total / _TRUSTED_SHARE)
             stage_s += trust * (spent_s / done * (event.total - event.done) - stage_s)
+        stage_s = max(0.0, stage_s)  # more may be done than was planned
         names = list(self._expected_s)
         later = names[names.index(event.stage) + 1 :] if event.stage in names else []
         return stage_s, stage_s + sum(self._expected_s[name] for name in later)
@@ -121,12 +123,12 @@ def _stage_bars(events: Iterable[TrainingProgress], clock: StageClock, console: 
             stage_s, all_s = clock.left_s(event, time.monotonic())
             if event.stage not in tasks:
                 tasks[event.stage] = bars.add_task(event.stage, amount="", note="", left="")
-            left = f"{duration(stage_s)} left" if event.done < event.total else ""
+            left = f"{duration_words(stage_s)} left" if event.done < event.total else ""
             task, amount = tasks[event.stage], _amount(event)
             bars.update(task, total=event.total, completed=event.done, amount=amount, note=event.note, left=left)
             spent_s = bars.tasks[whole].elapsed or 0.0
             share = spent_s / (spent_s + all_s) if spent_s + all_s else 1.0
-            bars.update(whole, completed=share, amount=f"{share:.0%}", left=f"{duration(all_s)} left")
+            bars.update(whole, completed=share, amount=f"{share:.0%}", left=f"{duration_words(all_s)} left")
 
 
 def _stage_lines(events: Iterable[TrainingProgress], clock: StageClock, _: Console) -> None:
@@ -136,18 +138,9 @@ def _stage_lines(events: Iterable[TrainingProgress], clock: StageClock, _: Conso
         stage_s, all_s = clock.left_s(event, now_s)
         if event.stage != stage or now_s - printed_s >= _STAGE_LINE_EVERY_S:
             printed_s, stage = now_s, event.stage
-            left = f"{duration(stage_s)} left, {duration(all_s)} in total"
+            left = f"{duration_words(stage_s)} left, {duration_words(all_s)} in total"
             notify(f"{event.stage} {_amount(event)} · {left}{f' · {event.note}' if event.note else ''}")
 
 
 def _amount(event: TrainingProgress) -> str:
     return f"{event.done:,.0f}/{event.total:,.0f} {event.unit}"
-
-
-def duration(seconds: float) -> str:
-    """Returns a duration in words."""
-    whole = max(0, round(seconds))
-    if whole < 90:
-        return f"{whole} s"
-    minutes = round(whole / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -27,7 +27,7 @@ from engine.metrics import Metrics
 
 LONG_PROMPT = 256  # tokens; shorter ones are read before anyone wonders
 
-_LEGEND: dict[Origin, str] = {"accepted": "draft kept", "corrected": "draft wrong", "bonus": "extra"}
+_LEGEND: dict[Origin, str] = {"accepted": "drafted", "corrected": "draft refused", "bonus": "extra"}
 # An end that the model chose itself needs no word.
 _ENDINGS: dict[Reason, str] = {
     "stop": "ended at a stop string",

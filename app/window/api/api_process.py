@@ -16,6 +16,7 @@ from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 from app.command_line import USAGE
 from app.protocol import AnyAnswer, MalformedError, decode_line, encode_line
 from app.protocol.api_messages import Listening, api_lines
+from app.window.common.sentence import sentence
 
 FRAME_MS = 16
 READ_BUDGET_S = 0.004  # of a frame, for reading requests
@@ -155,7 +156,7 @@ class ApiProcess(QObject):
             self._start()
         else:
             said = self._stderr.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("redline: ")
-            self._fail(f"{said[:1].upper()}{said[1:]}." if said else f"The server ended unexpectedly ({code}).")
+            self._fail(sentence(said) if said else f"The server ended unexpectedly ({code}).")
 
     def _fail(self, error: str) -> None:
         self._wanted = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_WAITING_BYTES = 64 << 20
 RETRY_MS = 50  # between two looks at whether the host is free
 SILENT = "The engine has not answered another program for a while. It may be busy or stuck."
-STUCK = f"{silence.STUCK}: restart it in Redline's window, then ask again"
+STUCK = f"{silence.STUCK}: restart it in Redline's window, then try again"
 GAVE_UP = "the engine has stopped: start it again in Redline's window"
 
 
@@ -156,7 +156,7 @@ class ApiRequests(QObject):
         if running is not None:
             self._finish()
             if running.wanted:
-                self._fail(running.id, CANCELLED, f"the engine {cause} while it answered: ask again")
+                self._fail(running.id, CANCELLED, f"the engine {cause} while it answered: try again")
         self._send_next()
 
     def _fail_waiting(self, kind: str, why: str) -> None:

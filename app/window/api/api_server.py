@@ -15,6 +15,7 @@ from app.protocol import Stop
 from app.protocol.api_messages import ApiLine
 from app.window.api.api_process import ApiPhase, ApiProcess
 from app.window.api.api_requests import ApiRequests
+from app.window.common.sentence import sentence
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class ApiServer(QObject):
             try:
                 self._key = read_or_make_key(self._key_file)
             except UsageError as problem:
-                self._key_error = str(problem)
+                self._key_error = sentence(str(problem))
         self.changed.emit()
 
     def _begin(self) -> None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
 
+from app.reply_statistics import count
 from app.window.api.api_server import ApiState
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox, Field, whole_number
@@ -13,13 +14,13 @@ from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import HIGHEST_PORT, LOWEST_PORT
 from app.window.common.widgets import Hairline, IconButton, keep_width, label, scroll_area, style, wrapped
 
-TITLE = "Serve to Other Programs"
+TITLE = "Serve Models to Other Apps"
 ABOUT = (
     "Editors, agents and scripts on this computer can use the models of this window through the protocols of OpenAI "
     "and Anthropic. Other computers cannot."
 )
 PORT_HELP = "Change it if another program already uses this port."
-KEY_HELP = "Programs must give this key. Anyone who has it can use the models while they are served."
+KEY_HELP = "Programs must send this key. Anyone who has it can use your models while the server is on."
 NO_MODEL = "Loads with the next request"
 MARGINS = (28, 22, 28, 24)  # px
 NAME_WIDTH = 84  # px
@@ -64,7 +65,7 @@ class ApiWindow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Dialog)
         self.setWindowTitle(TITLE)
-        self.switch, self.port = CheckBox("Serve"), whole_number(LOWEST_PORT, HIGHEST_PORT)
+        self.switch, self.port = CheckBox("On"), whole_number(LOWEST_PORT, HIGHEST_PORT)
         self.port.setGroupSeparatorShown(False)
         self.address, self.key = CopyField("Address"), CopyField("Key", secret=True)
         self.model, self.activity = wrapped(), wrapped()
@@ -119,14 +120,17 @@ class ApiWindow(QWidget):
 
 def activity_of(state: ApiState) -> str:
     """Returns what is going on, as a sentence."""
-    if state.phase in ("off", "failed"):
-        return "Programs are not served."
+    if state.phase == "off":
+        return "Off. Requests are not accepted."
+    if state.phase == "failed":
+        return "Requests are not accepted."
     if state.phase == "starting":
-        return "Starting. Programs are served once a model is loaded."
-    waiting = f"{state.waiting} {'request waits' if state.waiting == 1 else 'requests wait'}."
+        return "Starting. Requests are accepted once a model is loaded."
+    waiting = f"{count(state.waiting, 'request')} {'is' if state.waiting == 1 else 'are'} waiting."
     if state.running_tokens is None:
         return waiting if state.waiting else "No requests in progress."
-    return f"Writing a reply, {state.running_tokens:,} tokens so far. {waiting if state.waiting else ''}".strip()
+    written = f"Writing a reply, {count(state.running_tokens, 'token')} so far."
+    return f"{written} {waiting}" if state.waiting else written
 
 
 def _name(text: str) -> QLabel:

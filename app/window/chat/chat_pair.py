@@ -13,6 +13,7 @@ from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Pair
 from app.store.records import Attachment, MessageRecord, messages_of
 from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationStatus
+from app.window.common.sentence import sentence
 
 if TYPE_CHECKING:
     from app.window.chat.controller import Controller
@@ -70,7 +71,7 @@ class ChatPair(QObject):
         actions: list[Action] = [("Try Again", partial(self._load_again, pair))]
         if (failure := self._host.failure) is not None and failure.fits_alone:
             actions.append(("Use This Computer Alone", partial(self._use_alone, pair)))
-        self._controller.notice.emit(Notice("error", reason, tuple(actions)))
+        self._controller.notice.emit(Notice("error", sentence(reason), tuple(actions)))
 
     def _load_again(self, pair: Pair) -> None:
         self._host.failure = None
@@ -92,9 +93,9 @@ class ChatPair(QObject):
         status, settings = self._host.status, self._controller.conversation.settings
         failure, pair = self._host.failure, self._host.pair
         if failure is not None and failure.pair == settings.pair and self._host.ready:
-            status = SpeculationStatus("unsupported", detail=failure.reason)
+            status = SpeculationStatus("unsupported", detail=sentence(failure.reason))
         elif pair is not None and pair != settings.pair:
-            detail = "Other models are loaded. Those of this conversation load when you write."
+            detail = "Different models are loaded. This conversation's models load when you start typing."
             status = SpeculationStatus("off", detail=detail)
         elif status.state == "on" and settings.sampling.draft_length == 0:
             status = replace(status, state="off", detail="The draft length is 0.")

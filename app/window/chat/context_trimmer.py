@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from app.protocol import AnyAnswer, Count, Counted, Failed, Message, Reply, ReplyDone, RoundDone, Stop
 from app.store.records import ContextTrim, MessageRecord, messages_of
 from app.store.round_encoding import text_of
+from app.window.common.sentence import sentence
 
 if TYPE_CHECKING:
     from app.store.records import Attachment
@@ -106,7 +107,7 @@ class ContextTrimmer(QObject):
 
     def _receive_count(self, search: _Search, turns: int, answer: AnyAnswer) -> None:
         if isinstance(answer, Failed):
-            self._fail(answer.message)
+            self._fail(sentence(answer.message))
         elif isinstance(answer, Counted):
             fits = answer.tokens <= search.room
             self._search(replace(search, fit=turns) if fits else replace(search, too_many=turns))
@@ -136,7 +137,7 @@ class ContextTrimmer(QObject):
             self._rounds.append(answer)
             self.progressed.emit(text_of(self._rounds))
         elif isinstance(answer, Failed):
-            self._fail(answer.message)
+            self._fail(sentence(answer.message))
         elif isinstance(answer, ReplyDone):
             summary = f"{text_of(self._rounds)}{answer.finished.text}".strip()
             if summary:

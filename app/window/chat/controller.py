@@ -19,6 +19,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.protocol import Loaded, Pair, RoundDone, SamplingSettings
 from app.store.records import (
+    UNTITLED,
     Attachment,
     ChatSettings,
     ContextTrim,
@@ -402,7 +403,7 @@ class Controller(QObject):
         if was_open:
             self.new()
         undo = ("Undo", partial(self._undelete, conversation, was_open))
-        self.notice.emit(Notice("info", f"“{record.title or 'Untitled'}” was deleted.", (undo,)))
+        self.notice.emit(Notice("info", f"“{record.title or UNTITLED}” was deleted.", (undo,)))
 
     def undo_delete(self) -> None:
         """Restores the conversation that was deleted last."""
@@ -537,7 +538,7 @@ class Controller(QObject):
         found = self.library.find(record.conversation)
         if found is not None:
             outcome = "is complete." if record.state == "complete" else f"failed: {record.note}"
-            text = f"The reply in “{found.title}” {outcome}"
+            text = f"The reply in “{found.title or UNTITLED}” {outcome}"
             self.notice.emit(Notice("info", text, (self._show_action(record.conversation),)))
 
     def _show_action(self, conversation: int) -> Action:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.protocol import RoundDone
 from app.store.records import NEW_CHAT, ChatSettings, ConversationRecord, MessageRecord, SearchHit
 from app.window.chat.notices import Action, Notice
+from app.window.common.sentence import sentence
 from engine.errors import RedlineError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ConversationLibrary(QObject):
         try:
             return action()
         except RedlineError as error:
-            self.notice.emit(Notice("error", str(error), actions))
+            self.notice.emit(Notice("error", sentence(str(error)), actions))
             return otherwise
 
     def iterate_rounds(self, message: int) -> Iterator[RoundDone]:
@@ -65,7 +66,7 @@ class ConversationLibrary(QObject):
         try:
             yield from self.store.iterate_rounds(message)
         except RedlineError as error:
-            self.notice.emit(Notice("error", str(error)))
+            self.notice.emit(Notice("error", sentence(str(error))))
             raise
 
     def change(self, action: Callable[[], object]) -> bool:

@@ -34,9 +34,10 @@ from app.protocol import (
 from app.protocol.silence import LATE_S, PendingRequests
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
+from app.window.common.sentence import capitalised, sentence, without_backticks
 from engine.errors import ContextError
 
-TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new one."
+TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new chat."
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 
@@ -159,7 +160,7 @@ class HostConnection(QObject):
             return
         self.pair = self.loaded = self._previous = None
         self.forget(self.request(Unload(id=0), lambda _: None))
-        self.set_status(SpeculationStatus("unloaded", detail="The models load again when you write"))
+        self.set_status(SpeculationStatus("unloaded", detail="The models load again when you start typing"))
 
     # --- status --------------------------------------------------------------------------------
 
@@ -173,12 +174,13 @@ class HostConnection(QObject):
         """Sets the status to what the loaded pair can do."""
         if (loaded := self.loaded) is not None:
             machines = len(loaded.machines.names) if loaded.machines else 1
-            self.set_status(SpeculationStatus(loaded.speculation, loaded.target, loaded.drafter, loaded.note, machines))
+            names, note = (loaded.target, loaded.drafter), without_backticks(loaded.note)
+            self.set_status(SpeculationStatus(loaded.speculation, *names, note, machines))
 
     def show_reply_status(self, state: SpeculationState, detail: str) -> None:
         """Sets the status of what is in progress: a reply fell back, or a measurement has to finish first."""
         names = (self.loaded.target, self.loaded.drafter) if self.loaded else ("", "")
-        self.set_status(SpeculationStatus(state, *names, _capitalised(detail)))
+        self.set_status(SpeculationStatus(state, *names, capitalised(detail)))
 
     def error_report(self) -> str:
         """Returns versions, the state of the engine and its last errors as text. It names models, but neither the user
@@ -239,7 +241,7 @@ class HostConnection(QObject):
             self._load_timer.stop()
             self._handle_load_failure(pair, answer)
         elif isinstance(answer, Loading):
-            self.set_status(SpeculationStatus("loading", detail=_capitalised(answer.message)))
+            self.set_status(SpeculationStatus("loading", detail=capitalised(answer.message)))
 
     def _handle_load_failure(self, pair: Pair, answer: Failed) -> None:
         """Keeps the previous pair where the host still has it."""
@@ -247,7 +249,7 @@ class HostConnection(QObject):
         self.loaded = self._previous if kept else None
         self.pair = answer.kept_pair if kept else None
         self.failure = LoadFailure(pair, answer.message, answer.fits_alone)
-        self.set_status(SpeculationStatus("unsupported", detail=answer.message))
+        self.set_status(SpeculationStatus("unsupported", detail=sentence(answer.message)))
         self.load_failed.emit(pair, answer.message)
 
     # --- failures and delays -------------------------------------------------------------------
@@ -368,7 +370,3 @@ class HostTask(QObject):
     def _report_stuck(self) -> None:
         if self.sent and not self.stopping and self._host.stuck:
             self.silent.emit()
-
-
-def _capitalised(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

@@ -39,6 +39,7 @@ from app.store.reply_writer import Report
 from app.store.round_encoding import text_of
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
+from app.window.common.sentence import sentence
 from engine.errors import RedlineError
 from engine.events import PromptProgress
 from engine.metrics import Metrics
@@ -297,13 +298,13 @@ class ReplyController(QObject):
         elif isinstance(answer, Measuring):
             self._host.show_reply_status("loading", answer.message)
         elif isinstance(answer, FellBack):
-            reply.note = f"Fell back to plain decoding: {answer.reason}"
+            reply.note = sentence(f"Fell back to plain decoding: {answer.reason}")
             self._host.show_reply_status("fell back", answer.reason)
         elif isinstance(answer, ReplyDone):
             self._handle_done(reply, answer)
         elif isinstance(answer, Failed):
             stopped = answer.kind == "Cancelled"
-            self._end("stopped" if stopped else "failed", "" if stopped else answer.message)
+            self._end("stopped" if stopped else "failed", "" if stopped else sentence(answer.message))
         else:
             self._reject(f"it answered a reply with {type(answer).__name__}")
 
@@ -354,7 +355,7 @@ class ReplyController(QObject):
 
     def _handle_load_failure(self, pair: Pair, reason: str) -> None:
         if pair == self._pair and not self._task.sent:
-            self._end("failed", reason)
+            self._end("failed", sentence(reason))
 
     def _handle_death(self, cause: str) -> None:
         """Ends the reply. One that the host had not begun waits for the next host, if there will be one."""
@@ -418,8 +419,8 @@ class ReplyController(QObject):
         """Reports the first failure in a row, and the end of them."""
         if failure and not self._cannot_save:
             self._cannot_save = True
-            text = f"The conversation could not be saved: {failure}. You can keep chatting; Redline tries again."
+            text = f"The conversation could not be saved: {failure}. You can keep chatting; Redline will keep trying."
             self.notice.emit(Notice("error", text, (("Try Now", self._writer.retry),)))
         elif not failure and self._cannot_save and self._writer.wait(0.0):
             self._cannot_save = False
-            self.notice.emit(Notice("info", "Saving works again, and everything that was waiting has been saved."))
+            self.notice.emit(Notice("info", "Saving is working again, and all pending changes have been saved."))

@@ -18,6 +18,7 @@ from app.protocol import AnyAnswer, Failed, Pair, PrefillProgress, RoundDone, Ve
 from app.store.records import MessageRecord, StoredReceipt, verify_request
 from app.window.chat.host_connection import HostTask
 from app.window.chat.notices import Notice
+from app.window.common.sentence import sentence
 from engine.audit.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ class ReplyVerification(QObject):
         """Reports that nothing was found out. An earlier receipt stays."""
         self._controller.verification_failed.emit(message, reason)
         retry = ("Try Again", partial(self.begin, message))
-        self._controller.notice.emit(Notice("warning", f"The reply could not be verified: {reason}.", (retry,)))
+        text = sentence(f"The reply could not be verified: {reason}")
+        self._controller.notice.emit(Notice("warning", text, (retry,)))
 
     def _end(self, _: object = None) -> None:
         if self._job is not None:

@@ -15,8 +15,6 @@ keeps an appearance of its own:
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import sys
 from dataclasses import replace
 
@@ -24,6 +22,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QStyle
 
+from app import macos
 from app.palette import Scheme
 from app.window.common.appearance import APPEARANCES, LIGHT, Appearance, with_accent
 from app.window.common.preferences import Preferences
@@ -134,26 +133,8 @@ def palette(appearance: Appearance) -> QPalette:
 
 
 def system_reduces_motion() -> bool:
-    """Returns whether the system is set to reduce motion, which Qt 6.9 cannot tell. On macOS, AppKit does (System
-    Settings, Accessibility, Display); elsewhere, a style without animations counts as reduced motion."""
+    """Returns whether the system is set to reduce motion. On macOS, AppKit tells; elsewhere, a style without animations
+    counts as reduced motion."""
     if NATIVE:
-        return _mac_reduces_motion()
+        return macos.reduces_motion()
     return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
-
-
-def _mac_reduces_motion() -> bool:
-    """Calls [[NSWorkspace sharedWorkspace] accessibilityDisplayShouldReduceMotion]; Qt has loaded AppKit."""
-    library = ctypes.util.find_library("objc")
-    if library is None:
-        return False
-    objc = ctypes.CDLL(library)
-    objc.objc_getClass.restype = objc.sel_registerName.restype = ctypes.c_void_p
-    objc.objc_getClass.argtypes = objc.sel_registerName.argtypes = [ctypes.c_char_p]
-    address = ctypes.cast(objc.objc_msgSend, ctypes.c_void_p).value
-    if address is None:
-        return False
-    to_object = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(address)
-    to_bool = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p)(address)
-    workspace = to_object(objc.objc_getClass(b"NSWorkspace"), objc.sel_registerName(b"sharedWorkspace"))
-    selector = objc.sel_registerName(b"accessibilityDisplayShouldReduceMotion")
-    return bool(workspace) and to_bool(workspace, selector)

@@ -26,7 +26,7 @@ SAVED_FROM = 720  # px: nor, up to this, for the time that was saved
 CHOOSE = "Choose how to send your message, or edit an earlier one."
 CHOICES = {
     "keep_recent": "Send the message with the last messages that fit. The model no longer sees the others.",
-    "summarize": "Have the model summarize the earlier messages first, and send the message with the summary.",
+    "summarize": "Have the model summarise the earlier messages first, and send the message with the summary.",
     "new_chat": "Start an empty chat with the same settings.",
 }
 NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
@@ -75,7 +75,7 @@ class Composer(QWidget):
         self.cancel = QPushButton("Cancel")
         self.keep_recent, self.summarize = (
             QPushButton("Keep Recent Messages"),
-            QPushButton("Summarize Earlier Messages"),
+            QPushButton("Summarise Earlier Messages"),
         )
         self.new_chat, self._choices = QPushButton("New Chat"), QWidget()
         self._box, self._edit_bar, self._meter, self._legend = QFrame(), QWidget(), meter, legend
@@ -163,7 +163,7 @@ class Composer(QWidget):
 
     def show_summary(self, text: str) -> None:
         """Shows the summary of earlier messages while the model writes it."""
-        self.warning.setText(f"Summarizing earlier messages: {text}")
+        self.warning.setText(f"Summarising earlier messages: {text}")
         style(self.warning, tone="warning")
         self.warning.show()
 
@@ -265,7 +265,7 @@ class Composer(QWidget):
 
     def _attach(self, attachment: Attachment) -> None:
         if self._edited_message is not None:
-            self.refused.emit("Files cannot be added to a message that you edit. Send them with a new message.")
+            self.refused.emit("Files cannot be added to a message you are editing. Send them with a new message.")
             return
         try:
             check_total([*self._attachments, attachment])

@@ -16,8 +16,8 @@ STROKE = 3
 UNKNOWN = "Context usage is not known yet"
 ADVICE = {
     "room": "",
-    "nearly full": "The context is nearly full. Start a new conversation soon, or shorten the attachments.",
-    "full": "The context is full. Choose how to continue above the message.",
+    "nearly full": "The context is nearly full. Start a new chat soon, or shorten the attachments.",
+    "full": "The context is full. Choose how to continue with the buttons above the message field.",
 }
 TONES = {"room": "faint", "nearly full": "warning", "full": "error"}
 

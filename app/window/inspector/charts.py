@@ -59,8 +59,8 @@ def acceptance_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
         below.append((x, f"{place + 1} ({compact(of)})"))
         bars.append((x - 0.31 * width, x + 0.31 * width, share, hue if of >= SMALL_SAMPLE else pale))
         curves.append(((x, x), wilson(rounds.metrics.kept[place], of), pen))
-    marks = (("■", hue, "accepted"), ("■", pale, f"of fewer than {SMALL_SAMPLE}"), ("I", look.text, "95 %"))
-    return Plot("; ".join(words), marks, below, curves, ("0 %", "50 %", "100 %"), bars=bars)
+    marks = (("■", hue, "accepted"), ("■", pale, f"of fewer than {SMALL_SAMPLE}"), ("I", look.text, "95%"))
+    return Plot("; ".join(words), marks, below, curves, ("0%", "50%", "100%"), bars=bars)
 
 
 def speed_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
@@ -97,8 +97,8 @@ def time_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
     xs = [((i + 0.5) * step - 0.5) / (end - 1) for i in range(len(whole))]
     pens = _pen(look.faint, 1.0), _pen(look.accent), _pen(look.warning, style=Qt.PenStyle.DashLine)
     return Plot(
-        words=f"Means of the reply: {'; '.join(means)}" if means else "Known from the second round on.",
-        marks=(*timed, ("─", look.faint, "whole round" if step == 1 else f"whole round, means of {step}")),
+        words=f"Averages for this reply: {'; '.join(means)}" if means else "Known from the second round on.",
+        marks=(*timed, ("─", look.faint, "whole round" if step == 1 else f"whole round, averages of {step}")),
         below=((0.0, "1"), (1.0, f"{end:g}")),
         curves=[(xs, [v / top for v in column], pen) for column, pen in zip((whole, verify, draft), pens, strict=True)],
         left=[f"{share * top:g} ms" if share else "0" for share in HALVES],

@@ -11,6 +11,7 @@ from app.store.records import Statistics
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import draw_focus_ring, focused_by_keyboard
+from app.window.common.sentence import without_backticks
 from app.window.common.widgets import label, style, wrapped
 
 COLUMNS = 3
@@ -158,7 +159,7 @@ def describe(loaded: Loaded | None) -> tuple[str, str, str]:
     how = f"{loaded.target} decodes alone, one token per pass"
     if loaded.speculation == "on":
         how = f"{loaded.drafter} drafts {'trees' if loaded.drafts_trees else 'chains'} for {loaded.target}"
-    return loaded.speculation, how, loaded.note
+    return loaded.speculation, how, without_backticks(loaded.note)
 
 
 def _text(value: float | None, form: str) -> str:

@@ -19,7 +19,7 @@ NODE = 2.2  # px, half a node of a small tree
 LEVEL = 7.0  # px, from one level of a tree to the next
 MEANINGS: dict[Kind, str] = {
     "accepted": "Accepted: drafted, and kept by the target (tinted)",
-    "corrected": "Corrected: the target's own token at the first refused place (solid underline)",
+    "corrected": "Corrected: the target's own token at the first refused position (solid underline)",
     "bonus": "Bonus: the target's own token after a fully accepted draft (dotted underline)",
     "refused": "Refused: drafted, but not kept (struck through)",
 }

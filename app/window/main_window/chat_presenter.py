@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 from app.protocol import Loaded, RoundDone
 from app.replay_page import Lane, replay_page
 from app.reply_statistics import in_words
-from app.store.records import NEW_CHAT, Attachment, ConversationRecord, MessageRecord
+from app.store.records import NEW_CHAT, UNTITLED, Attachment, ConversationRecord, MessageRecord
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.file_output import FileError, write_text
 from app.window.common.preferences import DRAFT, Draft, read, written
@@ -27,7 +27,6 @@ from app.window.main_window.menus import STOP_VERIFYING, VERIFY, Commands
 from app.window.main_window.welcome import Welcome
 from app.window.models.known_models import BUILTIN, BUILTIN_NAME
 from app.window.settings.chat_panel import ChatPanel
-from app.window.sidebar.conversation_list import UNTITLED
 from app.window.sidebar.sidebar import Sidebar
 from app.window.transcript.reply_tile import can_continue
 

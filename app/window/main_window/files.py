@@ -12,6 +12,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QWidget
 
+from app.reply_statistics import count
 from app.window.common.appearance import GAP
 from app.window.common.file_output import FileError, file_name, write_text
 from app.window.common.widgets import style
@@ -75,7 +76,7 @@ class ConversationExport(QObject):
 
     def _write_next(self) -> None:
         if not self._records:
-            self._end(f"Exported {self._written:,} conversations to {self._folder}.")
+            self._end(f"Exported {count(self._written, 'conversation')} to {self._folder}.")
             return
         record = self._records.pop(0)
         try:

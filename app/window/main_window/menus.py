@@ -88,7 +88,7 @@ MENUS: Mapping[str, tuple[Command, ...]] = {
         Command("race", "Race…", "Ctrl+D"),
         Command("choose models", "Choose Models", "Ctrl+Shift+L"),
         Command("models", "Models…", "Ctrl+Shift+M"),
-        Command("serve", "Serve to Other Programs…"),
+        Command("serve", "Serve Models to Other Apps…"),
         SEPARATOR,
         Command("message", "Write a Message", "Ctrl+L"),
         Command("previous", "Previous Conversation", "Ctrl+["),

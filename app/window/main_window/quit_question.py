@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
+from app.store.records import UNTITLED
 from app.window.chat import Notice
 from app.window.common.file_output import FileError, write_text
 from app.window.common.widgets import style
 from app.window.main_window import files
-from app.window.sidebar.conversation_list import UNTITLED
 
 if TYPE_CHECKING:
     from app.window.chat import Controller
@@ -46,7 +46,7 @@ class QuitQuestion(QObject):
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setInformativeText(
-            f"The end of {titles} could not be written to the disk. If you quit now, it is lost. Free up space on "
+            f"The end of {titles} could not be written to disk. If you quit now, it will be lost. Free up space on "
             "the disk, or save the conversation to a different disk."
         )
         elsewhere = box.addButton("Save Elsewhere…", QMessageBox.ButtonRole.AcceptRole)

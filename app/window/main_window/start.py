@@ -5,7 +5,6 @@ Imports no Qt before it is known that there is a screen.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.command_line import notify
+from app.qt_libraries import install_advice, missing_libraries
 from engine.errors import RedlineError
 
 if TYPE_CHECKING:
@@ -24,37 +24,6 @@ if TYPE_CHECKING:
     from app.window.main_window.main_window import MainWindow
 
 _INSTEAD = "`redline chat` needs no screen"
-
-# The packages of Debian and Ubuntu, and of Fedora, with the libraries that Qt's wheels expect to find.
-_PACKAGES = {
-    "libEGL.so.1": ("libegl1", "mesa-libEGL"),
-    "libGL.so.1": ("libgl1", "mesa-libGL"),
-    "libOpenGL.so.0": ("libopengl0", "libglvnd-opengl"),
-    "libxkbcommon.so.0": ("libxkbcommon0", "libxkbcommon"),
-    "libxkbcommon-x11.so.0": ("libxkbcommon-x11-0", "libxkbcommon-x11"),
-    "libxcb-cursor.so.0": ("libxcb-cursor0", "xcb-util-cursor"),
-    "libdbus-1.so.3": ("libdbus-1-3", "dbus-libs"),
-    "libfontconfig.so.1": ("libfontconfig1", "fontconfig"),
-    "libfreetype.so.6": ("libfreetype6", "freetype"),
-    "libglib-2.0.so.0": ("libglib2.0-0", "glib2"),
-    "libgthread-2.0.so.0": ("libglib2.0-0", "glib2"),
-    "libX11.so.6": ("libx11-6", "libX11"),
-    "libX11-xcb.so.1": ("libx11-xcb1", "libX11-xcb"),
-    "libxcb.so.1": ("libxcb1", "libxcb"),
-    "libxcb-glx.so.0": ("libxcb-glx0", "libxcb"),
-    "libxcb-icccm.so.4": ("libxcb-icccm4", "xcb-util-wm"),
-    "libxcb-image.so.0": ("libxcb-image0", "xcb-util-image"),
-    "libxcb-keysyms.so.1": ("libxcb-keysyms1", "xcb-util-keysyms"),
-    "libxcb-randr.so.0": ("libxcb-randr0", "libxcb"),
-    "libxcb-render-util.so.0": ("libxcb-render-util0", "xcb-util-renderutil"),
-    "libxcb-render.so.0": ("libxcb-render0", "libxcb"),
-    "libxcb-shape.so.0": ("libxcb-shape0", "libxcb"),
-    "libxcb-shm.so.0": ("libxcb-shm0", "libxcb"),
-    "libxcb-sync.so.1": ("libxcb-sync1", "libxcb"),
-    "libxcb-util.so.1": ("libxcb-util1", "xcb-util"),
-    "libxcb-xfixes.so.0": ("libxcb-xfixes0", "libxcb"),
-    "libxcb-xkb.so.1": ("libxcb-xkb1", "libxcb"),
-}
 
 
 class WindowError(RedlineError):
@@ -206,20 +175,6 @@ def check_display(platform: str, environment: Mapping[str, str]) -> None:
         )
 
 
-def missing_libraries() -> list[str]:
-    """Returns the libraries of Qt's plugin for X11 that this machine lacks. Qt itself says only that the plugin cannot
-    be loaded, and names one library that may be there."""
-    return [library for library in _PACKAGES if sys.platform == "linux" and not _loads(library)]
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
-
-
 def explain(messages: list[str], lacking: Sequence[str] = ()) -> str:
     """Returns one line on why Qt cannot open a window, from what it said: what is missing, and what to do. lacking:
     libraries that are known to be missing."""
@@ -231,7 +186,8 @@ def explain(messages: list[str], lacking: Sequence[str] = ()) -> str:
     screen = re.search(r"could not connect to display ?(\S*)", said)
     if missing:
         needs = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
-        why = f"the window needs {needs}, which {'is' if len(missing) == 1 else 'are'} missing: {_advice(missing)}"
+        are = "is" if len(missing) == 1 else "are"
+        why = f"the window needs {needs}, which {are} missing: {install_advice(missing)}"
     elif screen:
         why = f"the screen {screen[1] or 'named by DISPLAY'} does not respond: check DISPLAY"
     elif "platform plugin" in said:
@@ -239,11 +195,3 @@ def explain(messages: list[str], lacking: Sequence[str] = ()) -> str:
     else:
         why = f"Qt cannot open a window ({said}): reinstall Redline"
     return f"{why}; {_INSTEAD}"
-
-
-def _advice(libraries: Sequence[str]) -> str:
-    it = "it" if len(libraries) == 1 else "them"
-    if not _PACKAGES.keys() >= set(libraries):
-        return f"install the packages of your system that contain {it}"
-    debian, fedora = (" ".join(dict.fromkeys(_PACKAGES[one][system] for one in libraries)) for system in (0, 1))
-    return f"install {it} with `sudo apt install {debian}` or `sudo dnf install {fedora}`"

@@ -39,11 +39,9 @@ from app.window.markdown.text_formats import APPEARANCE, BODY, GOES_ON, TOKEN, T
 from app.window.markdown.traced_parser import Traced
 
 
-def write(
-    document: QTextDocument, source: str, spans: Sequence[Span], appearance: Appearance, tinted: bool, raw: bool = False
-) -> None:
+def write(document: QTextDocument, source: str, spans: Sequence[Span], appearance: Appearance, tinted: bool) -> None:
     """Shows a source that will not grow in `document`, which is empty."""
-    GrowingDocument(document, appearance, tinted, raw).grow(source, spans)
+    GrowingDocument(document, appearance, tinted).grow(source, spans)
 
 
 class GrowingDocument:

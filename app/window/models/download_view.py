@@ -9,9 +9,10 @@ from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
+from app.window.common.sentence import sentence
 from app.window.common.widgets import ElidedLabel, ProgressBar, keep_width, label, style, wrapped
 from app.window.models.downloads import Download, DownloadFile
-from app.window.models.model_text import HINTS, pace, sentence, status
+from app.window.models.model_text import HINTS, pace, status
 from models.size_text import size_words
 
 MAX_LINES, MIN_SHARE = 6, 0.002  # files with a line of their own, and their least share of all bytes

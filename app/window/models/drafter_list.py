@@ -11,9 +11,10 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from app.protocol.model_documents import CatalogueEntry, MeasuredSpeedup
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
+from app.window.common.sentence import sentence
 from app.window.common.widgets import Glyph, wrapped
 from app.window.models.known_models import KnownModels, ModelRow
-from app.window.models.model_text import KINDS, TIMES, joined, sentence, size
+from app.window.models.model_text import KINDS, TIMES, joined, size
 
 State = Literal["compatible", "absent", "unloadable", "incompatible"]
 LOOKS: dict[State, tuple[str, str, str]] = {  # in the order of the list: icon, tone, words

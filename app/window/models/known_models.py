@@ -123,7 +123,7 @@ class KnownModels:
     def rows(self, downloads: Mapping[str, Download], search: str = "", only_fitting: bool = True) -> list[ModelRow]:
         """Returns the rows that match the search, in the order of SECTIONS.
 
-        only_fitting: leaves out models that are not on this computer and do not fit into its memory.
+        only_fitting: leaves out models that are not on this computer and do not fit in its memory.
         """
         words = _SEPARATORS.split(search.casefold().strip())
         rows = [row for row in self._all_rows(downloads, bool(search.strip())) if row.matches(words)]

@@ -13,9 +13,10 @@ from app.protocol.model_documents import MemoryFit
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, clear, column, row
+from app.window.common.sentence import sentence
 from app.window.common.widgets import Glyph, draw_bar, label, style, wrapped
 from app.window.models.known_models import LOOKUP, MACHINE, KnownModels, ModelRow
-from app.window.models.model_text import BADGES, FITS, ICONS, TONES, automatic, bits, joined, sentence, size
+from app.window.models.model_text import BADGES, FITS, ICONS, TONES, automatic, bits, joined, size
 from models.size_text import memory_words
 
 LEVELS = {"good": "fits", "tight": "tight", "refused": "too large"}
@@ -69,7 +70,7 @@ def _estimate(row: ModelRow, known: KnownModels) -> MemoryNeed | None:
     if row.fit != "no":
         return MemoryNeed(row.fit, BY_SIZE, (), parts, limit_bytes)
     weights, limit = memory_words(entry.size_bytes), memory_words(limit_bytes)
-    text = f"The weights alone need {weights}. Models can use {limit} of the memory of {MACHINE}."
+    text = f"The weights alone need {weights}. Models can use {limit} of {MACHINE}'s memory."
     remedies = _alternative(row, known)
     if entry.smallest_mac_gb:
         remedies.append(f"Requires a Mac with {entry.smallest_mac_gb} GB of memory.")

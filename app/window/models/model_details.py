@@ -12,20 +12,21 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QPushButton, QScrollArea, QWi
 from app.duration_text import ago_words
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, FlowLayout, clear, column, row
+from app.window.common.sentence import sentence
 from app.window.common.widgets import Hairline, label, style, wrapped
 from app.window.models.download_view import DownloadView
 from app.window.models.downloads import Download
 from app.window.models.drafter_list import DrafterList
 from app.window.models.known_models import KnownModels, ModelRow
 from app.window.models.memory_view import MemoryView, memory_need
-from app.window.models.model_text import KINDS, ORIGINS, bits, joined, parameters, sentence, size
+from app.window.models.model_text import KINDS, ORIGINS, bits, joined, parameters, size
 
 MAX_WIDTH = 640  # px
 BUILTIN_TEXT = (
     "Comes with Redline and works without a network. Larger models write better: the recommended ones fit this "
     "computer and can be downloaded here."
 )
-TOO_LARGE = "This model does not fit into the memory of this computer."
+TOO_LARGE = "This model does not fit in this computer's memory."
 
 
 class ModelAction(NamedTuple):
@@ -77,7 +78,8 @@ def _installed_actions(model: ModelRow, used: bool) -> list[ModelAction]:
         why = "Uses this model in the open chat, with the automatic drafter" if fits else TOO_LARGE
         found.append(ModelAction("use", "In Use" if used else "Use", fits and not used, main=True, why=why))
     if model.here is not None and model.here.origin != "builtin":
-        found.append(ModelAction("delete", "Delete…", why="Shows first what is deleted and who shares it"))
+        why = "Shows what will be deleted, and what else uses it, before asking"
+        found.append(ModelAction("delete", "Delete…", why=why))
     return found
 
 

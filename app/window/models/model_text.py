@@ -112,11 +112,3 @@ def pace(download: Download) -> str:
     speed = "" if download.bytes_per_s is None else f"{size_words(download.bytes_per_s)}/s"
     left = "" if download.eta_s is None else f"{duration_words(download.eta_s)} left"
     return joined((speed, left))
-
-
-def sentence(text: str) -> str:
-    """Returns a text that begins with a capital, unless it begins with a name, and ends with a full stop."""
-    text = text.strip()
-    first = text.partition(" ")[0]
-    begun = text if "/" in first or "." in first else f"{text[:1].upper()}{text[1:]}"
-    return f"{begun}{'' if text[-1:] in '.!?:' else '.'}" if text else ""

@@ -15,6 +15,7 @@ from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox
 from app.window.common.layouts import column, row
 from app.window.common.section_list import SectionList
+from app.window.common.sentence import sentence
 from app.window.common.status_line import StatusLine
 from app.window.common.widgets import Hairline, label, search_field, style, wrapped
 from app.window.markdown import ask_to_open
@@ -23,13 +24,14 @@ from app.window.models.known_models import MACHINE, ModelRow
 from app.window.models.model_details import ModelDetails
 from app.window.models.model_library import ModelLibrary
 from app.window.models.model_list import KEYS, ModelDelegate, ModelListModel
-from app.window.models.model_text import sentence, size
+from app.window.models.model_text import size
 from models.size_text import memory_words
 
 FIRST_SIZE, MIN_SIZE = QSize(1080, 740), QSize(760, 480)
 LIST_WIDTH = 400
 LOADING = "Loading models…"
-NO_MATCH = "No models found. The catalogue lists models that people run on Apple Silicon."
+NO_MATCH = "No models found. Try other words."
+NO_MATCH_THAT_FITS = f"No models found. Try other words or turn off “Fits {MACHINE}”."
 
 
 class ModelsWindow(QWidget):
@@ -72,7 +74,8 @@ class ModelsWindow(QWidget):
         self.rows.show_rows(rows)
         if not self.list.currentIndex().isValid():
             self._choose(self._wanted)
-        self.nothing.setText(LOADING if self.library.loading else NO_MATCH)
+        nothing = NO_MATCH_THAT_FITS if self.fitting.isChecked() else NO_MATCH
+        self.nothing.setText(LOADING if self.library.loading else nothing)
         self.nothing.setVisible(not rows)
         self.list.setVisible(bool(rows))
         self.details.setVisible(bool(rows))
@@ -188,7 +191,7 @@ class ModelsWindow(QWidget):
     def _lay_out(self) -> None:
         self.search.setFixedWidth(220)
         self.fitting.setChecked(True)
-        self.fitting.setToolTip("Hide models that do not fit into memory")
+        self.fitting.setToolTip("Hide models that do not fit in memory")
         self.nothing.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter)
         self.nothing.setContentsMargins(3 * GAP, 3 * GAP, 3 * GAP, 0)
         self.list.setModel(self.rows)
@@ -229,10 +232,10 @@ def deletion_text(removal: Removal, used: bool) -> str:
     """Returns what a deletion does, a line for each thing. used: whether the open chat uses the model."""
     lines = [f"This frees {size(removal.frees_bytes) or 'no space'}."]
     if removal.losers:
-        lines.append(f"Also removed from {', '.join(removal.losers)}, which share its files.")
+        lines.append(f"Also deleted for {', '.join(removal.losers)}: the files are shared.")
     if removal.keepers:
         stays, keepers = size(removal.stays_bytes), ", ".join(removal.keepers)
-        lines.append(f"{stays} stay on disk, because {keepers} use the same files.")
+        lines.append(f"{stays} will stay on disk, still in use by {keepers}.")
     if removal.note:
         lines.append(sentence(removal.note))
     if used:

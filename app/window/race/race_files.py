@@ -18,7 +18,7 @@ CANCELLED = "cancelled"
 
 
 class FileKind(NamedTuple):
-    """A way to save a race. label: of the menu item. filter: of the file dialog."""
+    """A way to export a race. label: of the menu item. filter: of the file dialog."""
 
     label: str
     ending: str
@@ -36,9 +36,9 @@ KINDS = {
 
 
 def ask_where(parent: QWidget, kind: str, document: RaceDocument) -> Path | None:
-    """Asks where to save a race. kind: of KINDS. Returns None if the user cancels."""
+    """Asks where to export a race to. kind: of KINDS. Returns None if the user cancels."""
     name, ending = f"Race {file_name(document.prompt)}"[:64].strip(), KINDS[kind].ending
-    chosen, _ = QFileDialog.getSaveFileName(parent, "Save Race", f"{name}{ending}", KINDS[kind].filter)
+    chosen, _ = QFileDialog.getSaveFileName(parent, "Export Race", f"{name}{ending}", KINDS[kind].filter)
     return with_ending(Path(chosen), ending) if chosen else None
 
 

@@ -15,6 +15,7 @@ from app.race import race_text
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
 from app.race.race_page import race_page
 from app.window.common import theme
+from app.window.common.sentence import sentence
 from app.window.common.status_line import StatusLine
 from app.window.common.widgets import Hairline, style
 from app.window.markdown import ask_to_open
@@ -52,7 +53,7 @@ class RaceWindow(QWidget):
         self.board: RaceBoard | None = None
         self.form, self.measuring, self.controls = RaceForm(), MeasurementView(), ReplayControls(now)
         self.line, self.exporter = StatusLine(), PictureExport(self)
-        self._saved = ""
+        self._exported = ""
         self._middle, self._hairline = QStackedWidget(), Hairline()
         self._lay_out()
         self._connect()
@@ -115,7 +116,7 @@ class RaceWindow(QWidget):
         try:
             document = open_race(path)
         except RaceError as error:
-            self.line.show_message(str(error), "error")
+            self.line.show_message(sentence(str(error)), "error")
             return
         self.line.clear()
         sides = tuple(one.side for one in document.sides)
@@ -125,14 +126,14 @@ class RaceWindow(QWidget):
     def _end(self, document: RaceDocument | None, why: str) -> None:
         self.form.set_busy(False)
         if document is None:
-            self.measuring.show_idle(why)
+            self.measuring.show_idle(sentence(why))
             self._show(self.measuring)
             self.form.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
             return
         self.show_race(document)
         if why:
             pairs = "1 complete pair" if document.pairs == 1 else f"{document.pairs} complete pairs"
-            self.line.show_message(f"{why} Showing {pairs} of runs.", "warning")
+            self.line.show_message(f"{sentence(why)} Showing {pairs} of runs.", "warning")
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class RaceWindow(QWidget):
         path = race_files.ask_where(self, kind, document)
         if path is None:
             return
-        self._saved = path.name
+        self._exported = path.name
         if kind == "json":
             self._write(path, race_json(document))
         elif kind == "html":
@@ -157,7 +158,7 @@ class RaceWindow(QWidget):
         try:
             write_file(path, data)
         except RaceError as error:
-            self.line.show_message(str(error), "error")
+            self.line.show_message(sentence(str(error)), "error")
         else:
             self._end_export("")
 
@@ -165,9 +166,9 @@ class RaceWindow(QWidget):
         if why == CANCELLED:
             self.line.show_message("Export cancelled.", "info")
         elif why:
-            self.line.show_message(f"{why[:1].upper()}{why[1:]}.", "error")
+            self.line.show_message(sentence(why), "error")
         else:
-            self.line.show_message(f"Saved “{self._saved}”.", "info")
+            self.line.show_message(f"Exported to “{self._exported}”.", "info")
 
     # --- keys ----------------------------------------------------------------------------------
 

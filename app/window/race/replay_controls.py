@@ -103,7 +103,7 @@ class ReplayControls(QWidget):
         super().__init__(parent)
         self._now, self.player = now, Player(0.0, now)
         self._differs_s: float | None = None
-        self.play_button, self.again = IconButton("play", "Play"), IconButton("again", "Replay From Start")
+        self.play_button, self.again = IconButton("play", "Play"), IconButton("again", "Replay from Start")
         self.slider, self.time = Timeline(), label("0.0 / 0.0 s", tone="faint")
         self.speed = choice({str(speed): f"{NAMES[speed]}{TIMES}" for speed in SPEEDS})
         self.difference = QPushButton("Difference")
@@ -199,7 +199,7 @@ class ReplayControls(QWidget):
         fit_width(self.speed, 74, [self.speed.itemText(i) for i in range(self.speed.count())])
         self.speed.choose("1.0")
         self.difference.setToolTip("Go to the first token that differs (D)")
-        self.again.setToolTip("Replay From Start (R)")
+        self.again.setToolTip("Replay from Start (R)")
         style(self.save, role="menu")
         self.save.setText("Export…")
         self.save.setAccessibleName("Export")

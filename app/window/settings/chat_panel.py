@@ -20,7 +20,7 @@ from app.window.settings.sampling_form import TYPING_MS, SamplingForm
 NO_PRESET = "No Preset"
 LONGEST_NAME = 60
 BESIDE_TEXT = 44  # px of a drop-down
-SYSTEM_HELP = "Instructions to the model before the conversation."
+SYSTEM_HELP = "Instructions for the model, given before the conversation."
 
 
 class ChatForm(QWidget):

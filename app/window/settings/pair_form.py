@@ -41,7 +41,8 @@ DRAFTER_HELP = {
 MISMATCH = "This drafter is made for the built-in target and is unlikely to work with another."
 TREE_HELP = "Proposes several continuations at once. Requires EAGLE-3, Medusa or prompt lookup."
 LONGEST_CONTEXT = 4_000_000
-MACHINES_HELP = "For a model that is too large for this computer: the file that `redline cluster` writes."
+NO_MACHINES = "This file does not list machines that can share a model. Create one with redline cluster."
+MACHINES_HELP = "For a model that is too large for this computer: choose a file created by redline cluster."
 
 
 class ModelChoice(QWidget):
@@ -98,12 +99,12 @@ class PairForm(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.target, self.drafter = ModelChoice("Target", TARGETS), ModelChoice("Drafter", DRAFTERS)
-        self.tree, self.context = CheckBox("Draft trees"), whole_number(0, LONGEST_CONTEXT, "As declared")
+        self.tree, self.context = CheckBox("Draft trees"), whole_number(0, LONGEST_CONTEXT, "Automatic")
         self.machines = FolderField("This computer alone", _ask_hosts)
         self._machines = Field("Machines", self.machines, MACHINES_HELP, wide=True)
         self._loaded: Loaded | None = None
         self.models = QPushButton("More Models…")
-        self._context = Field("Context size", self.context, "The most tokens of prompt and reply together.")
+        self._context = Field("Context size", self.context, "Maximum tokens for the prompt and reply together.")
         tree, right = Field("Trees", self.tree, TREE_HELP), Qt.AlignmentFlag.AlignRight
         models = (self.target.name_field, self.target.folder_field, self.drafter.name_field, self.drafter.folder_field)
         self.fields = (*models, tree, self._context, self._machines)
@@ -169,7 +170,7 @@ class PairForm(QWidget):
         try:
             hosts = read_hosts(Path(pair.hosts)) if pair.hosts else ()
         except (UsageError, ValueError):  # ValueError: a name that no file can have
-            self._machines.set_error("This file does not name machines. `redline cluster` writes one that does.")
+            self._machines.set_error(NO_MACHINES)
             return
         text = f"{len(hosts)} machines: {', '.join(host.ssh for host in hosts)}." if hosts else MACHINES_HELP
         if hosts and loaded is not None and loaded.machines and loaded.pair == pair:
@@ -179,5 +180,5 @@ class PairForm(QWidget):
 
 
 def _ask_hosts(parent: QWidget) -> str:
-    name, _ = QFileDialog.getOpenFileName(parent, "Choose the File of the Machines", "", "JSON (*.json)")
+    name, _ = QFileDialog.getOpenFileName(parent, "Choose Machines File", "", "JSON (*.json)")
     return name

@@ -35,7 +35,10 @@ RULE_HELP = {
     "coupled": "The same seed gives the same text with every drafter, and without one.",
 }
 LENGTHS = {"auto": "Automatic", "fixed": "Fixed"}
-LENGTH_HELP = {"auto": "As long as it pays on this computer.", "fixed": "The same in every round. 0 is plain decoding."}
+LENGTH_HELP = {
+    "auto": "Adjusts to whatever is fastest on this computer.",
+    "fixed": "The same in every round. 0 is plain decoding.",
+}
 GREEDY = "0 always takes the most likely token. Top-p, top-k, min-p, seed and acceptance then have no effect."
 VARIED = "Higher is more varied."
 NAMES = {  # of the settings that a model may have a default for
@@ -82,7 +85,7 @@ class SamplingForm(QWidget):
     def _make_controls(self) -> None:
         self.temperature, self.max_tokens = real_number(0, MAX_TEMPERATURE, 0.1), whole_number(1, MAX_TOKENS)
         self.thinking, self.effort = choice(THINKING), choice({"": THINKING[""]})
-        self.max_thought = whole_number(0, MAX_TOKENS, "No Separate Limit")
+        self.max_thought = whole_number(0, MAX_TOKENS, "No separate limit")
         self.reset = QPushButton("Use Model's Defaults")
         self.reset.setAccessibleName("Use the Model's Defaults for Sampling")
         self.rule, self.length_kind, self.length = choice(RULES), choice(LENGTHS), whole_number(0, LONGEST_TREE)

@@ -38,11 +38,11 @@ UNLOADING = {
 }
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
 LEARNING_HELP = (
-    "Drafts may copy from your earlier replies, and long conversations resume faster after a restart. Turning this "
+    "Drafts may copy from earlier replies, and long conversations resume faster after a restart. Turning this "
     "off deletes the saved data."
 )
 REFUSED_HELP = "Shows what the drafter proposed and the target refused."
-DEFAULTS_HELP = "New chats start with these settings, or with the ones you used last."
+DEFAULTS_HELP = "New chats start with these settings. Changing the settings of a chat changes these too."
 
 
 class AppearancePage(QWidget):
@@ -52,7 +52,7 @@ class AppearancePage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        sizes = {str(step): f"{round(100 * STEP**step)} %" for step in range(SMALLEST, LARGEST + 1)}
+        sizes = {str(step): f"{round(100 * STEP**step)}%" for step in range(SMALLEST, LARGEST + 1)}
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
@@ -63,9 +63,9 @@ class AppearancePage(QWidget):
         for name, title, control, help in (
             ("scheme", "Appearance", self.scheme, ""),
             ("zoom", "Text size", self.text_size, ""),
-            ("tints", "Token tints", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
+            ("tints", "Token colours", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
             ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
-            ("motion", "Motion", self.motion, "Reduced motion shows text as it comes; nothing slides or fades."),
+            ("motion", "Motion", self.motion, "Reduced motion shows text as it arrives; nothing slides or fades."),
             ("unload_minutes", "Unload idle models after", self.unload, UNLOADING_HELP),
             ("learn_replies", "Earlier replies", self.learning, LEARNING_HELP),
             ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),

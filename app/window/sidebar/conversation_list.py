@@ -11,13 +11,12 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QTextCharFormat
 from PySide6.QtWidgets import QLineEdit, QStyleOptionViewItem, QWidget
 
 from app.palette import mix
-from app.store.records import ConversationRecord, SearchHit
+from app.store.records import UNTITLED, ConversationRecord, SearchHit
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import item_rect
 from app.window.common.section_list import ITEM, MARGIN, Index, SectionDelegate, SectionModel, draw_elided
 
-UNTITLED = "New Chat"  # shown for a conversation without a title
 GROUPS = ("Pinned", "Today", "Yesterday", "Previous 7 days", "Older")
 SNIPPET_LINES = 2
 

@@ -154,7 +154,7 @@ class Sidebar(QWidget):
     def _show_whether_empty(self) -> None:
         empty = self.list.model().rowCount() == 0
         searched = self.list.model() is self.hits
-        self.empty_label.setText(f"No results for “{self.field.text().strip()}”" if searched else "No Conversations")
+        self.empty_label.setText(f"No Results for “{self.field.text().strip()}”" if searched else "No Conversations")
         self.empty_label.setVisible(empty)
         self.list.setVisible(not empty)
 

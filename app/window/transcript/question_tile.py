@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
+from app.reply_statistics import count
 from app.store.records import Attachment, ContextTrim, trim_in_words
 from app.window.common import theme
 from app.window.common.appearance import GAP
@@ -43,7 +44,7 @@ class AttachmentChip(LabelledButton):
         self.setAutoRaise(False)
         name = " ".join(attachment.name.split()) or "file"
         self.setText(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, _WIDEST_CHIP - 48))
-        self.setToolTip(f"{name}, {len(attachment.text):,} characters")
+        self.setToolTip(f"{name}, {count(len(attachment.text), 'character')}")
         self.setAccessibleName(f"Attached file {name}")
         self.show_icon("file")
         self.clicked.connect(lambda: preview(attachment, self).open())
@@ -78,7 +79,8 @@ def preview(attachment: Attachment, parent: QWidget) -> QDialog:
     text = QPlainTextEdit(attachment.text[:_LONGEST_PREVIEW], dialog, readOnly=True)
     text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
     text.setAccessibleName(f"Text of {attachment.name}")
-    about = f"{len(attachment.text):,} characters, {attachment.text.count(chr(10)) + 1:,} lines"
+    lines = count(attachment.text.count("\n") + 1, "line")
+    about = f"{count(len(attachment.text), 'character')}, {lines}"
     if len(attachment.text) > _LONGEST_PREVIEW:
         about += f"; the first {_LONGEST_PREVIEW:,} characters are shown"
     buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, dialog)

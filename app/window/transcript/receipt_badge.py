@@ -14,6 +14,7 @@ from app.reply_statistics import sampling_in_words
 from app.store.records import MessageRecord, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import Appearance
+from app.window.common.sentence import sentence
 from app.window.common.widgets import style
 from app.window.transcript.tile_buttons import BUTTON, LabelledButton
 from app.window.transcript.token_panel import short_token
@@ -40,11 +41,11 @@ _VERDICTS: dict[ReceiptVerdict, _Verdict] = {
     "near-tie": _Verdict(
         "info",
         "warning",
-        "Plain decoding chooses another token there, by less than rounding accounts for: the two tokens are almost "
-        "tied, and passes of different widths round differently.",
+        "Plain decoding chooses a different token there, but by a margin that rounding explains: the two tokens are "
+        "almost tied, and passes of different widths round differently.",
     ),
     "failure": _Verdict(
-        "warning", "error", "Plain decoding chooses another token there, and rounding does not explain it."
+        "warning", "error", "Plain decoding chooses a different token there, and rounding does not explain it."
     ),
 }
 
@@ -135,7 +136,7 @@ def short_receipt_text(record: MessageRecord, failure: str = "") -> str:
 def receipt_text(record: MessageRecord, failure: str = "") -> str:
     """Returns the receipt as sentences, for screen readers and the tool tip."""
     kept = record.receipt
-    failed = [f"This reply could not be verified: {failure}."] if failure else []
+    failed = [sentence(f"This reply could not be verified: {failure}")] if failure else []
     if kept is None:
         return " ".join(failed)
     receipt = kept.receipt
@@ -181,8 +182,9 @@ def _table(differences: tuple[Difference, ...], appearance: Appearance) -> list[
 
 def _row(one: Difference, appearance: Appearance) -> str:
     colour, verdict = (appearance.warning, "near-tie") if one.near_tie else (appearance.error, "failure")
+    missing = "ends" if one.ends else "a different token"
     texts = [
-        escape(short_token(text) if text else f"id {token}") if token is not None else "ends" if one.ends else "another"
+        escape(short_token(text) if text else f"id {token}") if token is not None else missing
         for token, text in ((one.plain_token, one.plain_text), (one.other_token, one.other_text))
     ]
     sizes = ["" if size is None else f"{size:.3g}" for size in (one.gap_ulps, one.noise_ulps)]

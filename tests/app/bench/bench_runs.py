@@ -21,53 +21,17 @@ ENVIRONMENT = {
 COSTS = MeasuredCosts(pass_s={"1": 1.0, "2": 1.5, "5": 3.0}, draft_s={"0": 0.0, "1": 0.1, "4": 0.4})
 
 _PLAIN = BenchRun(
-    question_id=0,
-    category="qa",
-    turn=0,
-    repeat=0,
-    prompt_digest="d",
-    drafter="none",
-    proposer="none",
-    draft_length=None,
-    peer=False,
-    exact=False,
-    acceptance_rule="greedy",
-    temperature=0.0,
-    seed=0,
-    token_ids=list(range(11)),
-    tokens=11,
-    prompt_tokens=4,
-    ttft_s=0.5,
-    decode_s=1.0,
-    total_s=1.5,
-    tokens_per_s=10.0,
-    rounds=10,
-    drafted=0,
-    accepted=0,
-    acceptance_rate=None,
-    acceptance_by_position=[],
-    mean_acceptance_length=1.1,
-    finish_reason="length",
-    reached=[],
-    kept=[],
-    drafts={"0": 9},
-    matches_plain=True,
-    same_bits=None,
-    first_difference=None,
-    speedup=1.0,
-    speedup_total=1.0,
-    speedup_ideal=1.0,
-    costs=COSTS,
-)
+    question_id=0, category="qa", turn=0, repeat=0, prompt_digest="d", drafter="none", proposer="none",
+    draft_length=None, peer=False, exact=False, acceptance_rule="greedy", temperature=0.0, seed=0,
+    token_ids=list(range(11)), tokens=11, prompt_tokens=4, ttft_s=0.5, decode_s=1.0, total_s=1.5, tokens_per_s=10.0,
+    rounds=10, drafted=0, accepted=0, acceptance_rate=None, acceptance_by_position=[], mean_acceptance_length=1.1,
+    finish_reason="length", reached=[], kept=[], drafts={"0": 9}, matches_plain=True, same_bits=None,
+    first_difference=None, speedup=1.0, speedup_total=1.0, speedup_ideal=1.0, costs=COSTS,
+)  # fmt: skip
 _DRAFTED: dict[str, Any] = {
-    "drafted": 6,
-    "accepted": 3,
-    "acceptance_rate": 0.5,
-    "acceptance_by_position": [2 / 3, 0.5],
-    "reached": [3, 2],
-    "kept": [2, 1],
-    "drafts": {"0": 6, "2": 3},
-}
+    "drafted": 6, "accepted": 3, "acceptance_rate": 0.5, "acceptance_by_position": [2 / 3, 0.5], "reached": [3, 2],
+    "kept": [2, 1], "drafts": {"0": 6, "2": 3},
+}  # fmt: skip
 
 
 def row(

@@ -15,12 +15,12 @@ from app.bench.contestants import random_drafter
 from app.cli.main import main
 from app.inference.measured_reply import Reply
 from engine import acceptance
-from engine.acceptance import Acceptance
 from engine.audit import fingerprints
 from engine.audit.receipt import first_difference
 from engine.drafters.eagle3 import Eagle3
 from engine.settings import SamplingSettings
 from models.loader import load
+from tests.engine.audit.test_rounding import keep_all
 from tests.toys.folders import roomy_copy
 
 PROMPTS = [
@@ -43,7 +43,7 @@ def measured(toy_folder: Path, toy_drafter_folder: Path, prompts: Path) -> dict[
     file = prompts.with_name("out.json")
     drafters = ["--drafter", "lookup", "--drafter", str(toy_drafter_folder), "--drafter", "none"]
     options = ["--temperature", "0", "--temperature", "0.8", "--acceptance", "coupled", "--draft-length", "3"]
-    several = ["--peer", "mlx-lm", "--turns", "all", "--limit", "2", "--max-tokens", "24", "--json", str(file)]
+    several = ["--peer", "mlx-lm", "--turns", "all", "--limit", "2", "--max-tokens", "12", "--json", str(file)]
     assert main(["bench", str(prompts), "--target", str(toy_folder), *drafters, *options, *several]) == 0
     found: dict[str, Any] = json.loads(file.read_text())
     return found
@@ -60,7 +60,7 @@ def test_everyone_answers_every_turn_at_every_temperature(measured: dict[str, An
 
 def test_numbers_follow_from_the_tokens(measured: dict[str, Any]) -> None:
     for run in measured["runs"]:
-        assert run["tokens"] == len(run["token_ids"]) <= 24
+        assert run["tokens"] == len(run["token_ids"]) <= 12
         assert run["tokens_per_s"] == pytest.approx((run["tokens"] - 1) / run["decode_s"])
         assert run["mean_acceptance_length"] == run["tokens"] / run["rounds"]
         assert run["acceptance_rate"] == (run["accepted"] / run["drafted"] if run["drafted"] else None)
@@ -132,10 +132,6 @@ def test_the_table_says_it_all(
 def test_a_wrong_acceptance_fails(
     toy_folder: Path, toy_drafter_folder: Path, prompts: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
-        tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
-        return Acceptance(mx.array(draft.size, mx.int32), tokens)
-
     monkeypatch.setattr(acceptance, "match", keep_all)
     file = prompts.with_name("wrong.json")
     arguments = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--draft-length", "4"]

@@ -24,18 +24,43 @@ PROMPTS = [{"question_id": i, "category": "sky", "turns": [f"is it {i} o'clock?"
 COLD = SamplingSettings()
 
 
-@pytest.fixture
-def prompts(tmp_path: Path) -> Path:
-    path = tmp_path / "prompts.jsonl"
+def written(folder: Path) -> Path:
+    path = folder / "prompts.jsonl"
     path.write_text("\n".join(map(json.dumps, PROMPTS)))
     return path
 
 
-@pytest.fixture
-def words(toy_folder: Path, prompts: Path) -> list[str]:
+def words_for(prompts: Path, target: Path) -> list[str]:
     out = prompts.with_name("out.json")
     options = ["--drafter", "lookup", "--max-tokens", "4", "--draft-length", "2", "--repeats", "2"]
-    return ["bench", str(prompts), "--target", str(toy_folder), *options, "--json", str(out)]
+    return ["bench", str(prompts), "--target", str(target), *options, "--json", str(out)]
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+@pytest.fixture
+def words(toy_folder: Path, prompts: Path) -> list[str]:
+    return words_for(prompts, toy_folder)
+
+
+@pytest.fixture(scope="module")
+def document(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Of the first prompt."""
+    prompts = written(tmp_path_factory.mktemp("finished"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or prompts.parent / "cache")
+        assert main([*words_for(prompts, toy_folder), "--limit", "1"]) == 0
+    return prompts.with_name("out.json").read_bytes()
+
+
+@pytest.fixture
+def finished(document: bytes, words: list[str], prompts: Path) -> list[str]:
+    """The words to go on with that document."""
+    prompts.with_name("out.json").write_bytes(document)
+    return [*words, "--limit", "1", "--resume"]
 
 
 def read(prompts: Path) -> Any:
@@ -73,12 +98,11 @@ def test_what_was_cut_off_goes_on_and_what_was_measured_stays(
 
 
 def test_a_whole_document_is_not_measured_again(
-    words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch
+    finished: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main([*words, "--limit", "1"]) == 0
     before = read(prompts)
     monkeypatch.setattr(benchmark.Benchmark, "_replies", lambda *_: pytest.fail("measured again"))
-    assert main([*words, "--limit", "1", "--resume"]) == 0
+    assert main(finished) == 0
     assert read(prompts) == before
 
 
@@ -107,20 +131,18 @@ def test_the_order_goes_on_rotating(words: list[str], prompts: Path, monkeypatch
     ],
 )
 def test_it_goes_on_only_as_it_began(
-    changed: list[str], message: str | None, words: list[str], capsys: pytest.CaptureFixture[str]
+    changed: list[str], message: str | None, finished: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*words, "--limit", "1"]) == 0
-    assert main([*words, "--limit", "1", "--resume", *changed]) == (2 if message else 0)
+    assert main([*finished, *changed]) == (2 if message else 0)
     if message:
         assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_other_prompts_under_the_same_number_are_refused(
-    words: list[str], prompts: Path, capsys: pytest.CaptureFixture[str]
+    finished: list[str], prompts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*words, "--limit", "1"]) == 0
     prompts.write_text(json.dumps(PROMPTS[0] | {"turns": ["something else"]}))
-    assert main([*words, "--limit", "1", "--resume"]) == 2
+    assert main(finished) == 2
     assert "question 0 has changed" in capsys.readouterr().err.splitlines()[-1]
 
 

@@ -78,12 +78,14 @@ def test_a_command_must_be_known(capsys: pytest.CaptureFixture[str]) -> None:
         (["chat", "--prompt", "a", "--tempreture", "1"], "--temperature"),
         (["chat", "--prompt", "a", "--max-token=3", "--draftlength=2"], "--draft-length"),
         (["models", "pull", "a/b", "--reviison", "x"], "--revision"),
-        (["chat", "--prompt", "a", "--drafter", "eagel3"], "eagle3"),
+        (["chat", "--prompt", "a", "--target", "TOY", "--drafter", "eagel3"], "eagle3"),
         (["chat", "--theme", "drak"], "dark"),
     ],
 )
-def test_what_was_probably_meant_is_said(capsys: pytest.CaptureFixture[str], words: list[str], meant: str) -> None:
-    assert main(words) == 2
+def test_what_was_probably_meant_is_said(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, words: list[str], meant: str
+) -> None:
+    assert main([str(toy_folder) if word == "TOY" else word for word in words]) == 2
     assert f"; did you mean {meant}?" in capsys.readouterr().err
 
 
@@ -125,7 +127,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         *((["--target", name], 1, "") for name in ("x" * 300, "a\0b")),
         (["--target", "/nowhere/gone"], 1, "no such model folder"),
         (["--context", "513"], 2, "at most 512 tokens"),
-        (["--prompt", "x" * 2000], 1, "context holds 512"),
+        (["--prompt", "x" * 2000], 1, "context holds only 512"),
         (["--prompt", "\udcff"], 2, "not Unicode text"),
     ],
 )

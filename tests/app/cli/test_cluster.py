@@ -285,13 +285,13 @@ def test_the_command_writes_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("", "no list of machines"),
+        ("", "not a list of machines"),
         ("[]", "names 0 machines"),
         (json.dumps([HERE]), "names 1 machines"),
-        (json.dumps([HERE, {"ssh": "studio", "ips": []}]), "no list of machines"),
+        (json.dumps([HERE, {"ssh": "studio", "ips": []}]), "not a list of machines"),
         (json.dumps([HERE, {"ssh": "studio", "ips": ["10.0.0.2"]}]), "of localhost that others cannot reach"),
-        (json.dumps([HERE, {"ssh": "studio", "ips": ["studio"]}]), "no list of machines"),
-        (json.dumps([HERE, {"ssh": "-oProxyCommand=x", "ips": ["10.0.0.2"]}]), "no name of a machine"),
+        (json.dumps([HERE, {"ssh": "studio", "ips": ["studio"]}]), "not a list of machines"),
+        (json.dumps([HERE, {"ssh": "-oProxyCommand=x", "ips": ["10.0.0.2"]}]), "not a valid machine name"),
     ],
 )
 def test_a_file_that_names_no_machines_is_refused(content: str, why: str, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_file_that_names_no_machines_is_refused(content: str, why: str, tmp_pa
     path.write_text(content)
     with pytest.raises(UsageError, match=why):
         read_hosts(path)
-    with pytest.raises(UsageError, match="no list of machines"):
+    with pytest.raises(UsageError, match="not a list of machines"):
         read_hosts(tmp_path / "nowhere.json")
 
 
@@ -334,7 +334,7 @@ def test_other_weights_are_refused() -> None:
     machines = _Silent(Host("localhost", "127.0.0.1"), STUDIO)
     machines._loaded = [{"digest": "theirs"}]
     target: Any = None
-    with pytest.raises(ModelError, match="studio has other weights under this name"):
+    with pytest.raises(ModelError, match="studio has different weights under this name"):
         machines.lead(target, "ours")
 
 

@@ -11,7 +11,9 @@ import pytest
 from app.cli import doctor
 from app.cli.doctor import plain
 from app.cli.main import main
+from app.inference import machine
 from app.inference.machine import memory
+from app.qt_libraries import missing_libraries
 from engine.errors import ModelError
 
 
@@ -66,7 +68,13 @@ def test_a_probe_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch, code:
 def test_missing_libraries_of_qt_come_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"error": "does not load (libEGL.so.1: no such file)", "missing": ["libEGL.so.1", "libxcb-cursor.so.0"]}
     monkeypatch.setattr(doctor, "_probe", lambda code: told)
-    assert doctor._qt().advice == "sudo apt-get install libegl1 libxcb-cursor0"
+    debian, fedora = "libegl1 libxcb-cursor0", "mesa-libEGL xcb-util-cursor"
+    assert doctor._qt().advice == f"install them with `sudo apt install {debian}` or `sudo dnf install {fedora}`"
+
+
+def test_the_libraries_are_those_that_the_window_names() -> None:
+    found = doctor._probe(doctor.PROBE_QT)
+    assert found["missing"] == missing_libraries() and found["version"]
 
 
 def test_without_mlx_the_exit_code_says_so(
@@ -90,5 +98,15 @@ def test_names_from_the_disk_cannot_steer_the_terminal() -> None:
 
 def test_memory_is_told() -> None:
     total, available = memory()
-    assert total is not None and total > 1 << 28
-    assert available is None or 0 <= available <= total
+    assert total > 1 << 28
+    assert 0 <= available <= total
+
+
+@pytest.mark.parametrize(("used", "free"), [("400000", 600_000), ("1000001", 0)])
+def test_memory_is_that_of_the_control_group(
+    used: str, free: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "memory.max").write_text("1000000")
+    (tmp_path / "memory.current").write_text(used)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    assert memory() == (10**6, free)

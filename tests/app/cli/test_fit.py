@@ -16,7 +16,7 @@ import pytest
 
 from app.cli.fit import KINDS, announcement
 from app.cli.main import main
-from app.cli.terminal.progress import StageClock, duration
+from app.cli.terminal.progress import StageClock
 from models import durable_files
 from models.loader import load
 from models.training import resource_needs, training_plan
@@ -194,8 +194,8 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
 @pytest.mark.parametrize(
     ("patched", "found", "said"),
     [
-        ("models.durable_files.free_disk_bytes", 1000, "of disk and 0 MB are free"),
-        ("app.inference.machine.memory", (2**27, 2**26), "of memory, of 128 MB there are"),
+        ("models.durable_files.free_disk_bytes", 1000, "of disk space, but only 0 MB is free"),
+        ("app.inference.machine.memory", (2**27, 2**26), "of memory, but this machine has only 128 MB"),
     ],
 )
 def test_a_machine_that_is_too_small_is_a_failure(
@@ -253,7 +253,4 @@ def test_time_left_is_what_was_expected_and_then_what_is_seen() -> None:
     clock.left_s(TrainingProgress("writing", 2, 10, "tokens"), 60.0)
     assert clock.left_s(TrainingProgress("writing", 5, 10, "tokens"), 150.0) == (150.0, 200.0)
     assert clock.left_s(TrainingProgress("training", 10, 10, "steps"), 400.0) == (0.0, 0.0)
-
-
-def test_durations_are_for_people() -> None:
-    assert [duration(s) for s in (0.2, 59, 100, 3600, 9000)] == ["0 s", "59 s", "2 min", "60 min", "2 h 30 min"]
+    assert clock.left_s(TrainingProgress("training", 12, 10, "steps"), 500.0) == (0.0, 0.0)

@@ -7,6 +7,7 @@ import importlib
 import json
 import platform
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -27,26 +28,38 @@ from engine.session import Session
 SECTIONS = {"environment", "pass_costs", "kernel_costs", "memory", "identity", "sweep"}
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch, toy_folder: Path, toy_drafter_folder: Path) -> Any:
+def made_small(patch: pytest.MonkeyPatch, target: Path, drafter: Path) -> Any:
     """Makes reports of a toy pair, of few rows and replies, without the sweep."""
     for name, value in {"ROWS": (1, 2, 5), "MEMORY_TOKENS": 40, "REPLY_TOKENS": 8, "PROMPTS": ("hello",)}.items():
-        monkeypatch.setattr(metal_report, name, value)
+        patch.setattr(metal_report, name, value)
     swept = {"tokens": 60, "rows": [{"name": "llama", "verdict": "exact", "reason": ""}], "not_reached": ["mamba"]}
-    monkeypatch.setattr(metal_report, "sweep", lambda *_: swept)
-    drafters = ("lookup", str(toy_drafter_folder))
-    return lambda minutes=10.0: MetalReport(minutes, lambda _: None, Options(target=str(toy_folder)), drafters)
+    patch.setattr(metal_report, "sweep", lambda *_: swept)
+    drafters = ("lookup", str(drafter))
+    return lambda minutes=10.0: MetalReport(minutes, lambda _: None, Options(target=str(target)), drafters)
 
 
-def test_every_section_is_measured_and_names_nobody(small: Any, toy_folder: Path) -> None:
-    report = json.loads(json.dumps(small().measure()))
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, toy_folder: Path, toy_drafter_folder: Path) -> Any:
+    return made_small(monkeypatch, toy_folder, toy_drafter_folder)
+
+
+@pytest.fixture(scope="module")
+def measured(toy_folder: Path, toy_drafter_folder: Path) -> dict[str, Any]:
+    """A report with every section."""
+    with pytest.MonkeyPatch.context() as patch:
+        report: dict[str, Any] = made_small(patch, toy_folder, toy_drafter_folder)().measure()
+    return report
+
+
+def test_every_section_is_measured_and_names_nobody(measured: dict[str, Any], toy_folder: Path) -> None:
+    report = json.loads(json.dumps(measured))
     assert set(report["seconds"]) == SECTIONS
     assert not has_failed(report)
     assert list(report["pass_costs"]["pass_s"]) == list(report["kernel_costs"]["product_4_bit_s"]) == ["1", "2", "5"]
     assert [one["tokens"] for one in report["memory"]] == [1, 33]
     assert {(one["drafter"], one["draft_length"]) for one in report["identity"]} >= {("lookup", 1), ("lookup", 8)}
     assert all(one["verdicts"] == {"identical": 2} and one["waits_a_round"] == 1 for one in report["identity"])
-    text = json.dumps(report) + markdown(small().measure())
+    text = json.dumps(report) + markdown(measured)
     assert not any(secret in text for secret in (str(toy_folder.parent), platform.node(), f"/{getpass.getuser()}/"))
     assert "Not reached in time: mamba." in text
 
@@ -103,17 +116,17 @@ def test_a_reply_that_differs_is_a_failure(small: Any, monkeypatch: pytest.Monke
     assert has_failed(small().measure())
 
 
-@pytest.mark.parametrize("suffix", ["md", "json"])
 def test_the_command_prints_and_saves_the_report(
-    suffix: str, small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(metal_report, "MetalReport", lambda minutes, _: small(minutes))
-    path = tmp_path / f"report.{suffix}"
-    assert main(["doctor", "--metal", "--output", str(path)]) == 0
-    saved = path.read_text()
-    assert (json.loads(saved)["format"] if suffix == "json" else saved.startswith("# Redline")) == 1
-    assert capsys.readouterr().out.startswith("# Redline")
-    assert main(["doctor", "--output", str(path)]) == 2
+    monkeypatch.setattr(metal_report, "MetalReport", lambda minutes, _: SimpleNamespace(measure=lambda: measured))
+    for name in ("report.md", "report.json"):
+        path = tmp_path / name
+        assert main(["doctor", "--metal", "--output", str(path)]) == 0
+        assert capsys.readouterr().out.startswith("# Redline")
+        assert main(["doctor", "--output", str(path)]) == 2
+    assert (tmp_path / "report.md").read_text().startswith("# Redline")
+    assert json.loads((tmp_path / "report.json").read_text())["format"] == 1
 
 
 def test_every_file_of_mlx_lm_with_kernels_of_its_own_is_listed() -> None:

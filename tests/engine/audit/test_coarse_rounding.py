@@ -26,6 +26,7 @@ from tests.engine.rounding_by_rows import coarse, round_by_rows
 GREEDY, WARM = SamplingSettings(), SamplingSettings(temperature=0.9, seed=5)
 TOKENS = 40
 KINDS = [("llama", None), ("qwen3", 4), ("gemma3_text", 4), ("mamba2", None)]
+QUICK = KINDS[:2]  # tested every time; all of them are slow
 
 
 def receipts(
@@ -48,10 +49,15 @@ def receipts(
     return found
 
 
-def test_texts_that_differ_where_rounding_goes_by_rows_are_near_ties(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "lengths"), [(QUICK, (1, 7)), pytest.param(KINDS, (1, 3, 7), marks=pytest.mark.slow)]
+)
+def test_texts_that_differ_where_rounding_goes_by_rows_are_near_ties(
+    kinds: list[tuple[str, int | None]], lengths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     round_by_rows(monkeypatch)
-    networks = [coarse(*kind) for kind in KINDS]
-    found = [one for network in networks for sampling in (GREEDY, WARM) for one in receipts(network, sampling)]
+    networks = [coarse(*kind) for kind in kinds]
+    found = [one for network in networks for sampling in (GREEDY, WARM) for one in receipts(network, sampling, lengths)]
     differences = [one.difference for one in found if one.difference is not None]
     print(f"{len(found)} texts, {len(differences)} differ:", *differences, sep="\n")
     assert differences, "the rounding put in on purpose changes no text, so this shows nothing"
@@ -77,14 +83,18 @@ class AlteredModule(Altered):
         return getattr(self._network, name)
 
 
+@pytest.mark.parametrize("kinds", [KINDS[1:3], pytest.param(KINDS[:3], marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("sampling", "alter"), paired([GREEDY, WARM], [ahead_by_one, tilted]))
 def test_a_mistake_in_wide_passes_is_no_rounding_in_any_type(
-    alter: Callable[[mx.array, int], mx.array], sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
+    kinds: list[tuple[str, int | None]],
+    alter: Callable[[mx.array, int], mx.array],
+    sampling: SamplingSettings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     round_by_rows(monkeypatch)
     differences = [
         one.difference
-        for kind in KINDS[:3]
+        for kind in kinds
         for one in receipts(AlteredModule(coarse(*kind), alter), sampling, (3,))
         if one.difference is not None
     ]

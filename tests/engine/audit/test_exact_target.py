@@ -23,6 +23,7 @@ from tests.engine.cache.test_model_cache import wide_llama
 from tests.engine.conversations import CONTEXT, LONG, MODELS, SHAPED, SHORT, TURN, answer, drafter
 from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.fakes import PIECES, ByteTokenizer
+from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, Scripted
 from tests.sweep import EveryLength, mistakes, names
 from tests.toys.architectures import NOT_BUILT, build
@@ -44,7 +45,7 @@ def guesses(target: Kept, ids: list[int], prompt: Sequence[int] = PROMPT) -> Scr
     return Scripted(len(prompt), ids, mistakes(len(ids)), target.vocabulary)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", fewer(NAMES, ["gemma2", "deepseek_v3"], slow=["mamba2"]))
 def test_every_logit_is_the_same_to_the_last_bit(name: str) -> None:
     target = Kept(build(name) if name not in MODELS else MODELS[name])
     ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
@@ -72,7 +73,7 @@ def test_any_width_of_block_will_do(name: str, width: int) -> None:
     assert max(len(round_.drafted) for round_ in rounds) == width - 1
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", fewer(MODELS, slow=["mamba2"]))
 def test_steps_launched_ahead_are_the_same_to_the_last_bit(name: str) -> None:
     target = Kept(MODELS[name])
     ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
@@ -131,7 +132,7 @@ def test_every_drafter_leaves_the_bits_alone(name: str, settings: Any, kind: str
     assert any(round_.drafted for round_ in other.rounds)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", fewer(MODELS, slow=["mamba2"]))
 def test_later_turns_and_edits_have_the_bits_of_a_fresh_conversation(name: str) -> None:
     """What is kept of earlier turns was made by passes that a fresh start would make too."""
     session = Session(CachedModel(MODELS[name]), ByteTokenizer(), CONTEXT)

@@ -21,7 +21,6 @@ from tests.engine.conversations import MODELS, NEARBY, read
 from tests.engine.fakes import ByteTokenizer
 from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT, reply
-from tests.engine.test_waits import Instrument, Watched, instrument
 
 # 64 tokens each, of which 40 are single bytes that both have, at other ids; é is two bytes, whole in no token.
 LETTERS = [
@@ -30,7 +29,6 @@ LETTERS = [
 PAIRS = [left + right for left in LETTERS[:6] for right in LETTERS[:4]]
 TARGET = [*LETTERS, *PAIRS[:23], b""]
 DRAFTER = [b"", *reversed(LETTERS), *(pair[::-1] for pair in PAIRS[:22]), b"abc"]
-__all__ = ["instrument"]  # a fixture
 
 SHAPED = SamplingSettings(temperature=0.9, top_p=0.95, repetition_penalty=1.2, seed=3)
 
@@ -190,20 +188,6 @@ def test_each_token_is_drawn_from_the_q_that_is_told() -> None:
     chi = ((counts - q * 300) ** 2 / np.maximum(q * 300, 1e-9))[likely].sum()
     assert abs(q.sum() - 1) < 1e-4 and chi < likely.sum() + 6 * (2 * likely.sum()) ** 0.5
     assert counts[q == 0].sum() == 0 and mx.sum(drafter.needs.token_map).item() > 0
-
-
-def test_a_round_waits_for_the_device_once(instrument: Instrument) -> None:
-    policy = Watched(FixedLength(3), instrument)
-    _, rounds, _ = reply(MODELS["qwen3"], drafter_of("qwen3"), sampling=SHAPED, draft=policy, tokens=20)
-    assert set(np.diff(policy.counts)) == {1} and sum(len(round_.drafted) for round_ in rounds) > 10
-
-
-def test_text_drafting_waits_once_more_and_says_so(instrument: Instrument) -> None:
-    policy = Watched(FixedLength(3), instrument)
-    drafter = drafter_of("qwen3", kind="SLEM")
-    _, rounds, _ = reply(MODELS["qwen3"], drafter, sampling=SHAPED, draft=policy, tokens=20)
-    assert np.diff(policy.counts).tolist() == [round_.waits for round_ in rounds]
-    assert {round_.waits for round_ in rounds if round_.drafted} == {2}
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def test_reasons_say_what_was_expected() -> None:
         policy.observe(round_of(plan.length, 0))
         if i >= 700:
             reasons.add(plan.reason)
-    assert reasons == {"drafting does not pay here", PROBING}
+    assert reasons == {"drafting is not worthwhile here", PROBING}
 
 
 def test_a_reply_that_is_too_short_for_a_refused_draft_says_so() -> None:

@@ -59,6 +59,7 @@ def compared(ranks: int, name: str, *kinds: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_two_processes_write_what_one_writes() -> None:
     found = compared(2, "qwen3", "lookup trees")
     assert found["wrong"] == []

@@ -79,7 +79,7 @@ def test_no_way_to_the_hub_is_told_once_and_ends_it() -> None:
 
 
 def test_a_token_that_the_hub_does_not_know_is_no_entrys_fault() -> None:
-    with loopback(tiny("o/a", private=True)) as server, pytest.raises(HubError, match="does not know the token"):
+    with loopback(tiny("o/a", private=True)) as server, pytest.raises(HubError, match="does not accept the token"):
         ask(server, entry("o/a"), token="hf_wrong")
 
 

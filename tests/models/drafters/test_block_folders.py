@@ -116,7 +116,7 @@ def test_a_quantized_block_drafter_loads(block: Path) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "pickle": (pickled, "are a pickle, which can run code and is never loaded"),
-    "cut file": (cut(3000), "cut short or no safetensors"),
+    "cut file": (cut(3000), "cut short or not a safetensors"),
     "missing tensor": (drop("hidden_norm.weight"), "lacks the tensor 'hidden_norm.weight'"),
     "missing fc": (drop("fc.weight"), "lacks the tensor 'fc.weight' of a block drafter"),
     "wrong shape": (put("norm.weight", mx.ones(31)), "'norm.weight' is (31,), not (32,)"),

@@ -135,7 +135,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "no folder": (shutil.rmtree, "no such model folder"),
     "pickle": (pickled, "are a pickle, which can run code and is never loaded; choose a safetensors version"),
     "no weights": (lambda path: (path / "medusa_lm_head.safetensors").unlink(), "has no medusa_lm_head*.safetensors"),
-    "cut file": (cut(3000), "cut short or no safetensors"),
+    "cut file": (cut(3000), "cut short or not a safetensors"),
     "missing tensor": (drop("2.1.linear.bias"), "lacks the tensor 'heads.2.1.linear.bias'"),
     "missing head": (said(medusa_num_heads=4), "lacks the tensor 'heads.3.0.linear.weight'"),
     "too many heads": (said(medusa_num_heads=400), "not at most 32"),

@@ -210,7 +210,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "scales of an odd group": (quantized(mx.ones((32, 5))), "'fc' is quantized in an unknown way (4 bits by 12.8)"),
     "no head": (renamed(lambda name: name.replace("mtp.", "model.")), "holds no multi-token prediction head"),
     "pickle": (lambda path: (path / "model.safetensors").rename(path / "mtp.pt"), "no multi-token prediction head"),
-    "cut file": (lambda path: (path / "model.safetensors").write_bytes(b"123"), "cut short or no safetensors"),
+    "cut file": (lambda path: (path / "model.safetensors").write_bytes(b"123"), "cut short or not a safetensors"),
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 import models.drafters
 from app.inference.conversation import open_conversation
 from app.inference.options import Options
+from engine.settings import SamplingSettings
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import KINDS, kind_of
 from models.drafters.pair_footprint import pair_footprint
@@ -100,7 +101,8 @@ def test_a_new_kind_is_detected_checked_measured_and_drafts_exactly(toy_kind: Pa
     assert (both.drafter.weights, both.drafter.cache, both.weights - alone.weights) == (1000, 64, 1000)
     replies = []
     for drafter in ("none", str(toy_kind)):
-        options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), max_tokens=24)
+        sampling = SamplingSettings(max_tokens=24)
+        options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), sampling=sampling)
         conversation = open_conversation(options, "", lambda _: None)
         list(conversation.ask("why is the sky blue?", lambda: False))
         replies.append(conversation.messages[-1]["content"])

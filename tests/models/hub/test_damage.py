@@ -147,7 +147,7 @@ def test_too_little_disk_space_is_an_error_before_anything_is_fetched(
     monkeypatch.setattr("models.durable_files.shutil.disk_usage", lambda _: usage)
     error = refused(hub)
     assert error.reason == "disk"
-    assert f"{NAME} needs 481 kB more, and 68 MB are free" in str(error)
+    assert f"{NAME} needs 481 kB more and 67 MB to spare, but only 68 MB is free on" in str(error)
     assert "free 556 bytes, or point HF_HOME to another disk" in str(error)
     assert len(server.seen) == 1
     assert not hub.cache.joinpath("models--tiny-org--Tiny-4bit").exists()

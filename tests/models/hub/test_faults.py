@@ -25,9 +25,9 @@ API, FILES = "/api/models/", "/resolve/"
 @pytest.mark.parametrize(
     ("status", "headers", "reason", "said"),
     [
-        (401, {}, "token", "there is no tiny-org/Tiny-4bit at {endpoint}; check the name, or it is private"),
-        (401, {"X-Error-Code": "GatedRepo"}, "gated", "its terms must be accepted at {endpoint}/tiny-org/Tiny-4bit"),
-        (403, {"X-Error-Code": "GatedRepo"}, "gated", "then `redline models login`, then pull again"),
+        (401, {}, "token", "there is no tiny-org/Tiny-4bit at {endpoint}; check the name or, if it is private, run `"),
+        (401, {"X-Error-Code": "GatedRepo"}, "gated", "is gated: accept its terms at {endpoint}/tiny-org/Tiny-4bit"),
+        (403, {"X-Error-Code": "GatedRepo"}, "gated", ", run `redline models login`, then pull again"),
         (403, {}, "gated", "forbids it (403); check the permissions of your token"),
         (403, {"X-Error-Message": "Access to this resource is disabled."}, "gated", "was disabled by the hub"),
         (404, {"X-Error-Code": "RepoNotFound"}, "missing", "there is no tiny-org/Tiny-4bit at {endpoint}"),
@@ -35,9 +35,9 @@ API, FILES = "/api/models/", "/resolve/"
         (404, {"X-Error-Code": "EntryNotFound"}, "missing", "lost a file while it was pulled; pull again"),
         (404, {}, "missing", "check the name"),
         (418, {}, "hub", "answered 418; check the name and HF_ENDPOINT"),
-        (429, {}, "busy", "too many requests from here (429); try again in a few minutes; with `redline models login`"),
-        (500, {}, "server", "the hub is in trouble (500); try again later"),
-        (503, {}, "server", "the hub is in trouble (503)"),
+        (429, {}, "busy", "too many requests from here (429); try again in a few minutes; logging in with `"),
+        (500, {}, "server", "the hub is having problems (500); try again later"),
+        (503, {}, "server", "the hub is having problems (503)"),
     ],
 )
 @pytest.mark.parametrize("where", [API, FILES])
@@ -54,12 +54,13 @@ def test_every_refusal_says_what_to_do(
 def test_what_the_hub_really_answers_is_understood(hub: Hub, server: Loopback, repo: Repo) -> None:
     logged_in = dataclasses.replace(hub, token=TOKEN)
     assert refused(hub, "nobody/nothing").reason == "token"  # to the nameless, a private one and none look alike
-    assert refused(logged_in, "nobody/nothing").reason == "missing"
+    missing = refused(logged_in, "nobody/nothing")
+    assert missing.reason == "missing" and "check the name, and that your token has access" in str(missing)
     assert refused(hub, revision="nope").reason == "missing"
     repo.gated = True
-    assert "with the account of your token" in str(refused(logged_in))
-    assert "then `redline models login`" in str(refused(hub))
-    assert "does not know the token" in str(refused(dataclasses.replace(hub, token="hf_old")))
+    assert "/tiny-org/Tiny-4bit with your token's account, then pull again" in str(refused(logged_in))
+    assert "run `redline models login`, then pull again" in str(refused(hub))
+    assert "does not accept the token; run" in str(refused(dataclasses.replace(hub, token="hf_old")))
 
 
 @pytest.mark.parametrize(("where", "status"), [(API, 429), (API, 500), (FILES, 408), (FILES, 502), ("/blobs/", 503)])

@@ -74,7 +74,7 @@ def outside(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.parametrize("name", BAD_REPOS)
 def test_a_repository_must_have_a_name_of_one(name: str) -> None:
-    with pytest.raises(UsageError, match="is no repository"):
+    with pytest.raises(UsageError, match="is not a repository"):
         check_repo(name)
 
 
@@ -85,7 +85,7 @@ def test_real_repositories_are_let_through(name: str) -> None:
 
 @pytest.mark.parametrize("name", BAD_REVISIONS)
 def test_a_revision_must_have_a_name_of_one(name: str) -> None:
-    with pytest.raises(UsageError, match="is no revision"):
+    with pytest.raises(UsageError, match="is not a revision"):
         check_revision(name)
 
 
@@ -166,7 +166,7 @@ def test_a_size_or_digest_that_is_none_is_refused(
 @pytest.mark.parametrize("commit", ["", "main", "../../x", "A" * 40, "a" * 41, None, 7])
 def test_a_commit_that_is_none_is_refused(hub: Hub, repo: Repo, tmp_path: Path, commit: object) -> None:
     repo.listed = {"sha": commit}
-    with pytest.raises(HubError, match="names no commit"):
+    with pytest.raises(HubError, match="instead of a commit"):
         list(pull(hub, NAME))
     assert not list(tmp_path.iterdir())
 

@@ -16,7 +16,7 @@ from tests.models.hub.tiny import NAME, NEVER, tiny, tiny_files, wanted
 from tests.models.local.conftest import Put
 
 SIZE = sum(map(len, wanted(tiny()).values()))
-SECOND = "model-00002-of-00003.safetensors"
+SECOND, THIRD = "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"
 
 
 def only(places: ModelLocations) -> Installed:
@@ -85,10 +85,14 @@ def test_older_revisions_are_listed_by_their_commit(places: ModelLocations, put_
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda folder: (folder / SECOND).unlink(), "1 of its weight files are missing"),
+        (lambda folder: (folder / SECOND).unlink(), f"1 of its weight files is missing: {SECOND}"),
+        (
+            lambda folder: (folder / SECOND).unlink() or (folder / THIRD).unlink(),
+            f"2 of its weight files are missing, such as {SECOND}",
+        ),
         (
             lambda folder: (folder / "model.safetensors.index.json").unlink() or (folder / SECOND).unlink(),
-            "are missing",
+            "1 of its weight files is missing",
         ),
         (lambda folder: (folder / SECOND).write_bytes((folder / SECOND).read_bytes()[:-1]), "cut short"),
         (lambda folder: (folder / SECOND).write_bytes(b""), "cut short"),

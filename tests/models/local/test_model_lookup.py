@@ -54,7 +54,7 @@ def test_main_goes_before_older_revisions_which_can_be_named(places: ModelLocati
     assert find_model(f"{NAME}@{old.name[:8]}", places) == old
     assert "is not on this machine" in why(f"{NAME}@{'0' * 8}", places)
     for nonsense in ("", "main", "../../..", "0" * 6, "*" * 8):
-        assert "no name that a model can have" in why(f"{NAME}@{nonsense}", places)
+        assert "not an existing folder or a valid model name" in why(f"{NAME}@{nonsense}", places)
 
 
 def test_what_is_not_here_says_how_to_get_it(places: ModelLocations, put_in_hub: Put) -> None:
@@ -63,7 +63,7 @@ def test_what_is_not_here_says_how_to_get_it(places: ModelLocations, put_in_hub:
     )
     put_in_hub()
     assert why("tiny-org/Tinny-4bit", places).endswith(f"fetches it; did you mean {NAME}?")
-    assert "`redline models list` shows what is" in why("nonsense", places)
+    assert "`redline models list` shows the installed models" in why("nonsense", places)
 
 
 def test_what_is_partly_here_says_how_to_go_on(places: ModelLocations, put_in_hub: Put) -> None:
@@ -80,7 +80,7 @@ def test_a_pull_that_was_killed_is_not_whole(places: ModelLocations) -> None:
 
 @pytest.mark.parametrize("name", [name for name in BAD_REPOS if name and not name.startswith((".", "/", "~"))])
 def test_a_name_that_none_can_have_is_refused(places: ModelLocations, name: str) -> None:
-    assert "no name that a model can have" in why(name, places)
+    assert "not an existing folder or a valid model name" in why(name, places)
 
 
 def test_links_that_leave_a_model_are_refused(places: ModelLocations, put_in_hub: Put, tmp_path: Path) -> None:

@@ -119,5 +119,5 @@ def test_what_lies_elsewhere_is_never_deleted(places: ModelLocations, put: Put, 
 def test_a_revision_that_huggingface_hub_cannot_read_is_left(places: ModelLocations, put_in_hub: Put) -> None:
     put_in_hub()
     (model,) = installed(places)
-    with pytest.raises(ModelError, match="no snapshot that huggingface_hub can read"):
+    with pytest.raises(ModelError, match="not a snapshot that huggingface_hub can read"):
         plan_removal([dataclasses.replace(model, revision="0" * 40)], places)

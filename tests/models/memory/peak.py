@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.inference.options import BUILTIN, Options
+from engine.settings import SamplingSettings
 
 REPLY = 48
 CONTEXTS = (512, 2048, 8192)
@@ -52,7 +53,8 @@ def take(target: str, drafter: str, context: int) -> tuple[int, int]:
     import engine  # noqa: F401  before MLX
     from app.inference import memory_check, pair_loader
 
-    options = Options(target=target, drafters=(drafter,), draft_lengths=(4,), context=context, max_tokens=REPLY)
+    sampling = SamplingSettings(max_tokens=REPLY)
+    options = Options(target, (drafter,), draft_lengths=(4,), sampling=sampling, context=context)
     folder = pair_loader.check_folder(pair_loader.target_folder(options))  # type: ignore[attr-defined]
     said = memory_check.check_memory(folder, options).needed
     opened = pair_loader.open_target(options)

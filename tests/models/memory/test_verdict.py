@@ -58,10 +58,6 @@ def test_memory_that_others_hold_makes_it_tight() -> None:
     assert found.remedies == ("close other programs",)
 
 
-def test_a_system_that_says_nothing_refuses_nothing() -> None:
-    assert judge_memory(growing(), 8192, AvailableMemory(None)).level == "good"
-
-
 def test_a_refusal_says_the_number_and_what_would_fit() -> None:
     found = judge_memory(growing(), 8192, AvailableMemory(10 * GB), growing(a_token=MB // 2))
     assert found.needed == growing()(8192).total

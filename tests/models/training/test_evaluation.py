@@ -70,7 +70,7 @@ def test_a_good_drafter_with_cheap_passes_is_worth_using() -> None:
     ("agreed", "costs", "why"),
     [
         (0, CHEAP, "only 0% of first guesses are right"),
-        (1, DEAR, "even perfect drafts would not pay"),
+        (1, DEAR, "even perfect drafts would not be worthwhile"),
         (0, Costs(CHEAP.verify, ((0, 0.0), (1, 0.006), (8, 0.048))), "one draft step costs 60% of a pass"),
     ],
 )
@@ -141,7 +141,7 @@ def test_an_expensive_drafter_is_blamed_and_not_the_pass() -> None:
     """And not the pass, which is cheap."""
     slow = Costs(((1, 0.010), (9, 0.0105)), ((0, 0.0), (1, 0.02), (8, 0.16)))
     assert "one draft step costs 200% of a pass" in assess(judged_from(np.ones((1, 50), np.bool_)), slow).words
-    assert "even perfect drafts would not pay" in assess(judged_from(np.ones((1, 50), np.bool_)), DEAR).words
+    assert "even perfect drafts would not be worthwhile" in assess(judged_from(np.ones((1, 50), np.bool_)), DEAR).words
 
 
 def test_a_tree_is_priced_as_far_as_passes_were_measured_so_wide() -> None:

@@ -152,7 +152,7 @@ def test_the_heads_that_a_head_has_more_than_its_target_are_counted(target: Load
 def test_a_disk_that_is_too_small_is_refused(tmp_path: Path) -> None:
     needed = ResourceNeeds(2**30, 3 * 2**30, 2**30)
     check_disk(needed, FreeResources(3 * 2**30, None, None))
-    with pytest.raises(FitError, match=r"needs 3\.0 GB of disk and 2\.0 GB are free"):
+    with pytest.raises(FitError, match=r"needs 3\.0 GB of disk space, but only 2\.0 GB is free"):
         check_disk(needed, FreeResources(2 * 2**30, None, None))
 
 
@@ -163,7 +163,7 @@ def test_a_memory_that_is_too_small_is_refused_before_anything_is_tried(
         raise AssertionError
 
     monkeypatch.setattr(plan_measurement, "_measure", tried)
-    with pytest.raises(FitError, match=r"of memory, of 200 MB there are: choose a smaller target"):
+    with pytest.raises(FitError, match=r"of memory, but this machine has only 200 MB: choose a smaller target"):
         prepare_training(target, SMALL, [], FreeResources(2**40, 200 * 2**20, 100 * 2**20))
     check_memory(2**30, FreeResources(0, 2**30, 0))
     check_memory(2**30, FreeResources(0, None, None))

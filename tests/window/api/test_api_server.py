@@ -39,7 +39,7 @@ from tests.window.chat.scene import Scene
 from tests.window.waiting import QUICK, for_a_while, until
 
 TEXT = text_of(60)  # of a reply of 20 rounds
-STUCK_SOON = changed(QUICK, silent_s=1.5)
+STUCK_SOON = changed(QUICK, silent_s=1.0)
 
 
 def running(server: ApiServer) -> bool:
@@ -153,6 +153,7 @@ def test_a_host_that_hangs_fails_all_requests_until_it_is_restarted(tmp_path: Pa
         assert Program(server).wait().text == text_of(12)
 
 
+@pytest.mark.slow
 def test_a_stream_that_has_begun_ends_with_the_error_when_the_host_hangs(tmp_path: Path) -> None:
     with Scene(tmp_path, STUCK_SOON, hang_after=5) as scene, served(scene, tmp_path) as server:
         openai = Program(server, body={**CHAT, "stream": True})
@@ -165,6 +166,7 @@ def test_a_stream_that_has_begun_ends_with_the_error_when_the_host_hangs(tmp_pat
         assert (anthropic.status, anthropic.error["type"]) == (503, "overloaded_error")  # it had not begun
 
 
+@pytest.mark.slow
 def test_a_host_that_answers_again_after_it_hung_serves_the_next_request(tmp_path: Path) -> None:
     with Scene(tmp_path, STUCK_SOON, pause_s=0.01) as scene, served(scene, tmp_path) as server:
         cut = Program(server)
@@ -179,6 +181,7 @@ def test_a_host_that_answers_again_after_it_hung_serves_the_next_request(tmp_pat
         assert len(scene.requested(Stop)) == 1
 
 
+@pytest.mark.slow
 def test_programs_wait_for_a_host_that_stops_late(tmp_path: Path) -> None:
     """One program leaves, and the host does not stop in time, as in a long pass; but it does stop."""
     with Scene(tmp_path, STUCK_SOON, rounds=40, pause_s=0.01) as scene, served(scene, tmp_path) as server:
@@ -192,7 +195,7 @@ def test_programs_wait_for_a_host_that_stops_late(tmp_path: Path) -> None:
         assert waits.wait().text == text_of(120)
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_programs_behind_a_reply_of_the_window_that_hangs_are_refused(tmp_path: Path, stream: bool) -> None:
     body = {**CHAT, "stream": stream}
     with Scene(tmp_path, STUCK_SOON, rounds=4, hang_after=6) as scene, served(scene, tmp_path) as server:
@@ -204,12 +207,13 @@ def test_programs_behind_a_reply_of_the_window_that_hangs_are_refused(tmp_path: 
         for failed in (*(one.wait() for one in waiting), Program(server, body=body).wait()):
             assert (failed.status, failed.error["code"], failed.error["message"]) == (503, "engine_unavailable", STUCK)
         assert order(scene) == [False, False]
-        assert [notice.text for notice in scene.notices] == ["The engine has not responded for 2 seconds."]
+        assert [notice.text for notice in scene.notices] == ["The engine has not responded for 1 seconds."]
         scene.press("has not responded", "Restart Engine")
         until(lambda: len(scene.ended) == 2)
         assert Program(server).wait().text == text_of(12)
 
 
+@pytest.mark.slow
 def test_programs_may_ask_again_once_the_windows_reply_goes_on(tmp_path: Path) -> None:
     with Scene(tmp_path, STUCK_SOON, rounds=40, pause_s=0.01) as scene, served(scene, tmp_path) as server:
         assert scene.controller.send("Hello?")
@@ -222,6 +226,7 @@ def test_programs_may_ask_again_once_the_windows_reply_goes_on(tmp_path: Path) -
         assert scene.ended[0].state == "complete" and scene.ended[0].text == text_of(120)
 
 
+@pytest.mark.slow
 def test_programs_behind_a_reply_that_the_window_stopped_in_vain_are_refused(tmp_path: Path) -> None:
     with Scene(tmp_path, STUCK_SOON, rounds=40, hang_after=5) as scene, served(scene, tmp_path) as server:
         assert scene.controller.send("Hello?")
@@ -231,6 +236,7 @@ def test_programs_behind_a_reply_that_the_window_stopped_in_vain_are_refused(tmp
         assert not scene.ended
 
 
+@pytest.mark.slow
 def test_programs_behind_a_check_that_hangs_are_refused(tmp_path: Path) -> None:
     with Scene(tmp_path, STUCK_SOON, rounds=4, verify_s=60.0) as scene, served(scene, tmp_path) as server:
         record = scene.ask()
@@ -241,6 +247,7 @@ def test_programs_behind_a_check_that_hangs_are_refused(tmp_path: Path) -> None:
         assert Program(server).wait().text == text_of(12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", [{"measure_s": 2 * STUCK_SOON.silent_s}, {"load_s": 2 * STUCK_SOON.silent_s}])
 def test_programs_wait_for_a_window_that_measures_or_loads(tmp_path: Path, behaviour: dict[str, float]) -> None:
     with Scene(tmp_path, STUCK_SOON, **behaviour) as scene, served(scene, tmp_path) as server:
@@ -249,6 +256,7 @@ def test_programs_wait_for_a_window_that_measures_or_loads(tmp_path: Path, behav
         assert scene.ended[0].text == TEXT and scene.notices == []
 
 
+@pytest.mark.slow
 def test_programs_behind_a_load_that_makes_no_progress_are_refused(tmp_path: Path) -> None:
     slow = changed(STUCK_SOON, load_s=0.5)
     with Scene(tmp_path, slow, load_s=2.0) as scene, served(scene, tmp_path) as server:
@@ -259,6 +267,7 @@ def test_programs_behind_a_load_that_makes_no_progress_are_refused(tmp_path: Pat
         assert Program(server).wait().text == TEXT
 
 
+@pytest.mark.slow
 def test_a_host_that_says_that_it_works_is_not_stuck(tmp_path: Path) -> None:
     long = 2 * STUCK_SOON.silent_s
     with Scene(tmp_path, STUCK_SOON, measure_s=long) as scene, served(scene, tmp_path) as server:
@@ -266,6 +275,7 @@ def test_a_host_that_says_that_it_works_is_not_stuck(tmp_path: Path) -> None:
         assert scene.notices == []
 
 
+@pytest.mark.slow
 def test_a_host_that_is_given_up_fails_all_requests(tmp_path: Path) -> None:
     with Scene(tmp_path, kill_after=3) as scene, served(scene, tmp_path) as server:
         scene.process.timeouts = changed(scene.process.timeouts, quick_s=60.0, restart_s=())

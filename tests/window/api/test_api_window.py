@@ -77,9 +77,9 @@ def test_every_control_has_a_name_and_is_reached_by_tab(scene: Scene, tmp_path: 
     window.api._refresh.stop()
     page.show_state(True, PORT, ON)
     names = [control.accessibleName() for control in tab_stops(page)]
-    assert names == ["Serve to Other Programs", "Port", "Address", "Copy Address", "Key", "Copy Key"]
+    assert names == ["Serve Models to Other Apps", "Port", "Address", "Copy Address", "Key", "Copy Key"]
     assert page.model.accessibleName() == "Model: A Model"
-    assert page.activity.accessibleName() == "Now: Writing a reply, 1,034 tokens so far. 2 requests wait."
+    assert page.activity.accessibleName() == "Now: Writing a reply, 1,034 tokens so far. 2 requests are waiting."
     until(page.switch.hasFocus)
     reached: list[QWidget | None] = []
     for _ in names:
@@ -107,10 +107,12 @@ def test_what_cannot_be_used_is_disabled_and_errors_are_shown(scene: Scene, tmp_
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (ApiState(), "Programs are not served."),
-        (ApiState("starting"), "Starting. Programs are served once a model is loaded."),
+        (ApiState(), "Off. Requests are not accepted."),
+        (ApiState("failed", error="Port 8080 cannot be used."), "Requests are not accepted."),
+        (ApiState("starting"), "Starting. Requests are accepted once a model is loaded."),
         (ApiState("on"), "No requests in progress."),
-        (ApiState("on", waiting=1), "1 request waits."),
+        (ApiState("on", waiting=1), "1 request is waiting."),
+        (ApiState("on", running_tokens=1), "Writing a reply, 1 token so far."),
         (ApiState("on", running_tokens=3), "Writing a reply, 3 tokens so far."),
     ],
 )

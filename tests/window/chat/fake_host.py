@@ -175,7 +175,7 @@ class FakeHost:
     def reply(self, request: p.Reply) -> None:
         behaviour, first = self.behaviour, len(request.continuation_ids)
         if request.target and request.target != self.target:
-            self.send(p.Failed(id=request.id, kind=p.OTHER_MODEL, message="another model is loaded: ask again"))
+            self.send(p.Failed(id=request.id, kind=p.OTHER_MODEL, message="another model is loaded: try again"))
             return
         if behaviour.measure_s:
             self.send(p.Measuring(id=request.id, message="Measuring what a pass costs here"))

@@ -48,7 +48,7 @@ def test_the_models_of_a_conversation_load_when_the_user_types(tmp_path: Path) -
         controller.change_settings(LOOKUP)
         until(lambda: controller.status.state == "on" and controller.status.drafter == "lookup")
         controller.open(first)
-        assert controller.status.state == "off" and "load when you write" in controller.status.detail
+        assert controller.status.state == "off" and "load when you start typing" in controller.status.detail
         controller.pair.set_draft("w")
         until(lambda: controller.status.state == "on" and controller.status.drafter == "auto")
 
@@ -58,13 +58,14 @@ def test_a_failed_load_is_reported_and_can_be_tried_again(tmp_path: Path) -> Non
         scene.ready()
         controller = scene.controller
         controller.change_settings(LOOKUP)
-        until(lambda: scene.notice("lookup does not fit"))
-        assert controller.status.state == "unsupported" and "does not fit" in controller.status.detail
+        until(lambda: scene.notice("Lookup does not fit."))
+        assert controller.status.state == "unsupported" and controller.status.detail == "Lookup does not fit."
+        assert controller.host.status.detail == "Lookup does not fit."
         controller.pair.set_draft("typing does not try again")
         for_a_while(0.05)
         assert len([notice for notice in scene.notices if "does not fit" in notice.text]) == 1
         assert scene.ask().state == "failed"
-        assert scene.ended[0].note == "lookup does not fit"
+        assert scene.ended[0].note == "Lookup does not fit."
         assert len([notice for notice in scene.notices if "does not fit" in notice.text]) == 2
         controller.change_settings(ChatSettings())
         assert scene.ask().state == "complete"

@@ -236,6 +236,15 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
     assert reopened(tmp_path).conversations() == []
 
 
+def test_a_deleted_conversation_without_a_title_has_the_name_of_the_sidebar(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ask("first")
+        library, conversation = scene.controller.library, scene.controller.conversation.id
+        library.change(lambda: library.store.rename(conversation, ""))
+        scene.controller.delete(conversation)
+        assert scene.notice("“New Chat” was deleted.") is not None
+
+
 def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=3) as scene:
         controller, history = scene.controller, scene.history

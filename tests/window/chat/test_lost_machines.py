@@ -42,15 +42,15 @@ def test_a_lost_machine_is_one_notice_and_the_reply_goes_on_once_it_is_back(tmp_
 def test_where_machines_cannot_be_reached_this_computer_goes_on_alone(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=3, unreachable="studio cannot be reached: check the network") as scene:
         scene.controller.change_settings(SHARED)
-        until(lambda: scene.notice("studio cannot be reached"))
+        until(lambda: scene.notice("Studio cannot be reached"))
         assert scene.ask().state == "failed"  # the request tried again
         assert len(scene.requested(Load)) >= 2
         scene.notices.clear()
         scene.controller.pair._load_again(SHARED.pair)
-        until(lambda: scene.notice("studio cannot be reached"))
-        notice = scene.notice("studio cannot be reached")
+        until(lambda: scene.notice("Studio cannot be reached"))
+        notice = scene.notice("Studio cannot be reached")
         assert notice is not None and [label for label, _ in notice.actions] == ["Try Again", "Use This Computer Alone"]
-        scene.press("studio cannot be reached", "Use This Computer Alone")
+        scene.press("Studio cannot be reached", "Use This Computer Alone")
         until(lambda: scene.loaded_pair() == Pair(drafter="lookup"))
         assert scene.controller.conversation.settings.pair.hosts == ""
         assert scene.ask("again").state == "complete"

@@ -139,12 +139,12 @@ def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_pa
 
 
 def test_a_prompt_that_has_changed_is_reported_without_a_receipt(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=2, refuse_verify="the prompt reads otherwise now") as scene:
+    with Scene(tmp_path, rounds=2, refuse_verify="the prompt of this reply has changed") as scene:
         record = scene.ask()
         scene.controller.verify(record.id)
         until(scene.verification_over)
-        assert scene.not_verified == [(record.id, "the prompt reads otherwise now")] and scene.verified == []
-        assert scene.notice("could not be verified: the prompt reads otherwise now.") is not None
+        assert scene.not_verified == [(record.id, "the prompt of this reply has changed")] and scene.verified == []
+        assert scene.notice("could not be verified: the prompt of this reply has changed.") is not None
     assert whole_path(tmp_path)[1].receipt is None
 
 

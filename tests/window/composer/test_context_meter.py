@@ -30,7 +30,7 @@ def test_the_meter_warns_from_four_fifths_and_says_when_it_is_full(tokens: int, 
     meter.set_count(tokens, 8_192)
     assert meter.text() == beside
     assert meter.toolTip().startswith(f"{tokens:,} of 8,192 context tokens used")
-    advice = {"room": "", "nearly full": "tart a new conversation", "full": "Choose how to continue"}
+    advice = {"room": "", "nearly full": "Start a new chat soon", "full": "Choose how to continue"}
     assert meter.toolTip().endswith("used") if level == "room" else advice[level] in meter.toolTip()
 
 

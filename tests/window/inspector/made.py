@@ -127,7 +127,7 @@ def _mixed(maker: Maker) -> Iterator[RoundDone]:
             elif block % 5 == 3 and i < 6:
                 yield maker.tree()
             elif block % 5 == 4 and i < 3:
-                yield maker.plain("drafting does not pay here")
+                yield maker.plain("drafting is not worthwhile here")
             else:
                 yield maker.chain(5)
 

@@ -156,7 +156,7 @@ def test_the_arrow_keys_go_from_token_to_token_and_each_is_explained() -> None:
     table = next(view for view in inspector.findChildren(QTableView) if view.accessibleName() == "Tokens of the round")
     why = inspector.findChild(QPlainTextEdit)
     assert why is not None and why.accessibleName() == "Why this token"
-    assert why.toPlainText().startswith("The drafter proposed “ blue” with 38 %.")
+    assert why.toPlainText().startswith("The drafter proposed “ blue” with probability 38%.")
     assert "min(1, p(x)/q(x))" in table.currentIndex().data(Qt.ItemDataRole.AccessibleDescriptionRole)
     QTest.keyClick(table, Qt.Key.Key_Up)
     assert "so it is kept with probability 0.750" in why.toPlainText()

@@ -105,7 +105,9 @@ def unreached(window: QWidget, first: QWidget) -> list[str]:
     return [f"{type(w).__name__} {called(w)}" for w in controls(window) if w not in seen and w.focusProxy() not in seen]
 
 
-@pytest.mark.parametrize("side", ["", "inspector", "chat settings"])
+@pytest.mark.parametrize(
+    "side", ["chat settings", *(pytest.param(name, marks=pytest.mark.slow) for name in ("", "inspector"))]
+)
 def test_every_control_of_the_window_is_named_and_reached(whole: MainWindow, side: str) -> None:
     whole.show_side(side)  # type: ignore[arg-type]
     QApplication.processEvents()

@@ -22,16 +22,10 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFileOpenEvent
 
 from app.protocol import ReplyDone, RoundDone, encode_line
+from app.qt_libraries import PACKAGES, missing_libraries
 from app.window.main_window import application
 from app.window.main_window.application import Application
-from app.window.main_window.start import (
-    _PACKAGES,
-    WindowError,
-    WindowOptions,
-    check_display,
-    explain,
-    missing_libraries,
-)
+from app.window.main_window.start import WindowError, WindowOptions, check_display, explain
 from engine.events import Finished
 from tests.window.chat.fake_host import round_of, text_of
 from tests.window.chat.scene import Scene, whole_path
@@ -114,7 +108,7 @@ def test_a_second_start_raises_the_first_window_and_ends(tmp_path: Path) -> None
         assert heard(first, "raised") is True
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_window_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with driven(tmp_path, "tell me", **FOREVER) as process:
         heard(process, "shown")
@@ -274,8 +268,8 @@ def test_every_library_of_the_plugin_for_x11_has_a_package() -> None:
     qt = Path(PySide6.__file__).parent / "Qt"
     content = (qt / "plugins/platforms/libqxcb.so").read_bytes() + (qt / "lib/libQt6XcbQpa.so.6").read_bytes()
     needed = {name.decode() for name in re.findall(rb"lib(?:xcb|X11|xkb)[\w-]*\.so\.\d+", content)}
-    assert len(needed) > 15 and needed <= _PACKAGES.keys()
-    assert set(missing_libraries()) <= _PACKAGES.keys()
+    assert len(needed) > 15 and needed <= PACKAGES.keys()
+    assert set(missing_libraries()) <= PACKAGES.keys()
     with pytest.raises(WindowError):
         check_display("linux", {})
 

@@ -50,21 +50,8 @@ def _lines(dice: random.Random, length: int) -> str:
 
 def _inline(dice: random.Random, length: int) -> str:
     units = (
-        "*a **b ",
-        "[",
-        "![",
-        "[a](",
-        "<a:",
-        "`a``b```c",
-        "$",
-        "\\(",
-        "~~a ",
-        "_x_",
-        "\\*",
-        "[a](b 'c",
-        "$a ",
-        "<!--",
-    )
+        "*a **b ", "[", "![", "[a](", "<a:", "`a``b```c", "$", "\\(", "~~a ", "_x_", "\\*", "[a](b 'c", "$a ", "<!--",
+    )  # fmt: skip
     return _repeated(dice.choice(units) + dice.choice(("", " ", "\n")), length)
 
 
@@ -104,27 +91,9 @@ def _mixed(dice: random.Random, length: int) -> str:
 def _random(dice: random.Random, length: int) -> str:
     """Marks and letters as they fall."""
     marks = (
-        "`",
-        "```",
-        "*",
-        "_",
-        "|",
-        "-",
-        "#",
-        ">",
-        "[",
-        "](",
-        ")",
-        "<",
-        "$",
-        "\\",
-        "~~",
-        "\n",
-        "\n\n",
-        "  ",
-        "    ",
+        "`", "```", "*", "_", "|", "-", "#", ">", "[", "](", ")", "<", "$", "\\", "~~", "\n", "\n\n", "  ", "    ",
         "1. ",
-    )
+    )  # fmt: skip
     pool = "".join(
         dice.choice(marks) if dice.random() < 0.5 else dice.choice(("a", "word ", "\u00e9 ")) for _ in range(5000)
     )

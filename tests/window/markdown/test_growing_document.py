@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QTextDocument
 
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, SourcePieces, source_pieces, write
+from app.window.markdown import GrowingDocument, SourcePieces, source_pieces
 from tests.window.markdown.documents import described, each, rendered
 from tests.window.markdown.texts import NOISE, documents
 
@@ -38,10 +38,21 @@ def growth(source: str, cuts: list[int], raw: bool = False) -> Iterator[QTextDoc
 CUTS = st.lists(st.integers(0, 10_000), max_size=25)
 
 
-@settings(max_examples=30, deadline=None)
+def check_growth(source: str, cuts: list[int]) -> None:
+    assert described(grown(source, cuts)) == described(rendered(source, each(source)))
+
+
+@settings(max_examples=12, deadline=None)
 @given(documents(), CUTS)
 def test_growing_gives_what_writing_at_once_gives(source: str, cuts: list[int]) -> None:
-    assert described(grown(source, cuts)) == described(rendered(source, each(source)))
+    check_growth(source, cuts)
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None)
+@given(documents(), CUTS)
+def test_growing_gives_what_writing_at_once_gives_of_more_documents(source: str, cuts: list[int]) -> None:
+    check_growth(source, cuts)
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,7 +91,7 @@ LONG = st.lists(
 def test_long_lines_are_cut_at_the_same_places_however_they_grow(source: str, cuts: list[int], raw: bool) -> None:
     spans = each(source)
     at_once = QTextDocument()
-    write(at_once, source, spans, LIGHT, True, raw)
+    GrowingDocument(at_once, LIGHT, True, raw).grow(source, spans)
     assert described(grown(source, cuts, raw)) == described(at_once)
 
 

@@ -77,7 +77,12 @@ def assert_harmless(reader: Reader) -> None:
             assert not shape.isAnchor() or safe_link(shape.anchorHref()) is not None
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(("stress", "signs"))])
+def a_third(names: list[str]) -> list[Any]:
+    """Parameters for a test of each: every third is tested every time, the others are slow."""
+    return [pytest.param(name, marks=pytest.mark.slow if i % 3 else ()) for i, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("name", a_third([name for name in CASES if name.startswith(("stress", "signs"))]))
 def test_hostile_text_is_judged_in_time(name: str) -> None:
     started = time.process_time()
     pieces = SourcePieces().follow(CASES[name], len(CASES[name]), whole=True)
@@ -95,7 +100,7 @@ def test_hostile_text_is_shown_raw_in_time(name: str) -> None:
     source, reader = CASES[name], Watched()
     reader.resize(600, 400)
     started = time.process_time()
-    write(reader.document(), source, spans_of(source), LIGHT, True, raw=True)
+    GrowingDocument(reader.document(), LIGHT, True, raw=True).grow(source, spans_of(source))
     reader.grab()
     assert time.process_time() - started < MAX_S
     assert not reader.loads
@@ -103,7 +108,7 @@ def test_hostile_text_is_shown_raw_in_time(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in CASES if not name.startswith(("link", "image")) and "]:" not in CASES[name]]
+    "name", a_third([name for name in CASES if not name.startswith(("link", "image")) and "]:" not in CASES[name]])
 )
 def test_hostile_text_grows_to_what_it_is_at_once(name: str) -> None:
     source = CASES[name][:600]

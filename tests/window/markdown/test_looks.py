@@ -7,7 +7,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextDocument, QTextTable
 
 from app.window.common.appearance import APPEARANCES, DARK, LIGHT, READABLE, Appearance, contrast
-from app.window.markdown import Reader, code_blocks, decorate, plain_text, write
+from app.window.markdown import GrowingDocument, Reader, code_blocks, decorate, plain_text, write
 from app.window.markdown.code_colours import CODE_PALETTE, code_colour
 from app.window.markdown.text_blocks import visible
 from app.window.markdown.text_formats import grounds, text_colour
@@ -221,7 +221,7 @@ def test_a_paragraph_that_was_cut_copies_as_one() -> None:
 
 def test_raw_text_copies_as_it_is_and_notes_are_left_out() -> None:
     raw = QTextDocument()
-    write(raw, SAMPLE + "longer " * 600, [], LIGHT, True, raw=True)
+    GrowingDocument(raw, LIGHT, True, raw=True).grow(SAMPLE + "longer " * 600, [])
     assert plain_text(raw, 0, raw.characterCount()) == SAMPLE + "longer " * 600
     assert all(len(block.text()) < 1000 or block.text().endswith(" ") for block in blocks(raw))
     deep = rendered("> " * 40 + "x\n\nb\n")

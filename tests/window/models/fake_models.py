@@ -99,7 +99,7 @@ def model(name: str, gb: float, kind: str = "model", **more: Any) -> dict[str, A
     """Returns a complete model of the hub."""
     size = int(gb * 1e9)
     path = f"~/.cache/huggingface/hub/models--{name.replace('/', '--')}/snapshots/1234567"
-    shared = ["every program that uses the Hugging Face cache (mlx-lm, transformers)"]
+    shared = ["other programs that use the Hugging Face cache (such as mlx-lm and transformers)"]
     value = {"name": name, "path": path, "origin": "hub", "kind": kind, "size_bytes": size, "total_bytes": size}
     value |= {"last_used_s": None, "complete": True, "trouble": "", "revision": "1234567", "shared_with": shared}
     return value | more

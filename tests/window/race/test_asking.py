@@ -107,7 +107,7 @@ def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Pa
 def test_a_target_that_cannot_be_loaded_ends_the_race(start: Start) -> None:
     window = asked(start(fake_host(fail_load="auto")), simple())
     until(lambda: not window.request.busy)
-    assert window.measuring.title.text() == "auto does not fit"
+    assert window.measuring.title.text() == "Auto does not fit."
 
 
 def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:

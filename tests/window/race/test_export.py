@@ -31,7 +31,7 @@ def test_the_window_exports_while_it_goes_on(
     assert window.line.stop.isVisible()
     window.controls.seek(0.5)  # nothing waits for it
     until(lambda: not window.exporter.busy, 60)
-    assert window.line.text.text() == "Saved “race.png”."
+    assert window.line.text.text() == "Exported to “race.png”."
     assert getattr(Image.open(io.BytesIO(path.read_bytes())), "n_frames", 1) > 4
 
 

@@ -218,7 +218,7 @@ def test_a_file_that_is_no_race_is_refused_in_a_line(
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
     window.open()
     assert window.line.isVisible()
-    assert "not a race saved by Redline" in window.line.text.text()
+    assert window.line.text.text() == "This is not a race saved by Redline: choose another file."
     assert window.board is None
 
 
@@ -229,7 +229,7 @@ def test_a_race_is_saved_as_it_was_read(window: RaceWindow, tmp_path: Path, monk
     window.show_race(document)
     window.save("json")
     assert path.with_name("kept.json").read_bytes() == race_json(document)
-    assert window.line.text.text() == "Saved “kept.json”."
+    assert window.line.text.text() == "Exported to “kept.json”."
     window.save("html")
     assert path.with_name("kept.html").read_bytes() == race_page(document)
 

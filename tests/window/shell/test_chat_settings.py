@@ -153,7 +153,7 @@ def test_the_file_of_the_machines_is_checked_and_what_they_have_is_shown(
     for text in (str(path), "a\0"):
         form.pair.machines.set_text(text)
         form.pair.machines.changed.emit()
-        assert "does not name machines" in field.error
+        assert "does not list machines" in field.error
     assert applied == []
     write_hosts(path, [Host("localhost", "10.0.0.1"), Host("studio.local", "10.0.0.2")])
     form.pair.machines.set_text(str(path))

@@ -74,7 +74,7 @@ def test_regenerate_and_continue_say_which_reply(stage: MakeStage) -> None:
     ("changes", "offered"),
     [
         ({"state": "complete"}, False),
-        ({"state": "complete", "note": "Fell back to plain decoding: no memory"}, False),
+        ({"state": "complete", "note": "Fell back to plain decoding: no memory."}, False),
         (
             {"state": "complete", "note": "It reached the longest reply.", "sampling": SamplingSettings(max_tokens=5)},
             True,

@@ -157,12 +157,12 @@ def test_a_reply_that_went_on_is_not_called_verified(stage: MakeStage) -> None:
 
 def test_why_nothing_could_be_said_stands_where_the_receipt_would(stage: MakeStage) -> None:
     one, tile = opened(stage)
-    one.transcript.show_verification_error(2, "the weights are not those that wrote it")
+    one.transcript.show_verification_error(2, "the weights are not the ones that wrote it")
     badge = tile.footer.badge
     assert badge.isVisible() and badge.text() == "Could not be verified"
     badge.click()
     (shown,) = details()
-    assert "The weights are not those that wrote it" in shown.label.text()
+    assert "The weights are not the ones that wrote it" in shown.label.text()
     shown.close()
     one.transcript.show_verification_progress(2, "Verifying")
     one.transcript.show_verification_progress(2, "")
@@ -249,7 +249,7 @@ def test_the_details_list_every_difference_with_its_place_tokens_and_gap(look: A
     assert cells == [
         ["3", "␣the", "␣a", "1", "3.5", "near-tie"],
         ["6", "&lt;b&gt;x", "id 11", "1.23e+03", "2", "failure"],
-        ["9", "another", "odd", "", "5", "failure"],
+        ["9", "a different token", "odd", "", "5", "failure"],
         [str(TOKENS), "more", "ends", "", "", "failure"],
     ]
     assert [look.warning in rows[0], look.error in rows[1]] == [True, True]

@@ -102,7 +102,7 @@ def test_the_panel_says_why_a_draft_was_refused_and_hears_the_words_alone() -> N
     shown, said = as_html(detail, LIGHT), as_text(detail)
     assert "min(1, p(x)/q(x)) = min(1, 0.120/0.380) = 0.316; u = 0.620" in shown
     assert "Leviathan 2023" in shown
-    assert "The drafter proposed “ blue” with 38 %." in said and "min(1" not in said
+    assert "The drafter proposed “ blue” with probability 38%." in said and "min(1" not in said
 
 
 @pytest.mark.parametrize("raw", [False, True])

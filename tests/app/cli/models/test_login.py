@@ -43,7 +43,7 @@ def test_log_in_pull_what_is_gated_and_log_out(
 ) -> None:
     repo.private = True
     code, said = run(capsys, "pull", NAME)
-    assert code == 1 and "or it is private, then `redline models login` first" in said
+    assert code == 1 and "if it is private, run `redline models login` first" in said
     give(TOKEN, monkeypatch)
     code, said = run(capsys, "login", "--token-stdin")
     assert code == 0 and said == (
@@ -51,8 +51,8 @@ def test_log_in_pull_what_is_gated_and_log_out(
     )
     assert keychain.kept == {(SERVICE, server.endpoint): TOKEN}
     assert run(capsys, "pull", NAME)[0] == 0
-    assert run(capsys, "logout") == (0, f"Deleted the token of {server.endpoint}.\n")
-    assert run(capsys, "logout") == (0, f"No token of {server.endpoint} was saved.\n")
+    assert run(capsys, "logout") == (0, f"Deleted the token for {server.endpoint}.\n")
+    assert run(capsys, "logout") == (0, f"There was no saved token for {server.endpoint}.\n")
     assert keychain.kept == {}
 
 
@@ -108,7 +108,7 @@ def test_without_a_keychain_models_still_come_and_login_says_what_to_do(
     assert run(capsys, "pull", NAME)[0] == 0
     give(TOKEN, monkeypatch)
     code, said = run(capsys, "login", "--token-stdin")
-    assert code == 1 and "no keychain on this machine takes the token" in said and "as HF_TOKEN" in said
+    assert code == 1 and "no keychain on this machine accepts the token" in said and "as HF_TOKEN" in said
 
 
 def test_a_locked_keychain_is_no_traceback(keychain: Keychain, monkeypatch: pytest.MonkeyPatch) -> None:

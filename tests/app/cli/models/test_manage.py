@@ -107,7 +107,7 @@ def test_remove_says_what_goes_and_who_loses_it_and_asks(
         == [
             f"{NAME}: frees 481 kB",
             f"  {folder}",
-            f"  Shared with {HUB_SHARERS}: gone for them too.",
+            f"  Also deleted for {HUB_SHARERS}: the files are shared.",
             "Nothing was deleted.",
         ]
     )
@@ -154,7 +154,7 @@ def test_a_name_in_two_places_needs_its_place_and_an_unknown_one_is_told(
     assert main(["models", "remove", NAME, "--yes"]) == 2
     assert f"{NAME} is in several places: choose --from hub or --from lm-studio" in capsys.readouterr().err
     code, out = said(capsys, "remove", NAME, "--yes", "--from", "lm-studio")
-    assert code == 0 and "Shared with LM Studio: gone for them too." in out
+    assert code == 0 and "Also deleted for LM Studio: the files are shared." in out
     assert hub.exists() and not studio.exists()
     for name in ("o/gone", f"{NAME}@", f"{NAME}@{'0' * 8}", "../hub"):
         assert main(["models", "remove", name, "--yes"]) == 1
@@ -173,7 +173,7 @@ def test_where_names_every_place_its_size_and_its_owner(
     root = str(places.own.parent)
     found = {place["what"]: place for place in document(capsys, "where", "--cache-dir", root)["places"]}
     links = sum(len(f"../../blobs/{tiny().etag(name)}") for name in wanted(tiny()))
-    assert found["models of the hub"]["size_bytes"] == SIZE + links + 40  # with the links and the ref
+    assert found["Hugging Face models"]["size_bytes"] == SIZE + links + 40  # with the links and the ref
     assert found["imported models"] == {
         "what": "imported models",
         "path": f"{root}/models",
@@ -182,8 +182,8 @@ def test_where_names_every_place_its_size_and_its_owner(
     }
     assert found["other caches"]["size_bytes"] == 5000
     assert found["LM Studio's models"]["size_bytes"] is None
-    assert found["the hub's token"]["path"] == "test keychain"
+    assert found["Hugging Face token"]["path"] == "test keychain"
     assert "conversations" in found
     _, out = said(capsys, "where", "--cache-dir", root)
-    assert f"imported models     {root}/models  481 kB" in out.splitlines()
+    assert f"imported models      {root}/models  481 kB" in out.splitlines()
     assert "(shared: HF_HOME or HF_HUB_CACHE move it)" in out

@@ -14,6 +14,7 @@ from app.inference.conversation import open_conversation
 from app.inference.memory_check import check_memory, context_note
 from app.inference.options import Options
 from engine.errors import ModelError, UnsupportedCache, UsageError
+from engine.settings import SamplingSettings
 from models.drafters.pair_footprint import pair_footprint
 from models.memory.memory_verdict import AvailableMemory, MemoryVerdict
 from models.model_folder import ModelFolder, check_folder
@@ -121,7 +122,7 @@ def test_a_conversation_says_that_its_context_was_cut(
 def test_fewer_bits_keep_speculation_exact(builtin: Path) -> None:
     texts = []
     for drafter in ("none", "lookup"):
-        options = Options(drafters=(drafter,), draft_lengths=(3,), max_tokens=10, kv_bits=8)
+        options = Options(drafters=(drafter,), draft_lengths=(3,), sampling=SamplingSettings(max_tokens=10), kv_bits=8)
         conversation = open_conversation(options, "", lambda _: None)
         list(conversation.ask("Say one two three, one two three.", lambda: False))
         texts.append(conversation.messages[-1]["content"])

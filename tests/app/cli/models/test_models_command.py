@@ -267,7 +267,7 @@ def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
 def test_a_column_without_numbers_is_left_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, None))
+    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, 8 * GIB))
     assert "times as fast" not in said(capsys)[1].partition("`redline race`")[0]
 
 
@@ -275,7 +275,7 @@ def test_the_overview_is_one_screen_and_one_document(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, nothing_here: list[UsableModel]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, None))
+    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, 8 * GIB))
     monkeypatch.setattr(commands, "limit_bytes", wired_bytes)
     nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
     _, out = said(capsys)
@@ -284,5 +284,3 @@ def test_the_overview_is_one_screen_and_one_document(
     value = json.loads(said(capsys, "--json")[1])
     assert value["machine"]["memory_bytes"] == 16 * GIB and value["here"] == ["mlx-community/Qwen3-8B-4bit"]
     assert {row["target"]: row["target_here"] for row in value["targets"]}["mlx-community/Qwen3-8B-4bit"] is True
-    monkeypatch.setattr(commands, "memory", lambda: (None, None))
-    assert json.loads(said(capsys, "--json")[1])["machine"]["memory_bytes"] == 16 * GIB

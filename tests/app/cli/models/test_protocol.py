@@ -93,7 +93,7 @@ def test_a_pull_is_asked_planned_fetched_and_done(
     ("words", "code", "reason", "said"),
     [
         (("tiny-org/Gone",), 1, "token", "there is no tiny-org/Gone"),
-        (("../etc",), 2, "usage", "is no repository"),
+        (("../etc",), 2, "usage", "is not a repository"),
         ((NAME, "--revision", "v9"), 1, "missing", "has no revision 'v9'"),
     ],
 )

@@ -173,8 +173,8 @@ def test_the_statistics_are_those_of_metrics() -> None:
         "3 of 4 drafted tokens accepted (75%) · 2.00 tokens per pass"
     )
     undrafted = (round_(0, ["a"], 0, 0), Finished("cancelled", 1, 1.0))
-    assert statistics(Metrics.of(undrafted), "drafting does not pay here") == (
-        "1 token, stopped by Ctrl-C · first token after 0.50 s · nothing drafted (drafting does not pay here)"
+    assert statistics(Metrics.of(undrafted), "drafting is not worthwhile here") == (
+        "1 token, stopped by Ctrl-C · first token after 0.50 s · nothing drafted (drafting is not worthwhile here)"
     )
     assert statistics(Metrics.of([Finished("cancelled", 0, 1.0)])) == "0 tokens, stopped by Ctrl-C"
     assert "by draft position       100% 100% 0%" in details(Metrics.of(REPLY))
