@@ -303,7 +303,7 @@ class QuestionTile(MessageTile):
             super()._run(action)
 
     def _save(self, text: str) -> None:
-        self._end_edit()
+        """Asks for the edit. The branch with the new text has another tile; where it is refused, the editor stays."""
         self.requested.emit("edit", (self.entry.record.id, text))
 
     def _end_edit(self) -> None:

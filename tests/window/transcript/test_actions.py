@@ -146,7 +146,8 @@ def test_a_question_is_edited_in_its_place(stage: MakeStage) -> None:
     tile.editor.field.setPlainText("Another\nquestion")
     QTest.keyClick(tile.editor.field, Qt.Key.Key_Return)
     assert edited == [(1, "Another\nquestion")]
-    assert tile.editor is None and tile.page.isVisible()
+    one.transcript.show_branch([question(3, "Another\nquestion")], lambda _: [])
+    assert tile not in one.transcript.column.shown_tiles()
 
 
 def test_leaving_the_editor_changes_nothing(stage: MakeStage) -> None:
