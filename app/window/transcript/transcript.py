@@ -179,6 +179,13 @@ class Transcript(QWidget):
         if entry is not None:
             self.column.reveal(entry)
 
+    def begin_edit(self, message: int, focused_after: QWidget) -> None:
+        """Opens the editor of a question, in view. focused_after: what has the focus once the editor is left."""
+        entry = self._find(message)
+        tile = self.column.show_page(entry, 0) if entry is not None else None
+        if isinstance(tile, QuestionTile):
+            tile.begin_edit(focused_after)
+
     def find_next(self, by: int) -> None:
         """Goes to the next match (1) or the one before (-1) of what is looked for; asks for it first."""
         if self.find_bar.isHidden():
