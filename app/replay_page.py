@@ -57,16 +57,15 @@ def _lane_json(lane: Lane) -> dict[str, object]:
 def _round_json(done: RoundDone) -> dict[str, object]:
     """Returns the tokens of a round, whether they are thought, their origin and probabilities, why one was corrected,
     and the texts that were refused."""
-    round_ = done.round
-    accepted = round_.path if round_.parents is not None else tuple(range(round_.accepted))
-    refused = [text for place, text in enumerate(done.drafted_texts) if place not in set(accepted)]
+    round_, kept = done.round, done.round.kept
+    refused = [text for place, text in enumerate(done.drafted_texts) if place not in kept]
     tokens: list[dict[str, object]] = [
         {
             "text": round_.texts[place] if place < len(round_.texts) else "",
             "thought": round_.channels[place] == "thought" if place < len(round_.channels) else False,
             "origin": round_.origin(place) if round_.drafted else None,
             "p": round_.p[place] if place < len(round_.p) else None,
-            "q": round_.q[accepted[place]] if place < len(accepted) and accepted[place] < len(round_.q) else None,
+            "q": round_.q[kept[place]] if place < len(kept) and kept[place] < len(round_.q) else None,
         }
         for place in range(len(round_.tokens))
     ]

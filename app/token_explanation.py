@@ -59,12 +59,12 @@ def explain_emitted(done: RoundDone, place: int) -> TokenExplanation:
 def explain_refused(done: RoundDone, node: int) -> TokenExplanation:
     """Returns why `drafted[node]`, which was not kept, is not in the reply."""
     round_ = done.round
-    if round_.refused and node == _refused_node(round_):
+    offered = round_.offered(round_.accepted)
+    if offered[:1] == [node]:
         return explain_emitted(done, len(round_.tokens) - 1)
     if round_.parents is None:
         return TokenExplanation("Not decided: a token before it in the draft was refused.")
-    end = round_.path[-1] if round_.path else -1
-    if round_.refused and round_.parents[node] == end:
+    if node in offered:
         return TokenExplanation(
             "Another candidate for the same position in the tree. The target chose none of the candidates."
         )
@@ -73,7 +73,7 @@ def explain_refused(done: RoundDone, node: int) -> TokenExplanation:
 
 def _accepted(done: RoundDone, place: int) -> TokenExplanation:
     round_ = done.round
-    p, q = round_.p[place], round_.q[_accepted_node(round_, place)]
+    p, q = round_.p[place], round_.q[round_.kept[place]]
     x = _quoted(round_.texts[place] if place < len(round_.texts) else "", round_.tokens[place])
     source = SOURCES.get(round_.rule, "")
     if round_.rule in ("greedy", "coupled"):
@@ -103,7 +103,7 @@ def _accepted(done: RoundDone, place: int) -> TokenExplanation:
 
 def _corrected(done: RoundDone, refusal: Refusal) -> TokenExplanation:
     round_, source = done.round, SOURCES[done.round.rule]
-    node = _refused_node(round_)
+    node = round_.offered(round_.accepted)[0]
     drafted = done.drafted_texts[node] if node < len(done.drafted_texts) else ""
     x = _quoted(drafted, round_.drafted[node])
     y = _quoted(round_.texts[-1] if round_.texts else "", round_.tokens[-1])
@@ -175,17 +175,6 @@ def _ratio(p: float, q: float) -> str:
 
 def _chance(p: float, q: float) -> float:
     return 1.0 if p >= q else p / q
-
-
-def _refused_node(round_: Round) -> int:
-    """Returns the place in `drafted` of the first token offered where the target emitted its own."""
-    if round_.parents is None:
-        return round_.accepted
-    return round_.parents.index(round_.path[-1] if round_.path else -1)
-
-
-def _accepted_node(round_: Round, place: int) -> int:
-    return place if round_.parents is None else round_.path[place]
 
 
 def _quoted(text: str, token: int) -> str:

@@ -8,6 +8,7 @@ Times are seconds since the reply was requested, on one monotonic clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -118,6 +119,20 @@ class Round:
         )
 
     @property
+    def kept(self) -> tuple[int, ...]:
+        """The places in `drafted` of the accepted tokens."""
+        return tuple(range(self.accepted)) if self.parents is None else self.path
+
+    def offered(self, i: int) -> list[int]:
+        """Returns the places in `drafted` of what was proposed for the place of `tokens[i]`."""
+        if i > self.accepted:
+            return []
+        if self.parents is None:
+            return [i] if i < len(self.drafted) else []
+        before = self.path[i - 1] if i else -1
+        return [node for node, parent in enumerate(self.parents) if parent == before]
+
+    @property
     def refused(self) -> bool:
         """Whether the draft had something at the place where the target chose a token of its own."""
         if self.parents is None:
@@ -149,6 +164,14 @@ class Finished:
     tokens: int
     time_s: float
     text: str = ""
+
+
+def is_tree(parents: Sequence[int], drafted: int, path: Sequence[int]) -> bool:
+    """Whether `parents` are a tree over so many drafted tokens, and `path` runs down it."""
+    if len(parents) != drafted or not all(-1 <= parent < node for node, parent in enumerate(parents)):
+        return False
+    steps = zip((-1, *path), path, strict=False)
+    return all(0 <= node < drafted and parents[node] == before for before, node in steps)
 
 
 Event = PromptProgress | Round | Finished

@@ -75,10 +75,7 @@ def explained(round_: Round, values: Sequence[float]) -> Round:
     refusal = read_refusal(round_.rule, numbers) if round_.refused else None
     if not draws:
         return replace(round_, refusal=refusal)
-    if round_.parents is None:
-        return replace(round_, refusal=refusal, draws=tuple(draws[: round_.depth]))
-    end = round_.path[-1] if round_.path else -1
-    nodes = [*round_.path, round_.parents.index(end)] if round_.refused else round_.path
+    nodes = (*round_.kept, *round_.offered(round_.accepted)[:1])
     return replace(round_, refusal=refusal, draws=tuple(draws[node] for node in nodes))
 
 

@@ -15,7 +15,7 @@ from app.inference.options import check_settings
 from app.protocol import CANCELLED, AnyAnswer, Failed, PrefillProgress, RoundTokens, Verify, VerifyDone, VerifyProgress
 from engine.audit.receipt import Difference, Receipt
 from engine.errors import ContextError, RedlineError, StoppedError, UsageError
-from engine.events import PromptProgress, Round
+from engine.events import PromptProgress, Round, is_tree
 
 
 class OtherPromptError(RedlineError):
@@ -107,11 +107,7 @@ def _fits_chain(kept: RoundTokens) -> bool:
 
 
 def _fits_tree(kept: RoundTokens, parents: tuple[int, ...]) -> bool:
-    """Returns whether `parents` are a tree over the drafted tokens, and the path runs down it."""
-    tree = len(parents) == len(kept.drafted) and all(-1 <= parent < node for node, parent in enumerate(parents))
-    steps = zip((-1, *kept.path), kept.path, strict=False)
-    down = all(0 <= node < len(parents) and parents[node] == parent for parent, node in steps)
-    return tree and down and len(kept.tokens) <= len(kept.path) + 1
+    return is_tree(parents, len(kept.drafted), kept.path) and len(kept.tokens) <= len(kept.path) + 1
 
 
 def _with_texts(receipt: Receipt, pair: LoadedPair) -> Receipt:

@@ -14,7 +14,7 @@ import msgspec
 
 from app.protocol import RoundDone
 from app.store.database import DamageError
-from engine.events import Round
+from engine.events import is_tree
 from engine.reply_channels import Channel
 
 _ROUND = {
@@ -119,14 +119,5 @@ def fault_of_round(one: RoundDone) -> str:
         return "that accepted more than was drafted"
     if not in_range(r) or not in_range(one) or (r.refusal and not in_range(r.refusal)):
         return "with an impossible number"
-    return "" if _is_tree(r) else "whose tree is not a tree"
-
-
-def _is_tree(r: Round) -> bool:
-    if r.parents is None:
-        return not r.path
-    if len(r.parents) != len(r.drafted) or not all(-1 <= parent < i for i, parent in enumerate(r.parents)):
-        return False
-    before = (-1, *r.path)
-    steps = zip(before, r.path, strict=False)
-    return len(r.path) == r.accepted and all(0 <= i < len(r.parents) and r.parents[i] == at for at, i in steps)
+    fits = not r.path if r.parents is None else len(r.path) == r.accepted and is_tree(r.parents, len(r.drafted), r.path)
+    return "" if fits else "whose tree is not a tree"

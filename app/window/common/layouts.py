@@ -17,7 +17,7 @@ def row(*parts: Part, on: QWidget | None = None, margins: Margins = NONE, gap: i
     """Returns a layout of these parts from left to right, which is set on the widget `on`.
 
     A part is a widget or a layout, a tuple of one with the other arguments of `addWidget` (stretch, alignment), a
-    number of px to leave empty, or STRETCH. gap: px between two parts.
+    number of px to leave empty, or STRETCH, which may be in a tuple with its factor. gap: px between two parts.
     """
     made = QHBoxLayout()
     _fill(made, parts, on, margins, gap)
@@ -45,7 +45,7 @@ def _fill(layout: QBoxLayout, parts: tuple[Part, ...], on: QWidget | None, margi
         elif isinstance(item, int):
             layout.addSpacing(item)
         else:
-            layout.addStretch(1)
+            layout.addStretch(*arguments or (1,))
 
 
 def clear(layout: QLayout) -> None:

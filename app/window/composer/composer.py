@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.store.records import Attachment
@@ -54,14 +54,12 @@ class Composer(QWidget):
 
     sent(str, tuple[Attachment]): a new message. trim_asked(str, tuple[Attachment], bool): a new message for which the
     context is too full, to be sent with the last messages alone or, if True, with a summary of the others too.
-    edited(int, str): a message and its new text. changed(Draft): the user typed or attached something. refused(str):
-    why something cannot be attached.
+    changed(Draft): the user typed or attached something. refused(str): why something cannot be attached.
     """
 
     sent = Signal(str, object)
     trim_asked = Signal(str, object, bool)
     new_asked = Signal()
-    edited = Signal(int, str)
     stop_asked = Signal()
     attach_asked = Signal()
     edit_last_asked = Signal()
@@ -72,20 +70,17 @@ class Composer(QWidget):
         super().__init__(parent)
         self.editor, self.chips, self.warning = PromptEditor(), Chips(), wrapped(role="detail")
         self.attach, self.send = IconButton("attach", "Attach Files"), SendButton()
-        self.cancel = QPushButton("Cancel")
         self.keep_recent, self.summarize = (
             QPushButton("Keep Recent Messages"),
             QPushButton("Summarise Earlier Messages"),
         )
         self.new_chat, self._choices = QPushButton("New Chat"), QWidget()
-        self._box, self._edit_bar, self._meter, self._legend = QFrame(), QWidget(), meter, legend
+        self._box, self._meter, self._legend = QFrame(), meter, legend
         self._reading = wrapped(role="detail")
         self._reading.hide()
         self._legend_wanted = False
         self._saved = label(role="detail", tone="faint")
         self._attachments: list[Attachment] = []
-        self._edited_message: int | None = None
-        self._draft_before_edit = Draft()
         self._busy, self._emits_changes, self._too_long = False, True, False
         self._pdf_reader = PdfReader(self)
         self._lay_out()
@@ -95,15 +90,19 @@ class Composer(QWidget):
 
     @property
     def draft(self) -> Draft:
-        """What is typed and attached; while a message is being edited, what was there before."""
-        if self._edited_message is not None:
-            return self._draft_before_edit
+        """What is typed and attached."""
         return Draft(text=self.editor.toPlainText(), attachments=tuple(self._attachments))
 
     def set_draft(self, draft: Draft) -> None:
         """Shows this draft, without emitting `changed`."""
-        self._edited_message = None
-        self._show(draft)
+        self._pdf_reader.cancel()  # its text belongs to the draft that was here
+        self._emits_changes = False
+        self._attachments = list(draft.attachments)
+        self.editor.setPlainText(draft.text)
+        self.editor.moveCursor(self.editor.textCursor().MoveOperation.End)
+        self.chips.show_all(self._attachments)
+        self._emits_changes = True
+        self._update_controls()
 
     def attach_files(self, paths: Sequence[Path]) -> None:
         """Attaches text files, and the text of PDF files once it has been read; emits `refused` for each one that
@@ -117,21 +116,6 @@ class Composer(QWidget):
             except AttachmentError as error:
                 self.refused.emit(str(error))
         self.editor.setFocus()
-
-    def begin_edit(self, message: int, text: str) -> None:
-        """Lets the user edit the text of a message; Send emits `edited`, Esc cancels."""
-        self._draft_before_edit = self.draft
-        self._edited_message = message
-        self._show(Draft(text=text))
-        self.editor.setFocus()
-
-    def cancel_edit(self) -> bool:
-        """Returns to the draft from before an edit; returns False if nothing was being edited."""
-        if self._edited_message is None:
-            return False
-        self.set_draft(self._draft_before_edit)
-        self.changed.emit(self.draft)
-        return True
 
     def set_busy(self, busy: bool) -> None:
         """Sets whether a reply is being written, which the button then stops."""
@@ -192,25 +176,11 @@ class Composer(QWidget):
         if event.type() == QEvent.Type.StyleChange:
             self._limit_width()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc cancels an edit; without one it is left to the window."""
-        if event.key() != Qt.Key.Key_Escape or not self.cancel_edit():
-            super().keyPressEvent(event)
-
     def _lay_out(self) -> None:
         style(self._box, kind="box")
-        style(self.cancel, role="link")
-        row(
-            (wrapped("Editing your last message", role="detail"), 1),
-            self.cancel,
-            on=self._edit_bar,
-            margins=(4, 0, 0, 0),
-        )
         legend = (self._legend, 0, Qt.AlignmentFlag.AlignVCenter)
         buttons = row(self.attach, legend, STRETCH, self._saved, self._meter, self.send, gap=GAP)
-        column(
-            self._edit_bar, self.chips, self._reading, self.editor, buttons, on=self._box, margins=(12, 10, 8, 8), gap=6
-        )
+        column(self.chips, self._reading, self.editor, buttons, on=self._box, margins=(12, 10, 8, 8), gap=6)
         self.warning.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.warning.hide()
         for button, what in CHOICES.items():
@@ -236,7 +206,6 @@ class Composer(QWidget):
         self.editor.focused.connect(lambda focused: style(self._box, focused="true" if focused else "false"))
         self.attach.clicked.connect(self.attach_asked)
         self.send.clicked.connect(lambda: self.stop_asked.emit() if self._busy else self._submit())
-        self.cancel.clicked.connect(self.cancel_edit)
         self.keep_recent.clicked.connect(lambda: self._submit_trimmed(summarize=False))
         self.summarize.clicked.connect(lambda: self._submit_trimmed(summarize=True))
         self.new_chat.clicked.connect(self.new_asked)
@@ -244,17 +213,11 @@ class Composer(QWidget):
 
     def _submit(self) -> None:
         """Sends the message, unless it is empty or too long, or a reply is being written."""
-        text, attachments, message = self.editor.toPlainText(), tuple(self._attachments), self._edited_message
-        if not self._can_send:
-            return
-        if message is not None:
-            self.set_draft(self._draft_before_edit)
-            self.changed.emit(self.draft)
-            self.edited.emit(message, text)
-            return
-        self.set_draft(Draft())
-        self.changed.emit(Draft())
-        self.sent.emit(text, attachments)
+        if self._can_send:
+            draft = self.draft
+            self.set_draft(Draft())
+            self.changed.emit(Draft())
+            self.sent.emit(draft.text, draft.attachments)
 
     def _submit_trimmed(self, summarize: bool) -> None:
         """Asks for the message to be sent, which stays here until it is."""
@@ -264,9 +227,6 @@ class Composer(QWidget):
         self._attach(from_paste(text, [a.name for a in self._attachments]))
 
     def _attach(self, attachment: Attachment) -> None:
-        if self._edited_message is not None:
-            self.refused.emit("Files cannot be added to a message you are editing. Send them with a new message.")
-            return
         try:
             check_total([*self._attachments, attachment])
         except AttachmentError as error:
@@ -283,40 +243,27 @@ class Composer(QWidget):
         self.editor.setFocus()
 
     def _edit_last(self) -> None:
-        if not self._busy and self._edited_message is None and not self._attachments:
+        if not self._busy and not self._attachments:
             self.edit_last_asked.emit()
-
-    def _show(self, draft: Draft) -> None:
-        self._pdf_reader.cancel()  # its text belongs to the draft that was here
-        self._emits_changes = False
-        self._attachments = list(draft.attachments)
-        self.editor.setPlainText(draft.text)
-        self.editor.moveCursor(self.editor.textCursor().MoveOperation.End)
-        self.chips.show_all(self._attachments)
-        self._emits_changes = True
-        self._update_controls()
 
     def _handle_change(self) -> None:
         self._update_controls()
-        if self._emits_changes and self._edited_message is None:
+        if self._emits_changes:
             self.changed.emit(self.draft)
 
     @property
     def _can_send(self) -> bool:
-        """Whether there is a message and the conversation has room for it; an edited one may be what makes it."""
-        editing = self._edited_message is not None
+        """Whether there is a message and the conversation has room for it."""
         free = not self._busy and not self._pdf_reader.busy
-        return self._has_message and free and (editing or not self._too_long)
+        return self._has_message and free and not self._too_long
 
     @property
     def _has_message(self) -> bool:
-        attached = self._attachments and self._edited_message is None
-        return bool(self.editor.toPlainText().strip() or attached)
+        return bool(self.editor.toPlainText().strip() or self._attachments)
 
     def _update_controls(self) -> None:
-        self._edit_bar.setVisible(self._edited_message is not None)
         for button in (self.keep_recent, self.summarize):
-            button.setEnabled(self._has_message and not self._busy and self._edited_message is None)
+            button.setEnabled(self._has_message and not self._busy)
         self.send.show_state(self._busy or self._can_send, self._busy)
 
     def _limit_width(self) -> None:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QPushButton, QStackedWidget, QWidget
 
 from app.palette import Palette, mix
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.layouts import column, row
 from app.window.common.widgets import style
 from app.window.inspector.reply_summary import FocusRing
 from app.window.inspector.round_list import LEFT, RIGHT
@@ -201,9 +202,7 @@ class Charts(QWidget):
         self.charts = [Chart(name, bottom, make) for _, name, bottom, make in CHARTS]
         self._stack, self._tabs = QStackedWidget(), QButtonGroup(self)
         self._tabs.idClicked.connect(self.choose)
-        row = QHBoxLayout()
-        row.setContentsMargins(GAP, 0, GAP, 0)
-        row.setSpacing(GAP // 2)
+        tabs = row(margins=(GAP, 0, GAP, 0), gap=GAP // 2)
         for place, (title, name, *_) in enumerate(CHARTS):
             tab = QPushButton(title)
             tab.setCheckable(True)
@@ -212,14 +211,10 @@ class Charts(QWidget):
             tab.setAccessibleName(f"Chart: {name}")
             style(tab, role="tab")
             self._tabs.addButton(tab, place)
-            row.addWidget(tab)
+            tabs.addWidget(tab)
             self._stack.addWidget(self.charts[place])
-        row.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(row)
-        column.addWidget(self._stack, 1)
+        tabs.addStretch(1)
+        column(tabs, (self._stack, 1), on=self, gap=2)
 
     def choose(self, which: int) -> None:
         """Shows one of CHARTS."""

@@ -12,12 +12,13 @@ from itertools import islice
 
 from PySide6.QtCore import QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QToolButton, QWidget
 
 from app.protocol import Loaded, Machines, RoundDone
 from app.store import StoreError
 from app.store.records import MessageRecord, Statistics
 from app.window.common.appearance import GAP, INSPECTOR_WIDTH
+from app.window.common.layouts import column, row
 from app.window.common.widgets import label, style, wrapped
 from app.window.inspector.charts import Charts
 from app.window.inspector.reply_summary import ReplySummary
@@ -162,17 +163,8 @@ class Inspector(QWidget):
 
     def _lay_out(self) -> None:
         list_of_rounds = QWidget(self)
-        heading = QHBoxLayout()
-        heading.setContentsMargins(GAP, GAP // 2, GAP // 2, 0)
-        heading.addWidget(self._title, 1)
-        heading.addWidget(self._columns)
-        heading.addWidget(self._share)
-        column = QVBoxLayout(list_of_rounds)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(heading)
-        column.addWidget(self._plain)
-        column.addWidget(self.rounds, 1)
+        heading = row((self._title, 1), self._columns, self._share, margins=(GAP, GAP // 2, GAP // 2, 0), gap=2)
+        column(heading, self._plain, (self.rounds, 1), on=list_of_rounds, gap=2)
         self._plain.setContentsMargins(GAP, 0, GAP, 0)
         self._split = QSplitter(Qt.Orientation.Vertical, self)
         self._split.setChildrenCollapsible(False)
@@ -187,11 +179,7 @@ class Inspector(QWidget):
         self._body = QStackedWidget(self)
         self._body.addWidget(self._empty)
         self._body.addWidget(self._split)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.summary)
-        whole.addWidget(self._body, 1)
+        column(self.summary, (self._body, 1), on=self)
         self.setMinimumWidth(INSPECTOR_WIDTH - 5 * GAP)
 
     def _connect(self) -> None:

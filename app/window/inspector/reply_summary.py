@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFocusEvent, QFontMetrics, QPainter, QPaintEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QToolTip, QWidget
 
 from app.protocol import Loaded
 from app.store.records import Statistics
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.layouts import column, row
 from app.window.common.paint_helpers import draw_focus_ring, focused_by_keyboard
 from app.window.common.sentence import without_backticks
 from app.window.common.widgets import label, style, wrapped
@@ -69,13 +70,9 @@ class NumberTile(FocusRing):
     def __init__(self, name: str, definition: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._name, self.value = name, label(role="header")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.value)
-        column.addWidget(label(name, "caption"))
+        made = column(self.value, label(name, "caption"), on=self)
         if definition:
-            column.setContentsMargins(4, 2, 2, 3)
+            made.setContentsMargins(4, 2, 2, 3)
             self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             self.setToolTip(definition)
             self.setAccessibleDescription(definition)
@@ -107,24 +104,17 @@ class ReplySummary(QWidget):
         self._how, self._reason = wrapped(role="caption"), wrapped(role="caption")
         self._note = wrapped(role="caption", tone="warning")
         self.tiles = [NumberTile(name, definition, self) for name, definition in NUMBERS.items()]
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GAP, GAP, GAP, GAP // 2)
-        column.setSpacing(2)
-        heading = QHBoxLayout()
-        heading.setSpacing(GAP // 2)
-        heading.addWidget(self._dot)
-        heading.addWidget(self._state, 1)
-        column.addLayout(heading)
-        for text in (self._how, self._reason, self._note):
+        texts = (self._how, self._reason, self._note)
+        for text in texts:
             text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            column.addWidget(text)
         grid = QGridLayout()
         grid.setContentsMargins(-4, GAP // 2, 0, 0)
         grid.setSpacing(0)
         for i, tile in enumerate(self.tiles):
             grid.addWidget(tile, i // COLUMNS, i % COLUMNS)
             grid.setColumnStretch(i % COLUMNS, 1)
-        column.addLayout(grid)
+        heading = row(self._dot, (self._state, 1), gap=GAP // 2)
+        column(heading, *texts, grid, on=self, margins=(GAP, GAP, GAP, GAP // 2), gap=2)
         self.set_note("")
         self.set_loaded(None)
         self.set_statistics(None)

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,6 +23,7 @@ from app.protocol import Machines, RoundDone
 from app.token_explanation import TokenExplanation, explain_emitted, explain_refused
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.layouts import STRETCH, column
 from app.window.common.paint_helpers import item_rect, item_state
 from app.window.common.widgets import wrapped
 from app.window.inspector.round_list import (
@@ -131,16 +131,11 @@ class RoundDetail(QWidget):
             mode = QHeaderView.ResizeMode.Stretch if section == TOKEN else QHeaderView.ResizeMode.Fixed
             header.setSectionResizeMode(section, mode)
         self._fit_cells()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, GAP // 2, 0, 0)
-        column.setSpacing(2)
         for label in (self._title, self._about):
             label.setContentsMargins(GAP, 0, GAP, 0)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            column.addWidget(label)
-        column.addWidget(self._table, 1)
-        column.addWidget(self._why, 1)
-        column.addStretch(0)
+        parts = (self._title, self._about, (self._table, 1), (self._why, 1), (STRETCH, 0))
+        column(*parts, on=self, margins=(0, GAP // 2, 0, 0), gap=2)
         self._table.selectionModel().currentRowChanged.connect(self._explain)
         self.show_row(None)
 

@@ -156,7 +156,7 @@ class Piece:
 
 def emitted_pieces(done: RoundDone) -> list[Piece]:
     """Returns the tokens that the round committed, in order."""
-    round_, nodes, pieces = done.round, _kept_nodes(done.round), []
+    round_, nodes, pieces = done.round, done.round.kept, []
     for i, token in enumerate(round_.tokens):
         kind: Kind = round_.origin(i) if round_.drafted else "plain"
         text, q = _at(round_.texts, i), None
@@ -169,20 +169,19 @@ def emitted_pieces(done: RoundDone) -> list[Piece]:
 def refused_pieces(done: RoundDone) -> list[Piece]:
     """Returns the refused tokens. First those offered where the target emitted its own token, then what stood beside
     the accepted path, from its end back, each branch whole; in a chain simply the rest."""
-    round_, levels, kept = done.round, depths(done.round), _kept_nodes(done.round)
+    round_, levels, kept = done.round, depths(done.round), done.round.kept
     parents = round_.parents or range(-1, len(round_.drafted) - 1)
-    end = kept[-1] if kept else -1
-    refused = list(parents).index(end) if round_.refused else None
+    offered = round_.offered(round_.accepted)
     lost = [node for stem in (*reversed(kept), -1) for node in branches(parents, stem, kept)]
     return [
         Piece(
             shown(_at(done.drafted_texts, node), round_.drafted[node]),
             "refused",
             round_.drafted[node],
-            p=round_.refusal.drafted_p if round_.refusal and node == refused else None,
+            p=round_.refusal.drafted_p if round_.refusal and offered[:1] == [node] else None,
             q=_at(round_.q, node),
             depth=levels[node],
-            offered=parents[node] == end,
+            offered=node in offered,
             place=node,
         )
         for node in lost
@@ -248,11 +247,6 @@ def shown(text: str | None, token: int) -> str:
     if len(cut) > LONGEST_TEXT:
         cut = cut[:LONGEST_TEXT] + "…"
     return "".join(c if c.isprintable() or c == JOINER else "·" for c in cut)
-
-
-def _kept_nodes(round_: Round) -> Sequence[int]:
-    """Returns the places in `drafted` of the accepted tokens."""
-    return range(round_.accepted) if round_.parents is None else round_.path[: round_.accepted]
 
 
 def _at(values: Sequence[T], i: int) -> T | None:

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import signal
 import socket
-import stat
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from filelock import BaseFileLock, FileLock, Timeout
-from PySide6.QtCore import QDir, QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QWidget
@@ -29,8 +26,6 @@ from PySide6.QtWidgets import QApplication, QWidget
 NEVER_PAINTED_MS = 2000
 _RAISED = b"raised\n"  # the answer to a later start
 _STEP_MS = 100
-_SOCKET_NAME = re.compile(r"redline-[0-9a-f]{16}")  # of `server_name`
-_FRESH_S = 60.0
 
 
 class Application(QApplication):
@@ -139,28 +134,6 @@ def server_name(folder: Path) -> str:
     return f"redline-{hashlib.sha256(key.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
 
-def remove_stale_sockets(folder: Path) -> None:
-    """Deletes the sockets in a temporary folder that windows of this user left behind when they were killed, whatever
-    their data folder. A fresh one may be of a window that does not listen yet."""
-    for path in folder.glob("redline-*"):
-        with suppress(OSError):
-            found = path.lstat()
-            old = time.time() - found.st_mtime > _FRESH_S
-            if _SOCKET_NAME.fullmatch(path.name) and stat.S_ISSOCK(found.st_mode) and old and _is_deserted(path):
-                path.unlink()
-
-
-def _is_deserted(path: Path) -> bool:
-    """Whether nobody listens at a socket."""
-    with socket.socket(socket.AF_UNIX) as local:
-        try:
-            local.settimeout(1)
-            local.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-    return False
-
-
 class InstanceServer(QObject):
     """Answers later starts. raise_requested(): one of them asks this window to come to the front.
 
@@ -174,7 +147,6 @@ class InstanceServer(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._accept)
-        remove_stale_sockets(Path(QDir.tempPath()))
         if not self._server.listen(server_name(folder)):
             QLocalServer.removeServer(server_name(folder))  # left behind by a window that was killed
             self._server.listen(server_name(folder))

@@ -82,7 +82,7 @@ class ChatPresenter(QObject):
         """Opens the last question for editing."""
         question = self._controller.last("user")
         if question is not None and not self._controller.busy:
-            self._parts.composer.begin_edit(question.id, question.text)
+            self._parts.transcript.begin_edit(question.id, self._parts.composer.editor)
 
     def fill_inspector(self) -> None:
         """Shows the inspected reply, if the inspector is in sight and does not show it yet."""
@@ -124,14 +124,14 @@ class ChatPresenter(QObject):
 
     def _connect_requests(self) -> None:
         controller, parts = self._controller, self._parts
-        for name in ("regenerate", "resume", "edit", "select", "verify"):
+        for name in ("regenerate", "resume", "select", "verify"):
             getattr(parts.transcript, name).connect(getattr(controller, name))
+        parts.transcript.edit.connect(self._edit)
         composer, sidebar, panel = parts.composer, parts.sidebar, parts.panel
         composer.sent.connect(self._send)
         composer.trim_asked.connect(controller.send_trimmed)
         composer.new_asked.connect(controller.new)
         controller.question_sent.connect(self._clear_draft)
-        composer.edited.connect(self._edit)
         composer.stop_asked.connect(controller.stop)
         composer.edit_last_asked.connect(self.edit_last)
         composer.changed.connect(self._change_draft)
@@ -270,8 +270,8 @@ class ChatPresenter(QObject):
         self._change_draft(Draft())
 
     def _edit(self, message: int, text: str) -> None:
-        if not self._controller.edit(message, text):
-            self._parts.composer.begin_edit(message, text)
+        if self._controller.edit(message, text):
+            self._parts.composer.editor.setFocus()
 
     def _change_draft(self, draft: Draft) -> None:
         self._unsaved_drafts[self._controller.conversation.id] = draft

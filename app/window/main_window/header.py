@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QWidget
 
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.appearance import GAP, TEXT_WIDTH
+from app.window.common.layouts import STRETCH, column, row
 from app.window.common.widgets import ElidedLabel, Glyph, Hairline, IconButton, announce, label, style, wrapped
 from app.window.composer.composer import BOX_OVERHANG
 
@@ -125,26 +126,10 @@ class Header(QWidget):
         self.tune.setVisible(self.width() >= SETTINGS_BUTTON_FROM)
 
     def _lay_out(self) -> None:
-        texts = QVBoxLayout()
-        texts.setSpacing(0)
-        texts.addWidget(self.title)
-        chip = QHBoxLayout()
-        chip.addWidget(self.chip, 0)
-        chip.addStretch(1)
-        texts.addLayout(chip)
-        row = QHBoxLayout()
-        row.setContentsMargins(GAP, 6, GAP, 6)
-        row.setSpacing(2)
-        row.addWidget(self.sidebar)
-        row.addWidget(self.new)
-        row.addLayout(texts, 1)
-        for button in (self.tints, self.raw, self.tune, self.inspector):
-            row.addWidget(button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
-        column.addWidget(Hairline())
+        texts = column(self.title, row(self.chip, STRETCH))
+        buttons = (self.tints, self.raw, self.tune, self.inspector)
+        above = row(self.sidebar, self.new, (texts, 1), *buttons, margins=(GAP, 6, GAP, 6), gap=2)
+        column(above, Hairline(), on=self)
 
 
 # --- banners ----------------------------------------------------------------------------------
@@ -185,13 +170,8 @@ class Banner(QFrame):
         self.dismissed.emit(self)
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 6, 6, 6)
-        row.setSpacing(GAP)
-        row.addWidget(self.icon, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self.label, 1)
-        for button in (*self.buttons, self.close_button):
-            row.addWidget(button)
+        icon = (self.icon, 0, Qt.AlignmentFlag.AlignVCenter)
+        row(icon, (self.label, 1), *self.buttons, self.close_button, on=self, margins=(12, 6, 6, 6), gap=GAP)
 
     def _button(self, text: str, action: Callable[[], object]) -> QPushButton:
         button = QPushButton(text)
@@ -214,17 +194,10 @@ class NoticeBanners(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.banners: list[Banner] = []
-        self._column = QVBoxLayout()
-        self._column.setSpacing(6)
-        self._column.setContentsMargins(0, 6, 0, 6)
         middle = QWidget()
-        middle.setLayout(self._column)
         middle.setMaximumWidth(TEXT_WIDTH + BOX_OVERHANG)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2 * GAP, 0, 2 * GAP, 0)
-        row.addStretch(1)
-        row.addWidget(middle, 1000)
-        row.addStretch(1)
+        self._column = column(on=middle, margins=(0, 6, 0, 6), gap=6)
+        row(STRETCH, (middle, 1000), STRETCH, on=self, margins=(2 * GAP, 0, 2 * GAP, 0))
         self.hide()
 
     def show_notice(self, notice: Notice) -> None:

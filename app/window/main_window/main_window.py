@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QByteArray, QEvent, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QStackedWidget, QWidget
 
 from app.reply_statistics import saved_in_words
 from app.window.common.appearance import INSPECTOR_WIDTH, SIDEBAR_WIDTH
+from app.window.common.layouts import column
 from app.window.common.preferences import (
     LARGEST,
     PLACES,
@@ -201,11 +202,7 @@ class MainWindow(QMainWindow):
         parts, centre = self.parts, QWidget()
         parts.middle.addWidget(parts.welcome)
         parts.middle.addWidget(parts.transcript)
-        column = QVBoxLayout(centre)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for part in (parts.header, parts.notices, parts.middle, parts.composer):
-            column.addWidget(part, int(part is parts.middle))
+        column(parts.header, parts.notices, (parts.middle, 1), parts.composer, on=centre)
         style(centre, ground="page")
         panes = Panes(parts.sidebar, centre, {"inspector": parts.inspector, "chat settings": parts.panel})
         self.setCentralWidget(panes)

@@ -7,19 +7,10 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QScrollArea,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QFrame, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 from app.window.common.appearance import GAP, TEXT_WIDTH
-from app.window.common.layouts import FlowLayout
+from app.window.common.layouts import STRETCH, FlowLayout, Part, column, row
 from app.window.common.widgets import label, style, wrapped
 from app.window.main_window.pair_offer import PairOffer
 from app.window.models.known_models import BUILTIN_NAME
@@ -59,13 +50,9 @@ class Card(QPushButton):
         self.setAccessibleName(f"Send: {prompt.text}")
         self.setAccessibleDescription(prompt.title)
         labels = (wrapped(prompt.title, role="heading"), wrapped(prompt.text, role="body", tone="faint"))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(14, 12, 14, 12)
-        column.setSpacing(4)
         for line in labels:
             line.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-            column.addWidget(line)
-        column.addStretch(1)
+        column(*labels, STRETCH, on=self, margins=(14, 12, 14, 12), gap=4)
 
     def sizeHint(self) -> QSize:
         return QSize(200, self.heightForWidth(max(self.width(), 180)))
@@ -101,7 +88,7 @@ class Welcome(QScrollArea):
             style(link, role="link")
         self.offer, self.first = PairOffer(), False
         self.cards = [Card(prompt) for prompt in PROMPTS]
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._row = row(*((card, 1) for card in self.cards), gap=12)
         self._lay_out()
         for card in self.cards:
             card.clicked.connect(lambda _=False, text=card.prompt.text: self.chosen.emit(text))
@@ -127,35 +114,15 @@ class Welcome(QScrollArea):
     def _lay_out(self) -> None:
         inside = QWidget()
         inside.setMaximumWidth(TEXT_WIDTH + 4 * GAP)
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(2 * GAP, 3 * GAP, 2 * GAP, 2 * GAP)
-        column.setSpacing(GAP)
-        column.addStretch(2)
-        column.addWidget(self.title)
-        for line in self.introduction:
-            column.addWidget(line)
-        column.addSpacing(GAP)
         models = QWidget()
         flow = FlowLayout(models, 12)
         flow.setContentsMargins(0, 0, 0, 0)
-        flow.addWidget(self.model)
-        flow.addWidget(self.other)
-        flow.addWidget(self.race)
-        column.addWidget(models)
-        column.addSpacing(GAP)
-        column.addWidget(self.offer)
-        column.addSpacing(4)
-        self._row.setSpacing(12)
-        for card in self.cards:
-            self._row.addWidget(card, 1)
-        column.addLayout(self._row)
-        column.addStretch(3)
+        for part in (self.model, self.other, self.race):
+            flow.addWidget(part)
+        above: list[Part] = [(STRETCH, 2), self.title, *self.introduction, GAP, models, GAP, self.offer, 4]
+        column(*above, self._row, (STRETCH, 3), on=inside, margins=(2 * GAP, 3 * GAP, 2 * GAP, 2 * GAP), gap=GAP)
         outside = QWidget()
-        middle = QHBoxLayout(outside)
-        middle.setContentsMargins(0, 0, 0, 0)
-        middle.addStretch(1)
-        middle.addWidget(inside, 1000)
-        middle.addStretch(1)
+        row(STRETCH, (inside, 1000), STRETCH, on=outside)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         models.setSizePolicy(policy)

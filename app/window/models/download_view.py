@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
@@ -49,8 +49,7 @@ class DownloadView(QFrame):
         self.bar, self.error = ProgressBar("Download Progress"), wrapped(role="body", tone="error")
         self.page, self.others = QPushButton("Open Web Page…"), label(role="detail")
         self.lines: dict[str, FileLine] = {}
-        self._files, self._address = QVBoxLayout(), ""
-        self._files.setSpacing(4)
+        self._files, self._address = column(gap=4), ""
         self.error.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.page.clicked.connect(lambda: self.page_asked.emit(QUrl(self._address)))
         bottom, left = Qt.AlignmentFlag.AlignBottom, Qt.AlignmentFlag.AlignLeft

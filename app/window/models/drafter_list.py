@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.protocol.model_documents import CatalogueEntry, MeasuredSpeedup
 from app.window.common.appearance import GAP
@@ -108,8 +108,7 @@ class DrafterList(QWidget):
         self.auto, self.more = wrapped(role="body"), QPushButton()
         self.rows: list[OfferRow] = []
         self._shown: tuple[object, ...] = ()
-        self._column = QVBoxLayout()
-        self._column.setSpacing(2)
+        self._column = column(gap=2)
         column(self.auto, self._column, (self.more, 0, Qt.AlignmentFlag.AlignLeft), on=self, gap=4)
         self.more.clicked.connect(self._show_rest)
 

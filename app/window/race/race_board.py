@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QUrl, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.race import race_text
 from app.race.race_document import RaceDocument, Spread
 from app.race.race_replay import Replay, State
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.layouts import STRETCH, column, row
 from app.window.common.widgets import ElidedLabel, Glyph, Hairline, fit_width, label, scroll_area, style, wrapped
 from app.window.inspector import Legend
 from app.window.markdown.text_blocks import visible
@@ -30,10 +31,7 @@ class Comparison(QWidget):
         self._replay = replay
         found = replay.results
         self.icon, self.same = Glyph("check", "good", 22), label("0", "figure")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(GAP, 0, GAP, 0)
-        self._column.setSpacing(0)
-        self._column.addStretch(3)
+        self._column = column((STRETCH, 3), on=self, margins=(GAP, 0, GAP, 0))
         self.winner = self._add(visible(race_text.winner(replay.document)), "heading")
         self._column.addSpacing(GAP)
         self.total = self._add_figure(found.total, SPEEDUP, "large-figure")
@@ -47,13 +45,7 @@ class Comparison(QWidget):
         self._column.addSpacing(2 * GAP)
         self._column.addWidget(Hairline())
         self._column.addSpacing(2 * GAP)
-        row = QHBoxLayout()
-        row.setSpacing(GAP // 2)
-        row.addStretch(1)
-        row.addWidget(self.icon)
-        row.addWidget(self.same)
-        row.addStretch(1)
-        self._column.addLayout(row)
+        self._column.addLayout(row(STRETCH, self.icon, self.same, STRETCH, gap=GAP // 2))
         self.below = self._add("", "detail")
         self._column.addStretch(4)
 
@@ -137,25 +129,10 @@ class RaceBoard(QWidget):
             self.show_time(self.state.time_s)
 
     def _lay_out(self) -> None:
-        sides = QHBoxLayout()
-        sides.setSpacing(0)
-        sides.addWidget(self.panes[0], 1)
-        sides.addWidget(self.comparison)
-        sides.addWidget(self.panes[1], 1)
-        about = QHBoxLayout()
-        about.setSpacing(2 * GAP)
-        about.addWidget(self.about, 1)
-        about.addWidget(self._legend)
-        inside = QWidget()
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(MARGIN, MARGIN - 4, MARGIN, MARGIN - 6)
-        column.setSpacing(GAP + 2)
-        column.addWidget(self.prompt)
-        column.addLayout(sides, 1)
-        column.addLayout(about)
-        column.addWidget(self._made_with)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(0, 0, 0, 0)
+        sides = row((self.panes[0], 1), self.comparison, (self.panes[1], 1))
+        about = row((self.about, 1), self._legend, gap=2 * GAP)
+        inside, margins = QWidget(), (MARGIN, MARGIN - 4, MARGIN, MARGIN - 6)
+        column(self.prompt, (sides, 1), about, self._made_with, on=inside, margins=margins, gap=GAP + 2)
         area = scroll_area(inside)  # large text may leave no room for all of it
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        around.addWidget(area)
+        column(area, on=self)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
 from app.protocol.race_messages import PLAIN, Side
@@ -24,6 +24,7 @@ from app.window.common.form_fields import (
     real_number,
     whole_number,
 )
+from app.window.common.layouts import STRETCH, Part, row
 from app.window.common.widgets import fit_width, label, style
 from app.window.settings.pair_form import DRAFTERS, FOLDER
 from app.window.settings.sampling_form import RULES, temperature_error
@@ -51,17 +52,12 @@ class SideForm(QWidget):
         letter.setToolTip(f"Side {name}")
         self.length.setPrefix("Length ")
         fit_width(self.drafter, CONTROL_WIDTH, tuple(SIDES.values()), at_least=True)
-        row = QHBoxLayout()
-        row.setSpacing(GAP)
-        row.addWidget(letter)
         controls = {"Drafter": self.drafter, "Draft length": self.length, "Trees": self.tree, "Acceptance": self.rule}
         for what, control in controls.items():
             control.setAccessibleName(f"{what} of side {name}")
-            row.addWidget(control)
-        row.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(row)
+        column.addLayout(row(letter, *controls.values(), STRETCH, gap=GAP))
         column.addWidget(self.folder)
         for signal in (self.drafter.activated, self.rule.activated, self.tree.clicked, self.length.valueChanged):
             signal.connect(lambda *_: self._change())
@@ -210,16 +206,11 @@ class RaceForm(QWidget):
         for column, side in enumerate(self.sides):
             grid.addWidget(side, 1, column)
             grid.setColumnStretch(column, 1)
-        row = QHBoxLayout()
-        row.setSpacing(GAP)
         numbers = {"Runs per side": self.runs, "Maximum tokens": self.tokens, "Temperature": self.temperature}
+        parts: list[Part] = []
         for name, control in numbers.items():
             control.setAccessibleName(name)
             fit_width(control, 76, (f"{MAX_TOKENS:,}",))
-            row.addWidget(label(name, "detail"))
-            row.addWidget(control)
-            row.addSpacing(GAP)
-        row.addWidget(self.error, 1)
-        for button in (self.open, self.start, self.stop):
-            row.addWidget(button)
-        grid.addLayout(row, 2, 0, 1, 2)
+            parts += (label(name, "detail"), control, GAP)
+        buttons = (self.open, self.start, self.stop)
+        grid.addLayout(row(*parts, (self.error, 1), *buttons, gap=GAP), 2, 0, 1, 2)

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
-from app.protocol import AnyAnswer, Failed, Pair, Race, SamplingSettings, Stop
+from app.protocol import AnyAnswer, Failed, Pair, Race, SamplingSettings
 from app.protocol.race_messages import RaceProgress, Side
 from app.race.race_document import RaceDocumentBuilder
-from app.window.chat.host_connection import HostConnection
-from app.window.chat.host_process import milliseconds
+from app.window.chat.host_connection import HostConnection, HostTask
 
 STOPPED = "The race was stopped."
 
@@ -33,14 +32,11 @@ class RaceRequest(QObject):
         self._host, self._now = host, now
         self.builder: RaceDocumentBuilder | None = None  # while a race is under way
         self._pair = Pair()
-        self._request = 0  # 0 while it has not been sent
-        self._watch = QTimer(self, singleShot=True)
-        self._watch.timeout.connect(self.silent)
-        host.became_ready.connect(self._continue)
-        host.pair_loaded.connect(self._continue)
+        self._task = HostTask(host, self)
+        self._task.answered.connect(self._receive)
         host.load_failed.connect(self._on_load_failed)
+        host.became_stuck.connect(self._report_silence)  # also while the target is being loaded
         host.died.connect(self._on_died)
-        host.frame_ended.connect(self._note_progress)
 
     @property
     def busy(self) -> bool:
@@ -52,37 +48,32 @@ class RaceRequest(QObject):
         assert self.builder is None
         race = Race(id=0, prompt=prompt, sampling=replace(sampling, seed=sampling.seed or 0), sides=sides, runs=runs)
         self.builder = RaceDocumentBuilder(race, self._now())
-        self._pair, self._request = pair, 0
+        self._pair = pair
         self._host.racing = True
-        self._host.start()
-        self._continue()
+        self._task.begin(self._make_request)
+        if self._host.stuck:
+            self._report_silence()
 
     def stop(self, why: str = STOPPED) -> None:
         """Ends the race at once; the engine stops at its next round."""
-        if self._request:
-            self._host.send(Stop(id=self._request))
+        self._task.stop()
         self._end(why)
 
-    def _continue(self) -> None:
-        """Sends the race once its target is loaded."""
-        if self.builder is None or self._request or not self._host.ready:
-            return
+    def _make_request(self) -> Race | None:
+        """Returns the race, or has its target loaded first."""
         there = self._host.pair
         wanted = self._pair
         if there is None or (there.target, there.context, there.hosts) != (wanted.target, wanted.context, wanted.hosts):
             self._host.load(wanted)
-        if self._host.loaded is not None:
-            self._request = self._host.request(self.builder.race, self._receive)
-        self._restart_watch()
+        return self.builder.race if self.builder is not None and self._host.loaded is not None else None
 
     def _on_load_failed(self, _: Pair, reason: str) -> None:
-        if self.busy and not self._request:
+        if self.busy and not self._task.sent:
             self._end(reason)
 
     def _receive(self, answer: AnyAnswer) -> None:
         if self.builder is None:
             return
-        self._restart_watch()
         self.builder.hear(answer)
         if isinstance(answer, Failed):
             self._end(answer.message)
@@ -96,11 +87,10 @@ class RaceRequest(QObject):
         builder = self.builder
         if builder is None:
             return
-        self._watch.stop()
-        if self._request:
-            self._host.forget(self._request)
+        if self._task.sent:
             self._host.show_pair_status()
-        self.builder, self._request = None, 0
+        self._task.end()
+        self.builder = None
         self._host.racing = False
         self._host.race_ended.emit()
         document = builder.document()
@@ -110,15 +100,9 @@ class RaceRequest(QObject):
 
     def _on_died(self, reason: str) -> None:
         """Ends the race if the engine died while measuring it, or if no other engine is started."""
-        if self.busy and (self._request or self._host.gave_up):
-            self._request = 0  # no answer will come
+        if self.busy and (self._task.sent or self._host.gave_up):
             self._end(f"The engine {reason} during the race.")
 
-    def _note_progress(self) -> None:
-        """The engine is not silent while it answers what was asked before."""
-        if self._watch.isActive():
-            self._restart_watch()
-
-    def _restart_watch(self) -> None:
-        timeouts = self._host.timeouts
-        self._watch.start(milliseconds(timeouts.silent_s if self._request else timeouts.load_s))
+    def _report_silence(self) -> None:
+        if self.busy:
+            self.silent.emit()

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.protocol import Pair
 from app.race import race_text
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
 from app.race.race_page import race_page
 from app.window.common import theme
+from app.window.common.layouts import column
 from app.window.common.sentence import sentence
 from app.window.common.status_line import StatusLine
 from app.window.common.widgets import Hairline, style
@@ -224,10 +225,6 @@ class RaceWindow(QWidget):
 
     def _lay_out(self) -> None:
         self._middle.addWidget(self.measuring)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addStrut(MIN_SIZE.width())  # large text may want more
-        for part in (self.form, Hairline(), self.line, self._middle, self._hairline, self.controls):
-            column.addWidget(part, 1 if part is self._middle else 0)
+        parts = (self.form, Hairline(), self.line, (self._middle, 1), self._hairline, self.controls)
+        column(*parts, on=self).addStrut(MIN_SIZE.width())  # large text may want more
         self._show(self.measuring)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSlider, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QSlider, QToolButton, QWidget
 
 from app.race.race_replay import SPEEDS, Player
 from app.race.race_text import MarkTone
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import choice
+from app.window.common.layouts import row
 from app.window.common.widgets import IconButton, fit_width, label, style
 from app.window.race.race_files import KINDS
 
@@ -210,8 +211,6 @@ class ReplayControls(QWidget):
         self.save.setMenu(menu)
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2 * GAP + 4, GAP, 2 * GAP + 4, GAP)
-        row.setSpacing(GAP)
-        for widget in (self.play_button, self.again, self.slider, self.time, self.speed, self.difference, self.save):
-            row.addWidget(widget, 1 if widget is self.slider else 0)
+        buttons = (self.speed, self.difference, self.save)
+        parts = (self.play_button, self.again, (self.slider, 1), self.time, *buttons)
+        row(*parts, on=self, margins=(2 * GAP + 4, GAP, 2 * GAP + 4, GAP), gap=GAP)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QResizeEvent, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QTextEdit, QWidget
 
 from app.palette import mix
 from app.protocol.race_messages import Run
@@ -14,6 +14,7 @@ from app.race import race_text
 from app.race.race_replay import PaneState
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
+from app.window.common.layouts import STRETCH, column, row
 from app.window.common.widgets import ElidedLabel, ProgressBar, label, style
 from app.window.inspector import NumberTile
 from app.window.markdown import GrowingDocument, Reader, token_runs
@@ -175,15 +176,6 @@ class SidePane(QFrame):
         self.reader.setExtraSelections(selections)
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.addWidget(self._name)
-        head.addStretch(1)
-        head.addWidget(self._clock)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(INSET, INSET - 2, INSET, INSET)
-        column.setSpacing(GAP)
-        column.addLayout(head)
-        for widget in (self._detail, self.bar, self.numbers):
-            column.addWidget(widget)
-        column.addSpacing(GAP // 2)
-        column.addWidget(self.reader, 1)
+        head = row(self._name, STRETCH, self._clock, gap=GAP)
+        parts = (head, self._detail, self.bar, self.numbers, GAP // 2, (self.reader, 1))
+        column(*parts, on=self, margins=(INSET, INSET - 2, INSET, INSET), gap=GAP)

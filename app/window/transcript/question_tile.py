@@ -92,7 +92,7 @@ def preview(attachment: Attachment, parent: QWidget) -> QDialog:
 
 
 class QuestionEditor(QWidget):
-    """Edits a question in its own place. As in the composer, Enter saves, Shift-Enter begins a new line and Esc
+    """Edits a question in its own place. As in the composer, Enter sends and Shift-Enter begins a new line; Esc
     cancels. saved: the new text. resized: it needs another height."""
 
     saved = Signal(str)
@@ -132,7 +132,8 @@ class QuestionEditor(QWidget):
         if event.key() == Qt.Key.Key_Escape:
             self.cancelled.emit()
         elif enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._save()
+            if not self.field.textCursor().block().layout().preeditAreaText():  # else it accepts what is composed
+                self._save()
         else:
             return super().eventFilter(watched, event)
         return True
@@ -215,6 +216,7 @@ class QuestionTile(MessageTile):
         self.trim = TrimNote(entry.record.trim, self) if entry.record.trim is not None else None
         self.chips: list[QWidget] = [AttachmentChip(attachment, self) for attachment in entry.record.attachments]
         self.editor: QuestionEditor | None = None
+        self._focused_after: QWidget = self.footer.buttons[EDIT.name]  # what has the focus once the editor is left
         self._bubble = QRect()
         self._shows_all = False  # as the text was written last
         self._show_text()
@@ -291,19 +293,25 @@ class QuestionTile(MessageTile):
 
     # --- editing ------------------------------------------------------------------------------
 
-    def _run(self, action: FooterAction) -> None:
-        if action == EDIT:
+    def begin_edit(self, focused_after: QWidget) -> None:
+        """Opens the editor, if it is not open. focused_after: what has the focus once the editor is left."""
+        self._focused_after = focused_after
+        if self.editor is None:
             self.editor = QuestionEditor(self.entry.record.text, self)
             self.editor.saved.connect(self._save)
             self.editor.cancelled.connect(self._end_edit)
             self.editor.resized.connect(self.resized)
             self._show_parts()
-            self.editor.field.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.editor.field.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _run(self, action: FooterAction) -> None:
+        if action == EDIT:
+            self.begin_edit(self.footer.buttons[EDIT.name])
         else:
             super()._run(action)
 
     def _save(self, text: str) -> None:
-        self._end_edit()
+        """Asks for the edit. The branch with the new text has another tile; where it is refused, the editor stays."""
         self.requested.emit("edit", (self.entry.record.id, text))
 
     def _end_edit(self) -> None:
@@ -312,7 +320,7 @@ class QuestionTile(MessageTile):
             self.editor.deleteLater()
             self.editor = None
             self._show_parts()
-            self.footer.buttons[EDIT.name].setFocus(Qt.FocusReason.OtherFocusReason)
+            self._focused_after.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _show_parts(self) -> None:
         for part in (self.page, self.footer):

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
 from app.reply_statistics import sampling_in_words
 from app.store.records import MessageRecord, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import Appearance
+from app.window.common.layouts import column
 from app.window.common.sentence import sentence
 from app.window.common.widgets import style
 from app.window.transcript.tile_buttons import BUTTON, LabelledButton
@@ -98,9 +99,7 @@ class ReceiptPopover(QFrame):
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setWidget(self.label)
         style(self._area, ground="clear")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(14, 12, 14, 12)
-        column.addWidget(self._area)
+        column(self._area, on=self, margins=(14, 12, 14, 12))
 
     def show_at(self, place: QPoint) -> None:
         """Opens above `place` of the screen, or below it where there is no room."""

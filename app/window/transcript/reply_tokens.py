@@ -228,7 +228,7 @@ class ReplyTokens:
             origin=round_.origin(i),
             drafted=len(round_.drafted),
             p=_at(round_.p, i),
-            q=_at(round_.q, _node(round_, i)) if i < round_.accepted else None,
+            q=_at(round_.q, round_.kept[i]) if i < round_.accepted else None,
             instead=tuple((_text(received.done, node), _at(round_.q, node) or 0.0) for node in _refused_at(round_, i)),
             why=explain_emitted(received.done, i) if round_.drafted else None,
         )
@@ -260,18 +260,7 @@ def _refused_text(done: RoundDone, i: int) -> str:
 
 def _refused_at(round_: Round, i: int) -> list[int]:
     """Returns which of `drafted` were proposed for the place of token i and refused."""
-    if round_.parents is None:
-        return [i] if i == round_.accepted < len(round_.drafted) else []
-    parent = round_.path[i - 1] if 0 < i <= len(round_.path) else -1
-    taken = round_.path[i] if i < len(round_.path) else None
-    if i > round_.accepted:
-        return []
-    return [node for node, above in enumerate(round_.parents) if above == parent and node != taken]
-
-
-def _node(round_: Round, i: int) -> int:
-    """Returns the index in `drafted` of accepted token i."""
-    return i if round_.parents is None or i >= len(round_.path) else round_.path[i]
+    return [node for node in round_.offered(i) if node not in round_.kept[i : i + 1]]
 
 
 def _text(done: RoundDone, node: int) -> str:

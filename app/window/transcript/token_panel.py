@@ -6,10 +6,11 @@ from html import escape
 from textwrap import wrap
 
 from PySide6.QtCore import QRect, Qt
-from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
+from app.window.common.layouts import column
 from app.window.common.widgets import style
 from app.window.markdown.text_blocks import visible
 from app.window.transcript.reply_tokens import TokenDetail
@@ -33,9 +34,7 @@ class TokenPanel(QFrame):
         self._label = QLabel(self)
         self._label.setTextFormat(Qt.TextFormat.RichText)
         style(self._label, role="detail", tone="text")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(10, 8, 10, 8)
-        column.addWidget(self._label)
+        column(self._label, on=self, margins=(10, 8, 10, 8))
         self.hide()
 
     def show_detail(self, detail: TokenDetail, beside: QRect) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextDocument
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.protocol import RoundDone
 from app.store.records import MessageRecord
 from app.window.common import theme
 from app.window.common.appearance import GAP, LIGHT
+from app.window.common.layouts import column
 from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
 from app.window.markdown.text_blocks import common_length
@@ -69,11 +70,7 @@ class Transcript(QWidget):
         self.column.settled.connect(self._settle)
         self.find_bar = FindBar(self.column, self)
         self.find_bar.closed.connect(self._end_find)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.find_bar)
-        column.addWidget(self.column)
+        column(self.find_bar, self.column, on=self)
         self.jump_button = self._make_jump_button()
         self.panel = TokenPanel(self)
         self._hover = QTimer(self, singleShot=True, interval=_HOVER_MS)
@@ -178,6 +175,13 @@ class Transcript(QWidget):
         entry = self._find(message)
         if entry is not None:
             self.column.reveal(entry)
+
+    def begin_edit(self, message: int, focused_after: QWidget) -> None:
+        """Opens the editor of a question, in view. focused_after: what has the focus once the editor is left."""
+        entry = self._find(message)
+        tile = self.column.show_page(entry, 0) if entry is not None else None
+        if isinstance(tile, QuestionTile):
+            tile.begin_edit(focused_after)
 
     def find_next(self, by: int) -> None:
         """Goes to the next match (1) or the one before (-1) of what is looked for; asks for it first."""

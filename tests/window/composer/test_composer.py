@@ -1,4 +1,4 @@
-"""The composer: what is sent, edited, attached and refused."""
+"""The composer: what is sent, attached and refused, and how the last message is edited from it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from app.window.composer.attachments import LONG_PASTE
 from app.window.composer.composer import Composer
 from app.window.composer.prompt_editor import MAX_LINES
 from app.window.main_window.main_window import MainWindow
+from app.window.transcript.question_tile import QuestionEditor
 from tests.window.chats import end, open_chat, open_window
 from tests.window.waiting import until
 
@@ -52,6 +53,12 @@ def drop(window: MainWindow, *paths: Path) -> None:
 
 def notices(window: MainWindow) -> list[str]:
     return [banner.text for banner in window.parts.notices.banners]
+
+
+def question_editor(window: MainWindow) -> QuestionEditor:
+    """Returns the editor of the question that is being edited."""
+    (editor,) = window.parts.transcript.findChildren(QuestionEditor)
+    return editor
 
 
 # --- sending ----------------------------------------------------------------------------------
@@ -117,28 +124,45 @@ def test_the_field_grows_with_its_text_up_to_a_limit(composer: Composer) -> None
 # --- editing the last message ----------------------------------------------------------------
 
 
-def test_up_edits_the_last_message_only_in_an_empty_field(composer: Composer, controller: Controller) -> None:
+def test_up_edits_the_last_message_only_in_an_empty_composer(window: MainWindow, controller: Controller) -> None:
+    composer = window.parts.composer
     open_chat(controller, "Why?", "So.", "And?")
-    composer.set_draft(Draft(text="a"))
-    press(composer, Qt.Key.Key_Up)
-    assert composer.editor.toPlainText() == "a"
+    note = Attachment(name="a.txt", text="a")
+    for draft in (Draft(text="a"), Draft(attachments=(note,))):
+        composer.set_draft(draft)
+        press(composer, Qt.Key.Key_Up)
+        assert composer.draft == draft and composer.editor.hasFocus()
     composer.set_draft(Draft())
     press(composer, Qt.Key.Key_Up)
-    assert composer.editor.toPlainText() == "And?"
-    QTest.keyClicks(composer.editor, "!")
-    press(composer, Qt.Key.Key_Return)
+    field = question_editor(window).field
+    assert field.hasFocus() and field.toPlainText() == "And?"
+    QTest.keyClicks(field, "!")
+    QTest.keyClick(field, Qt.Key.Key_Return)
     assert [record.text for record in controller.path][:3] == ["Why?", "So.", "And?!"]
     assert controller.path[2].versions == 2
-    assert composer.editor.toPlainText() == ""
+    assert composer.editor.hasFocus() and composer.editor.toPlainText() == ""
 
 
-def test_escape_cancels_an_edit_and_restores_the_draft(composer: Composer, controller: Controller) -> None:
-    question, _ = open_chat(controller, "Why?", "So.")
+def test_edit_last_message_shows_a_question_that_is_out_of_view(window: MainWindow, controller: Controller) -> None:
+    """Also a second time, with what was typed before. Esc leads back to the composer, whose draft has stayed."""
+    open_chat(controller, "Why?", "So.\n\n" * 400)
+    column, composer = window.parts.transcript.column, window.parts.composer
+    column.go_to_end()
+    assert all(tile.geometry().bottom() < 0 for tile in column.shown_tiles()[:-1])  # all but the reply
     composer.set_draft(Draft(text="half"))
-    composer.begin_edit(question.id, "Why?")
-    press(composer, Qt.Key.Key_Escape)
-    assert composer.editor.toPlainText() == "half"
-    assert [record.text for record in controller.path] == ["Why?", "So."]
+    window.commands["edit last"].trigger()
+    field = question_editor(window).field
+    QTest.keyClicks(field, "!")
+    for _ in range(2):
+        top = field.mapTo(column.viewport(), QPoint(0, 0)).y()
+        assert field.hasFocus() and 0 <= top < column.viewport().height()
+        composer.editor.setFocus()
+        column.go_to_end()
+        window.commands["edit last"].trigger()
+    assert question_editor(window).field is field and field.toPlainText() == "Why?!"
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert composer.editor.hasFocus() and composer.draft == Draft(text="half")
+    assert [record.text for record in controller.path][:1] == ["Why?"]
 
 
 # --- attachments ------------------------------------------------------------------------------
@@ -258,16 +282,13 @@ def test_the_composer_warns_when_the_context_is_nearly_full(composer: Composer, 
 
 
 def test_what_is_longer_than_the_context_is_kept_and_not_sent(composer: Composer, controller: Controller) -> None:
-    question, _ = open_chat(controller, "Why?", "So.")
+    open_chat(controller, "Why?", "So.")
     composer.editor.setPlainText("And now?")
     controller.context_counted.emit(8192, 8192)
     assert "1 token too long" in composer.warning.text() and not composer.send.isEnabled()
     press(composer, Qt.Key.Key_Return)
     assert composer.editor.toPlainText() == "And now?" and not controller.busy
     assert composer.keep_recent.isEnabled() and composer.summarize.isVisible() and composer.new_chat.isVisible()
-    composer.begin_edit(question.id, "Shorter?")  # which may be what makes room
-    assert composer.send.isEnabled()
-    composer.cancel_edit()
     controller.context_counted.emit(8191, 8192)
     assert not composer.summarize.isVisible()
     press(composer, Qt.Key.Key_Return)

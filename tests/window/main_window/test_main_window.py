@@ -16,6 +16,7 @@ from app.window.common.preferences import PLACES, Places, read
 from app.window.main_window.header import STATE_TEXTS
 from app.window.main_window.main_window import MainWindow
 from app.window.main_window.welcome import PROMPTS
+from app.window.transcript.question_tile import QuestionTile
 from tests.window.chats import end, make_controller, open_chat, open_window, show_loaded
 from tests.window.waiting import until
 
@@ -33,6 +34,25 @@ def test_requests_of_the_transcript_reach_the_controller(window: MainWindow, con
     assert controller.path[1].text == "So."
     transcript.edit.emit(question.id, "Why not?")
     assert controller.path[0].text == "Why not?"
+
+
+def test_an_edit_that_is_refused_stays_open_with_its_text(window: MainWindow, controller: Controller) -> None:
+    controller.send("a reply elsewhere")
+    open_chat(controller, "Why?", "So.")
+    column = window.parts.transcript.column
+    tile = column.shown_tiles()[0]
+    assert isinstance(tile, QuestionTile)
+    tile.footer.buttons["Edit"].click()
+    assert tile.editor is not None
+    field = tile.editor.field
+    field.setPlainText("Why not?")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert controller.path[0].text == "Why?"
+    assert tile.editor is not None and field.toPlainText() == "Why not?"
+    controller.replies.stop()
+    until(lambda: controller.replies.reply is None)
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert controller.path[0].text == "Why not?" and tile not in column.shown_tiles()
 
 
 def test_what_is_typed_over_the_transcript_becomes_the_message(window: MainWindow, controller: Controller) -> None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -143,24 +142,15 @@ def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(tmp_path: Pat
     taken.release()
 
 
-def test_sockets_of_windows_that_were_killed_are_deleted_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    with TemporaryDirectory() as name:  # pytest's folders are too long for a socket
-        folder = Path(name)
-        places = {what: folder / f"redline-{number:016x}" for number, what in enumerate(("dead", "alive", "fresh"))}
-        places |= {"other": folder / "redline-notes", "file": folder / f"redline-{'a' * 16}"}
-        sockets = {what: socket.socket(socket.AF_UNIX) for what in ("dead", "alive", "fresh", "other")}
-        for what, one in sockets.items():
-            one.bind(str(places[what]))
-            if what == "alive":
-                one.listen()
-            else:
-                one.close()
-        places["file"].write_text("kept")
-        for what in ("dead", "alive", "other", "file"):
-            os.utime(places[what], (0, 0))
-        application.remove_stale_sockets(folder)
-        assert {what for what, place in places.items() if not place.exists()} == {"dead"}
-        sockets["alive"].close()
+def test_a_window_of_another_folder_does_not_raise_this_one(tmp_path: Path) -> None:
+    server, raised = application.InstanceServer(tmp_path / "one"), list[bool]()
+    server.raise_requested.connect(lambda: raised.append(True))
+    os.utime(server._server.fullServerName(), (0, 0))  # it has been there for long
+    other = application.InstanceServer(tmp_path / "other")
+    for_a_while(0.05)
+    assert not raised
+    other.close()
+    server.close()
 
 
 def test_folders_and_users_have_their_own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from PySide6.QtWidgets import QApplication
 from app.protocol import Pair, SamplingSettings
 from app.race.race_document import RaceDocument, race_json
 from app.store.records import ChatSettings
+from app.window.chat.host_process import Timeouts
 from app.window.main_window.main_window import MainWindow
 from app.window.main_window.secondary_windows import STOPPED_FOR_REPLY
+from app.window.race.measurement_view import SILENT
 from app.window.race.race_request import STOPPED
 from app.window.race.race_window import RaceWindow
 from tests.race.made import simple
@@ -21,9 +24,9 @@ from tests.window.chat.fake_host import command as fake_host
 from tests.window.chat.scene import Scene
 from tests.window.chats import end
 from tests.window.race.telling import command
-from tests.window.waiting import until
+from tests.window.waiting import QUICK, until
 
-Start = Callable[[list[str]], MainWindow]
+Start = Callable[..., MainWindow]
 
 
 @pytest.fixture
@@ -31,8 +34,8 @@ def start(app: QApplication, tmp_path: Path) -> Iterator[Start]:
     """Opens the main window on a host; the engine is not started."""
     opened: list[tuple[MainWindow, Scene]] = []
 
-    def make(words: list[str]) -> MainWindow:
-        scene = Scene(tmp_path, words=words)
+    def make(words: list[str], timeouts: Timeouts = QUICK) -> MainWindow:
+        scene = Scene(tmp_path, timeouts, words=words)
         scene.controller.open_last()
         window = MainWindow(scene.controller)
         window.show()
@@ -98,10 +101,21 @@ def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Pa
     document = simple(pairs=2)
     main = start(command(tmp_path, document, pause_s=60))
     window = asked(main, document)
-    until(lambda: window.request._request and window.measuring.title.text().startswith("Run 1"))
+    until(lambda: window.request._task.sent and window.measuring.title.text().startswith("Run 1"))
     main.races._controller.host.process._process.kill()
     until(lambda: not window.request.busy)
     assert "during the race" in window.measuring.title.text()
+
+
+def test_a_silent_engine_is_reported_in_the_race_that_waits_for_it(start: Start, tmp_path: Path) -> None:
+    """Also one that was silent before the race began."""
+    document, timeouts = simple(pairs=2), dataclasses.replace(QUICK, silent_s=0.2)
+    window = asked(start(command(tmp_path, document, pause_s=60), timeouts), document)
+    until(lambda: window.measuring.why.text() == SILENT)
+    window.form.stop.click()
+    assert window.measuring.why.text() != SILENT
+    window.form.start.click()
+    assert window.measuring.why.text() == SILENT
 
 
 def test_a_target_that_cannot_be_loaded_ends_the_race(start: Start) -> None:
@@ -114,7 +128,7 @@ def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     main = start(command(tmp_path, document, pause_s=60))
     window = asked(main, document)
-    until(lambda: window.request._request)
+    until(lambda: window.request._task.sent)
     main.races._controller.reply_began.emit(None)
     assert not window.request.busy
     assert window.measuring.title.text() == STOPPED_FOR_REPLY
@@ -123,7 +137,7 @@ def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:
 def test_a_race_ends_with_its_window(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     window = asked(start(command(tmp_path, document, pause_s=60)), document)
-    until(lambda: window.request._request)
+    until(lambda: window.request._task.sent)
     window.close()
     assert not window.request.busy
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QContextMenuEvent, QGuiApplication
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QInputMethodEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QMenu, QPlainTextEdit
 
@@ -146,7 +146,23 @@ def test_a_question_is_edited_in_its_place(stage: MakeStage) -> None:
     tile.editor.field.setPlainText("Another\nquestion")
     QTest.keyClick(tile.editor.field, Qt.Key.Key_Return)
     assert edited == [(1, "Another\nquestion")]
-    assert tile.editor is None and tile.page.isVisible()
+    one.transcript.show_branch([question(3, "Another\nquestion")], lambda _: [])
+    assert tile not in one.transcript.column.shown_tiles()
+
+
+def test_enter_that_ends_a_composition_does_not_send_an_edit(stage: MakeStage) -> None:
+    one, tiles = opened(stage, question(1, "a"))
+    edited = heard(one.transcript.edit)
+    act(tiles[0], "Edit")
+    field = tiles[0].editor.field
+    QApplication.sendEvent(field, QInputMethodEvent("にほん", []))
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert edited == []
+    chosen = QInputMethodEvent("", [])
+    chosen.setCommitString("日本")
+    QApplication.sendEvent(field, chosen)
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert edited == [(1, "a日本")]
 
 
 def test_leaving_the_editor_changes_nothing(stage: MakeStage) -> None:
