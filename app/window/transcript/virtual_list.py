@@ -96,7 +96,8 @@ class VirtualList(QAbstractScrollArea):
         self._measure()
         self.at_end = to_end
         self.arrange(anchor=anchor)
-        self.at_end = self._top >= self._end() - 1
+        if self.isVisible():  # else it is laid out, and goes to its end, when it is shown
+            self.at_end = self._top >= self._end() - 1
 
     def set_options(self, options: DisplayOptions) -> None:
         anchor = self._anchor()

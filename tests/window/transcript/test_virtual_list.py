@@ -64,6 +64,18 @@ def test_rounds_are_asked_for_when_a_reply_comes_into_view(stage: MakeStage) -> 
     assert len(asked) == len(set(asked)) < 10
 
 
+def test_a_conversation_that_is_opened_while_the_list_is_hidden_stands_at_its_end_when_it_is_shown(
+    stage: MakeStage,
+) -> None:
+    one, path = stage(), conversation(60, 20_000)
+    column = one.transcript.column
+    one.transcript.hide()
+    one.transcript.show_branch(path[0], path[1].__getitem__)
+    one.transcript.show()
+    one.settle()
+    assert column.at_end and column.verticalScrollBar().value() == column.verticalScrollBar().maximum() > 0
+
+
 def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
     one, _ = long_chat(stage)
     bar = one.transcript.column.verticalScrollBar()
