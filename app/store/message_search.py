@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.store.database import Database
 from app.store.message_rows import attachments_of, clean
@@ -27,8 +27,9 @@ _LETTERS = (0, 7, 8, 9)
 _QUOTES = dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"')
 
 
-def make_searchable(database: Database, since: int) -> None:
-    """Has messages found that are not yet, from the id `since` on, but for replies that stream.
+def unsearchable(database: Database, since: int) -> list[tuple[str, int]]:
+    """Returns the folded texts and the ids of the messages that are not found yet, from the id `since` on, but for
+    replies that stream.
 
     Call it outside of a change: millions of characters take seconds to fold, and whoever else writes would wait.
     """
@@ -37,14 +38,16 @@ def make_searchable(database: Database, since: int) -> None:
         "WHERE id >= ? AND state != 'streaming' AND id NOT IN (SELECT message FROM folded)",
         since,
     )
-    texts = [(fold(_searchable(text, attachments)), message) for message, text, attachments in missing]
-    if texts:
-        with database.change():
-            for text, message in texts:  # unless it was deleted or continued meanwhile
-                database.run(
-                    "INSERT OR IGNORE INTO folded SELECT id, ? FROM message WHERE id = ? AND state != 'streaming'",
-                    *(text, message),
-                )
+    return [(fold(_searchable(text, attachments)), message) for message, text, attachments in missing]
+
+
+def make_searchable(database: Database, texts: Iterable[tuple[str, int]]) -> None:
+    """Has messages found by their folded texts, unless they were deleted or continued meanwhile; within a change."""
+    for text, message in texts:
+        database.run(
+            "INSERT OR IGNORE INTO folded SELECT id, ? FROM message WHERE id = ? AND state != 'streaming'",
+            *(text, message),
+        )
 
 
 def search(database: Database, query: str, limit: int) -> list[SearchHit]:

@@ -283,6 +283,7 @@ class HostConnection(QObject):
             self._watch()  # this process stood still too: the computer slept, say
             return
         self.stuck = True
+        self._stay_awake(False)  # nobody may be there to restart it
         self.became_stuck.emit()
 
     def _handle_death(self, cause: str) -> None:
