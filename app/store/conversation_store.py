@@ -21,7 +21,7 @@ from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
-from app.store.message_search import make_searchable, search, unsearchable
+from app.store.message_search import folded_texts, make_searchable, search
 from app.store.records import (
     CUT_NOTE,
     Attachment,
@@ -137,7 +137,7 @@ class Store:
         """Has messages found from the id `since` on, which are on disk already: where that fails, the next start does
         it."""
         with suppress(StoreError):
-            if texts := unsearchable(self._database, since):
+            if texts := folded_texts(self._database, since):
                 with self._lock, self._database.change():
                     make_searchable(self._database, texts)
 

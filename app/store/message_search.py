@@ -27,7 +27,7 @@ _LETTERS = (0, 7, 8, 9)
 _QUOTES = dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"')
 
 
-def unsearchable(database: Database, since: int) -> list[tuple[str, int]]:
+def folded_texts(database: Database, since: int) -> list[tuple[str, int]]:
     """Returns the folded texts and the ids of the messages that are not found yet, from the id `since` on, but for
     replies that stream.
 

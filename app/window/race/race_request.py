@@ -60,7 +60,7 @@ class RaceRequest(QObject):
         self._end(why)
 
     def _make_request(self) -> Race | None:
-        """Returns the race, or has its target loaded first."""
+        """Returns the race once its target is loaded, None before."""
         there = self._host.pair
         wanted = self._pair
         if there is None or (there.target, there.context, there.hosts) != (wanted.target, wanted.context, wanted.hosts):
