@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from engine import acceptance, backend
+from engine import acceptance
 from engine.acceptance import Acceptance
 from engine.audit import fingerprints
 from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
@@ -152,8 +152,7 @@ class PendingRound:
 
         Raises ModelError if the drafter's probabilities are not numbers.
         """
-        with backend.lost_ranks():
-            mx.eval(self.numbers, self.probs, self.checksums)
+        mx.eval(self.numbers, self.probs, self.checksums)
         now_s = time.monotonic()
         numbers: Any = self.numbers.tolist()
         probs: Any = self.probs.tolist()
@@ -184,11 +183,10 @@ class PendingRound:
 
 def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:
     """Verifies `draft` where the reply stands: builds the whole round and hands it to the device."""
-    with backend.lost_ranks():
-        logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
-        allowed = _allowed(context.sampler, logits, draft)
-        accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens), allowed)
-        return _submit(target, context, logits, width, accepted, draft)
+    logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
+    allowed = _allowed(context.sampler, logits, draft)
+    accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens), allowed)
+    return _submit(target, context, logits, width, accepted, draft)
 
 
 def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | None:
@@ -212,10 +210,9 @@ def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | Non
 def submit_after(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
     """Submits a plain step on the token of a plain `pending` round, which was submitted where the reply stands."""
     counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
-    with backend.lost_ranks():
-        logits, width = target.continue_after(context.tokens, pending.first_token)
-        accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
-        return _submit(target, replace(context, counts=counts), logits, width, accepted, draft)
+    logits, width = target.continue_after(context.tokens, pending.first_token)
+    accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
+    return _submit(target, replace(context, counts=counts), logits, width, accepted, draft)
 
 
 def _submit(

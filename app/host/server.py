@@ -22,6 +22,7 @@ from app.command_line import FAILURE, OK, notify
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
 from app.protocol import silence
+from engine.backend import raise_if_machine_lost
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError
 
 if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
@@ -203,6 +204,7 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
         except RedlineError as error:
             writer.write(_failed(task, error, worker))
         except Exception as error:  # noqa: BLE001  broad: the process boundary
+            raise_if_machine_lost(error)
             traceback.print_exc(file=sys.stderr)
             writer.write(_failed(task, error, worker))
             if worker is not None:
@@ -214,9 +216,8 @@ def _next(tasks: TaskQueue, worker: Worker | None) -> Task | None:
     if worker is not None and not tasks.wait(IDLE_S):
         try:
             worker.prepare(tasks.wait)
-        except MachineLostError:
-            raise
-        except Exception:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
+        except Exception as error:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
+            raise_if_machine_lost(error)
             traceback.print_exc(file=sys.stderr)
             worker.recover()
     return tasks.take()

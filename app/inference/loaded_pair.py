@@ -26,7 +26,7 @@ from engine.audit.exact_target import ExactTarget
 from engine.audit.receipt import Receipt
 from engine.audit.reply_check import EndConditions, check_reply
 from engine.audit.verify_blocks import VerifyBlocks
-from engine.backend import memory
+from engine.backend import memory, raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
 from engine.errors import RedlineError, UsageError
@@ -117,6 +117,7 @@ class LoadedPair:
         try:
             return self.open_drafter(spec, trees)
         except Exception as error:  # noqa: BLE001  broad: whatever is wrong with a drafter, the target replies alone
+            raise_if_machine_lost(error)
             return replace(self.with_drafter(replace(NO_DRAFTER, spec=spec), trees), refusal=reason_of(error))
 
     def open_session(self, options: Options) -> None:
@@ -170,6 +171,7 @@ class LoadedPair:
                 self.drafter.loaded.model.cache.reset()
                 self._use(self.drafter)
         except Exception as error:  # noqa: BLE001  broad: as above
+            raise_if_machine_lost(error)
             self.refusal, self.lost = reason_of(error), True
             self._use(replace(NO_DRAFTER, spec=spec))
 

@@ -19,6 +19,7 @@ from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.pair_loader import wanted
 from app.inference.reply_events import FellBack, Measuring, ReplyEvent
+from engine.backend import raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
@@ -106,6 +107,7 @@ class ReplyRunner:
         except StoppedError:
             raise
         except Exception as error:  # noqa: BLE001  broad: whatever a drafter does, the target replies alone
+            raise_if_machine_lost(error)
             failure = reason_of(error)
             pair.reset()
             yield FellBack(failure)
@@ -135,6 +137,7 @@ class ReplyRunner:
             yield from self._attempt(wanted(drafter, policy), policy)
             self._pair.review_costs()
         except Exception as error:
+            raise_if_machine_lost(error)
             if not (drafter.failed or drafter.busy):
                 raise
             return f"the drafter failed ({reason_of(error)})"

@@ -8,8 +8,6 @@ products are scalar code (1 to 2 GFLOP/s).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.backend import blas
@@ -65,15 +63,13 @@ def queues() -> bool:
     return bool(mx.default_device().type == mx.DeviceType.gpu)
 
 
-@contextmanager
-def lost_ranks() -> Iterator[None]:
-    """Turns what MLX raises once a process of the same group is gone into a MachineLostError. Often it raises nothing
-    and waits for ever."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "[ring]" not in str(error):
-            raise
+def raise_if_machine_lost(error: Exception) -> None:
+    """Raises MachineLostError where `error` says that a process of the same group is gone. MLX raises it from whatever
+    is evaluated next, so whoever catches any error to go on without a drafter or a request asks here first. Often MLX
+    raises nothing and waits for ever."""
+    if isinstance(error, MachineLostError):
+        raise error
+    if isinstance(error, RuntimeError) and "[ring]" in str(error):
         raise MachineLostError("a machine that computes a part of this model is gone: start Redline again") from error
 
 

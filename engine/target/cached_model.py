@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.backend import lost_ranks
 from engine.backend.mlx_lm_imports import why_unsound
 from engine.cache.model_cache import ModelCache
 from engine.cache.snapshot import Snapshot
@@ -128,8 +127,7 @@ class CachedModel:
         layers, at_once = self.cache.arrays_by_layer(), 1
         while layers:
             began_s = time.monotonic()
-            with lost_ranks():
-                mx.eval(layers[:at_once])
+            mx.eval(layers[:at_once])
             del layers[:at_once]
             if time.monotonic() - began_s < WAIT_S:
                 at_once *= 2
@@ -183,8 +181,7 @@ class CachedModel:
         self.cache.advance(tokens.size)
         if self.leader is not None:  # as far as every other process evaluates it: see `sharded_target`
             seen = self.taps.arrays() if self.taps is not None else []
-            with lost_ranks():
-                mx.async_eval([*([logits] if wanted else []), *self.cache.arrays(), *seen])
+            mx.async_eval([*([logits] if wanted else []), *self.cache.arrays(), *seen])
         return logits
 
     def continue_from(

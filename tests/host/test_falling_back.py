@@ -1,6 +1,7 @@
 """A drafter that fails within a reply: it is reported, and the text stays the same. A target that fails: reported."""
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from app import protocol as p
 from app.host.model_worker import ModelWorker
+from app.host.server import AnswerWriter, serve
+from app.host.task_queue import TaskQueue
+from app.inference.loaded_pair import LoadedPair
 from engine.drafters.draft_model import DraftModel
-from engine.errors import ModelError, PairError
+from engine.errors import MachineLostError, ModelError, PairError
 from engine.target.cached_model import CachedModel
 from engine.verify_pass import PendingRound
 from tests.host.process import asked, of_kind, pair
@@ -99,6 +103,25 @@ def test_an_error_in_the_pass_over_a_draft_is_blamed_on_the_drafter(
     answers = ask(worker, SAMPLINGS["greedy"])
     assert fell_back(answers, "out of memory") == 2
     assert ids_of(answers) == ids_of(whole)
+
+
+@pytest.mark.parametrize("place", ["reply", "costs", "idle"])
+def test_a_lost_machine_is_no_fault_of_the_drafter(
+    toy_folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """MLX raises it from whatever is evaluated next: in a round with a draft, or while costs are measured."""
+    worker, error = worker_with(toy_folder, "lookup"), RuntimeError("[ring] connection to a peer was lost")
+    part, name = {"reply": (PendingRound, "wait"), "costs": (LoadedPair, "estimate_costs")}.get(
+        place, (LoadedPair, "measure_ahead")
+    )
+    monkeypatch.setattr(part, name, fails_at(3 if place == "reply" else 1, error, getattr(part, name)))
+    sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"reply": 3, "costs": None, "idle": 0}[place])
+    tasks = TaskQueue()
+    tasks.put(p.Reply(id=7, messages=QUESTION, sampling=sampling), 0)
+    if place != "idle":
+        tasks.close(stop=False)
+    with Path(os.devnull).open("wb") as out, pytest.raises(MachineLostError, match="a part of this model is gone"):
+        serve(tasks, AnswerWriter(out.fileno()), lambda: worker)
 
 
 def test_drafter_probabilities_that_are_not_numbers_are_not_sent(

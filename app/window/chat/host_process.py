@@ -256,11 +256,11 @@ class HostProcess(QObject):
 
 def _cause_of_death(code: int, status: QProcess.ExitStatus, stderr: str) -> str:
     """Returns how a process ended, as a predicate. Of a crash, `code` is the number of the signal. One that has lost a
-    machine says so in its last line."""
+    machine says so in a line, which what MLX says of its sockets may follow."""
     if status == QProcess.ExitStatus.NormalExit:
-        last = stderr.strip().rpartition("\n")[2]
-        if code == FAILURE and last.startswith(NOTICE) and last.endswith(AGAIN):
-            return f"stopped ({last.removeprefix(NOTICE).removesuffix(AGAIN)})"
+        for line in reversed(stderr.splitlines() if code == FAILURE else []):
+            if line.startswith(NOTICE) and line.endswith(AGAIN):
+                return f"stopped ({line.removeprefix(NOTICE).removesuffix(AGAIN)})"
         return f"quit unexpectedly (exit code {code})"
     names = {number.value: number.name for number in signal.Signals}
     hint = "; the system may have run out of memory" if code == signal.SIGKILL else ""

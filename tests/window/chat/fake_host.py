@@ -228,6 +228,7 @@ class FakeHost:
         self.die_after_rounds()
         if behaviour.lose_after and self.rounds_sent >= behaviour.lose_after:
             notify(LOST)
+            print("[ring] Socket 11 was closed by the peer", file=sys.stderr, flush=True)  # MLX goes on for a while
             os._exit(FAILURE)
         if behaviour.hang_after and self.rounds_sent >= behaviour.hang_after:
             time.sleep(3600)
