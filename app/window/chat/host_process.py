@@ -8,6 +8,7 @@ down -> starting -> ready -> down -> ...      until `quit`, or until too many qu
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import time
@@ -256,11 +257,11 @@ class HostProcess(QObject):
 
 def _cause_of_death(code: int, status: QProcess.ExitStatus, stderr: str) -> str:
     """Returns how a process ended, as a predicate. Of a crash, `code` is the number of the signal. One that has lost a
-    machine says so in a line, which what MLX says of its sockets may follow."""
+    machine says so, perhaps between what MLX says of its sockets, piece by piece."""
     if status == QProcess.ExitStatus.NormalExit:
-        for line in reversed(stderr.splitlines() if code == FAILURE else []):
-            if line.startswith(NOTICE) and line.endswith(AGAIN):
-                return f"stopped ({line.removeprefix(NOTICE).removesuffix(AGAIN)})"
+        reasons = re.findall(f"{NOTICE}(.*?){AGAIN}", stderr)
+        if code == FAILURE and reasons:
+            return f"stopped ({reasons[-1]})"
         return f"quit unexpectedly (exit code {code})"
     names = {number.value: number.name for number in signal.Signals}
     hint = "; the system may have run out of memory" if code == signal.SIGKILL else ""

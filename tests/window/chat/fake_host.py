@@ -227,8 +227,9 @@ class FakeHost:
         behaviour = self.behaviour
         self.die_after_rounds()
         if behaviour.lose_after and self.rounds_sent >= behaviour.lose_after:
+            print("[ring] Socket", end=" ", file=sys.stderr, flush=True)  # a thread of MLX writes in between
             notify(LOST)
-            print("[ring] Socket 11 was closed by the peer", file=sys.stderr, flush=True)  # MLX goes on for a while
+            print("11 was closed by the peer", file=sys.stderr, flush=True)
             os._exit(FAILURE)
         if behaviour.hang_after and self.rounds_sent >= behaviour.hang_after:
             time.sleep(3600)
