@@ -176,6 +176,7 @@ def test_a_host_that_says_that_it_works_is_not_stuck() -> None:
     with_host(scenario, rounds=4, measure_s=1.5 * SOON.silent_s)
 
 
+@pytest.mark.slow
 def test_a_host_is_not_stuck_where_this_process_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.api.host_client.LATE_S", 0.2)
 
@@ -192,6 +193,7 @@ def test_a_host_is_not_stuck_where_this_process_stood_still(monkeypatch: pytest.
 # --- the load of the next host ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: pytest.CaptureFixture[str]) -> None:
     async def scenario(api: OwnApi) -> None:
         api.own._command = command(rounds=4, load_s=2.5)

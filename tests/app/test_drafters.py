@@ -183,10 +183,11 @@ def said_by(capsys: pytest.CaptureFixture[str], toy_folder: Path, *words: str) -
     return "".join("".join(event.get("texts", [])) + event.get("text", "") for event in events), err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampling",
     [
-        pytest.param(["--temperature", "0"], marks=pytest.mark.slow),
+        ["--temperature", "0"],
         ["--temperature", "0.9", "--acceptance", "coupled"],
     ],
 )

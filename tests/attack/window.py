@@ -4,6 +4,7 @@ the wall clock stands beside it."""
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import tempfile
@@ -23,7 +24,7 @@ from app.store import Store
 from app.window.chat import Controller
 from app.window.chat.host_process import HostProcess, Timeouts
 from app.window.common.appearance import LIGHT
-from app.window.main_window.garbage_collection import leave_old_objects_out
+from app.window.main_window.garbage_collection import GarbageCollection, leave_old_objects_out
 from app.window.main_window.main_window import MainWindow
 from app.window.markdown import write
 from app.window.transcript.message_entry import MessageEntry
@@ -68,9 +69,14 @@ class Attacked:
         self.controller.start()
         until(lambda: self.controller.status.state == "on", 60)
         leave_old_objects_out()
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        self._collection = GarbageCollection(application)
         self.gaps = Gaps()
 
     def close(self) -> None:
+        self._collection.deleteLater()
+        gc.enable()
         end(self.window)
         self.controller.close()
 

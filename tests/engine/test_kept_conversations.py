@@ -206,6 +206,7 @@ def roundtrip(session: Session, prompts: Sequence[Sequence[int]]) -> list[Reply]
     return [read(list(session.continue_tokens(prompt, SHAPED))) for prompt in prompts]
 
 
+@pytest.mark.slow
 def test_memory_stays_within_the_limit_over_many_conversations() -> None:
     session = roomy("qwen3", 300_000)
     for seed in range(12):

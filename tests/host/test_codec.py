@@ -56,6 +56,7 @@ def test_messages_survive_encoding_and_decoding(kinds: list[Any], decode: Callab
     assert decode(line) == message
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.one_of(st.binary(), st.text().map(str.encode), st.recursive(st.none(), st.lists).map(json.dumps).map(str.encode))

@@ -2,6 +2,7 @@
 
 import math
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,10 +119,11 @@ def test_a_lost_machine_is_no_fault_of_the_drafter(
     sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"reply": 3, "costs": None, "idle": 0}[place])
     tasks = TaskQueue()
     tasks.put(p.Reply(id=7, messages=QUESTION, sampling=sampling), 0)
-    if place != "idle":
-        tasks.close(stop=False)
+    no_more = threading.Timer(10.0 if place == "idle" else 0.0, tasks.close, (False,))
+    no_more.start()
     with Path(os.devnull).open("wb") as out, pytest.raises(MachineLostError, match="a part of this model is gone"):
         serve(tasks, AnswerWriter(out.fileno()), lambda: worker)
+    no_more.cancel()
 
 
 def test_drafter_probabilities_that_are_not_numbers_are_not_sent(

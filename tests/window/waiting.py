@@ -19,10 +19,12 @@ def until(holds: Callable[[], object], seconds: float = 15.0) -> None:
     deadline = time.monotonic() + seconds
     wake = QTimer()
     wake.start(5)
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
-    wake.stop()
+    try:
+        while not holds():
+            assert time.monotonic() < deadline, "it did not come to that in time"
+            QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+    finally:
+        wake.stop()  # the traceback of a failure keeps it until another thread may collect it: Qt would crash
 
 
 def for_a_while(seconds: float) -> None:

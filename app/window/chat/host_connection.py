@@ -281,7 +281,10 @@ class HostConnection(QObject):
     def _take_for_stuck(self) -> None:
         if time.monotonic() - self._due_s > LATE_S:
             self._watch()  # this process stood still too: the computer slept, say
-            return
+        else:
+            self._report_stuck()
+
+    def _report_stuck(self) -> None:
         self.stuck = True
         self._stay_awake(False)  # nobody may be there to restart it
         self.became_stuck.emit()
@@ -309,7 +312,7 @@ class HostConnection(QObject):
         self.set_status(SpeculationStatus("loading", detail="The engine is taking a long time to start"))
         text = f"The engine has not started after {self.timeouts.ready_s:.0f} seconds."
         self.notice.emit(Notice("warning", text, (self.restart_action,)))
-        self._take_for_stuck()
+        self._report_stuck()
 
 
 class HostTask(QObject):

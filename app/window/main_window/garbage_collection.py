@@ -1,4 +1,8 @@
-"""Keeps garbage collection from stopping the window.
+"""Keeps garbage collection from stopping the window, or crashing it.
+
+Python collects in whichever thread has just made an object. Qt does not allow another thread than the GUI's to destroy
+an object with a running timer: the timer stays in the event loop, which crashes once it is due. So the collector is
+switched off, and the GUI's thread does its work whenever it is about to wait for events.
 
 A full collection of Python's goes through every object there is: 20 ms once the window stands, and over 100 ms with the
 tokens of some long replies. So what survives two collections is left out of later ones (`gc.freeze`), and a full one is
@@ -10,7 +14,7 @@ from __future__ import annotations
 import gc
 from typing import Literal
 
-from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtCore import QAbstractEventDispatcher, QObject, Qt, QTimer
 from PySide6.QtGui import QGuiApplication
 
 FULL_AFTER_MS = 10_000  # in the background
@@ -30,16 +34,30 @@ def collect_all() -> int:
     return gc.collect()  # `_freeze_survivors` freezes what is left
 
 
-class BackgroundCollection(QObject):
-    """Makes a full collection once the application has been in the background for a while."""
+def collect_young() -> None:
+    """Collects what Python would collect by itself now, but for a full collection."""
+    counts, thresholds = gc.get_count(), gc.get_threshold()
+    due = [generation for generation in range(_MIDDLE + 1) if counts[generation] > thresholds[generation]]
+    if due:
+        gc.collect(due[-1])
+
+
+class GarbageCollection(QObject):
+    """Collects in the thread that makes it, the GUI's, and in no other: young objects before the event loop waits, all
+    of them once the application has been in the background for a while."""
 
     def __init__(self, application: QGuiApplication) -> None:
         super().__init__(application)
+        gc.disable()
+        QAbstractEventDispatcher.instance().aboutToBlock.connect(self._collect_young)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(FULL_AFTER_MS)
         self._timer.timeout.connect(lambda: collect_all())
         application.applicationStateChanged.connect(self._note_state)
+
+    def _collect_young(self) -> None:
+        collect_young()
 
     def _note_state(self, state: Qt.ApplicationState) -> None:
         if state == Qt.ApplicationState.ApplicationActive:

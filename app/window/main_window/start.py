@@ -124,7 +124,7 @@ def _connect(application: Application, controller: Controller, window: MainWindo
     """Connects the window with the system around it, and with quitting."""
     from app.window.chat import Notice
     from app.window.main_window.application import FirstPaint, InstanceServer, report_uncaught
-    from app.window.main_window.garbage_collection import BackgroundCollection
+    from app.window.main_window.garbage_collection import GarbageCollection
     from app.window.main_window.secondary_windows import come_forward
 
     window.parts.panel.shown.connect(window.models.find_names)
@@ -136,7 +136,7 @@ def _connect(application: Application, controller: Controller, window: MainWindo
     application.aboutToQuit.connect(server.close)
     application.aboutToQuit.connect(controller.close)
     application.quit_on_signals()
-    BackgroundCollection(application)
+    GarbageCollection(application)
     copy = ("Copy Report", controller.host.copy_error_report)
     report_uncaught(lambda text: controller.notice.emit(Notice("error", text, (copy,))))
     FirstPaint(window, lambda: begin(controller))

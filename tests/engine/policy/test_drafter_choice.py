@@ -273,6 +273,7 @@ def leaking_tables() -> tuple[np.ndarray, np.ndarray]:
     return p, q
 
 
+@pytest.mark.slow
 def test_the_same_request_has_the_same_rounds_however_long_passes_take(monkeypatch: pytest.MonkeyPatch) -> None:
     jitter = random.Random(7)
 

@@ -159,6 +159,7 @@ def test_plain_steps_that_run_ahead_cost_what_they_take(
     assert found.plain_s == pytest.approx(0.9 * CHEAP.pass_s(1) * TOKENS)
 
 
+@pytest.mark.slow
 def test_a_pass_that_is_built_while_its_draft_is_computed_takes_less() -> None:
     """Walked along, and in one pass."""
     quick = replace(COSTS, eager=1.02 * CHEAP.pass_s(1))

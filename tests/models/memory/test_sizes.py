@@ -67,6 +67,7 @@ def test_a_draft_model_brings_weights_cache_and_vocabulary(toy_folder: Path, toy
     assert both.total > alone.total and both.process > alone.process
 
 
+@pytest.mark.slow
 def test_a_head_brings_what_it_loads_and_no_more(builtin_folder: Path) -> None:
     from models.builtin import shipped_folder
     from models.drafters.eagle3_folder import load_eagle3

@@ -37,6 +37,7 @@ def said(network: object, requests: list[TextRequest], rows: int) -> dict[int, l
     return {text.number: text.tokens for text in write_texts(network, requests, rows) if text.finished}
 
 
+@pytest.mark.slow
 def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
     plan = plan_for(target, "eagle3")
     everything = [plain(shard_of(ConversationWriter(target, plan), number)) for number in range(3)]

@@ -184,6 +184,7 @@ def test_a_smaller_batch_is_trained_on_where_that_is_enough(target: Loaded, size
 # --- what it will do ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_states_are_kept_only_where_the_disk_is_large_enough(target: Loaded) -> None:
     assert prepare_training(target, SMALL, [], ROOMY).plan.stored
     assert not prepare_training(target, SMALL, [], FreeResources(2**10, None, None)).plan.stored
@@ -218,6 +219,7 @@ def test_how_often_a_prompt_is_asked_is_told(target: Loaded) -> None:
     assert prepare_training(target, SMALL, [], ROOMY).answers_per_prompt == 0
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_much_longer_than_others_is_measured_with(target: Loaded) -> None:
     """And a reply that would be too short to learn from is lengthened for that."""
     prompts = ["x" * 200, "one", "two", "three"]

@@ -360,6 +360,7 @@ def test_the_window_is_kept_awake_while_programs_wait(tmp_path: Path, activities
         until(lambda: activities == ["begins", "ends"] * (len(activities) // 2))
 
 
+@pytest.mark.slow
 def test_no_more_waits_than_memory_should_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.window.api.api_requests.MAX_WAITING_BYTES", 3000)
     with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:

@@ -139,6 +139,7 @@ def test_a_slow_engine_is_reported_and_can_be_restarted(
     with Scene(tmp_path, Timeouts(restart_s=(0.01,) * 9, quit_s=0.2, **timeouts), **behaviour) as scene:
         until(lambda: scene.notice(text))
         assert scene.controller.status.state == "loading"
+        assert scene.controller.host.stuck
         pid = scene.process.pid
         scene.press(text, "Restart Engine")
         until(lambda: scene.process.pid not in (0, pid))

@@ -84,6 +84,7 @@ def test_late_rounds_leave_selection_and_place() -> None:
     assert view.round_model.rowCount() == 200
 
 
+@pytest.mark.slow
 def test_twenty_thousand_rounds_cost_what_twenty_do() -> None:
     """Growing and scrolling, in time of this thread: a list that asks for every row would take ten times as long."""
     told = mixed(20_000)

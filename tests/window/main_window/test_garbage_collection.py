@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtWidgets import QApplication
 
 from app.window.main_window import garbage_collection
-from app.window.main_window.garbage_collection import BackgroundCollection, collect_all, leave_old_objects_out
+from app.window.main_window.garbage_collection import GarbageCollection, collect_all, leave_old_objects_out
 from tests.attack.window import Attacked, Measured
 from tests.window.waiting import for_a_while, until
 
@@ -44,34 +46,63 @@ def test_what_survives_is_left_out_until_a_full_collection(frozen: None) -> None
     assert len(gc.get_objects()) < 1000
 
 
-def test_a_full_collection_waits_for_the_background(app: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def collection(app: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The window's own, until the end of the test."""
+    monkeypatch.setattr(garbage_collection, "FULL_AFTER_MS", 20)
+    collecting = GarbageCollection(app)
+    yield
+    gc.enable()
+    collecting.deleteLater()
+    app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_no_other_thread_collects(collection: None) -> None:
+    """Qt crashes where another thread destroys a timer that runs."""
+    gc.collect()
+    gone = weakref.ref(Cycle())
+
+    def allocate() -> None:
+        kept = [Cycle() for _ in range(20 * gc.get_threshold()[0])]
+        assert gone() is not None
+        kept.clear()
+
+    other = threading.Thread(target=allocate)
+    other.start()
+    other.join()
+    assert gone() is not None
+    for_a_while(0.02)
+    assert gone() is None
+
+
+def test_a_full_collection_waits_for_the_background(
+    app: QApplication, collection: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     collected: list[int] = []
     monkeypatch.setattr(garbage_collection, "collect_all", lambda: collected.append(1))
-    monkeypatch.setattr(garbage_collection, "FULL_AFTER_MS", 20)
-    background = BackgroundCollection(app)
     app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationInactive)
     app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationActive)
     for_a_while(0.06)
     assert not collected
     app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationHidden)
     until(lambda: bool(collected))
-    background.deleteLater()
 
 
 @pytest.mark.slow
-def test_a_reply_that_is_shown_and_left_is_gone_without_the_collector(app: QApplication, tmp_path: Path) -> None:
+def test_a_reply_that_is_shown_and_left_is_gone_without_the_collector(
+    app: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise each long reply would leave ten thousands of objects until the window is in the background."""
     attacked = Attacked(tmp_path)
     try:
         attacked.show(TEXT, Measured())  # what is made once
         gc.collect()
-        gc.disable()
+        monkeypatch.setattr(garbage_collection, "collect_young", lambda: None)
         attacked.show(TEXT, Measured())
         attacked.controller.new()
         for_a_while(0.3)
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
         assert gc.collect() == 0
     finally:
-        gc.enable()
         gc.callbacks.remove(garbage_collection._freeze_survivors)
         attacked.close()

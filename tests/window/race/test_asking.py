@@ -85,6 +85,7 @@ def test_a_stop_keeps_the_pairs_that_are_whole(start: Start, tmp_path: Path) -> 
     assert window.line.text.text() == f"{STOPPED} Showing 1 complete pair of runs."
 
 
+@pytest.mark.slow
 def test_a_stop_before_the_first_pair_says_so_and_lets_one_race_again(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     window = asked(start(command(tmp_path, document, pause_s=0.5)), document)
