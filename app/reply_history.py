@@ -1,5 +1,5 @@
 """Earlier replies on disk, to draft from: token ids, in one file for each tokenizer and conversation. Beside them is
-what the models remember of each conversation, which `app.inference.conversation_caches` writes.
+what the models remember of each conversation, which `app.inference.kept_conversation_files` writes.
 
     <folder>/<digest of the vocabulary>/<conversation>.tokens
     <folder>/caches/<conversation>.safetensors

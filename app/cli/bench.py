@@ -16,9 +16,9 @@ from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from app.bench.bench_document import BenchDocument
-    from app.bench.bench_results import BenchResults
     from app.bench.benchmark import Benchmark
     from app.bench.prompt_file import Question
+    from app.bench.saved_results import SavedResults
     from app.command_line import Commands
 
 MAX_TOKENS = 128
@@ -98,9 +98,9 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     return [] if args.saved is not None else prompt_file.read_questions(args.prompts, args.limit, args.every)
 
 
-def _load(args: argparse.Namespace, options: Options, questions: list[Question]) -> tuple[Benchmark, BenchResults]:
+def _load(args: argparse.Namespace, options: Options, questions: list[Question]) -> tuple[Benchmark, SavedResults]:
     """Loads the models and the results so far. Raises RedlineError."""
-    from app.bench import bench_document, bench_results, benchmark, contestants
+    from app.bench import bench_document, benchmark, contestants, saved_results
     from app.inference import environment
     from app.inference.loaded_pair import open_target
     from app.inference.options import target_name
@@ -117,7 +117,7 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in chosen]
     about = {**environment.describe(options, pair.target), "weights": environment.weights(options, pair.target)}
-    results = bench_results.BenchResults(args.json, about, names, turns, args.repeats, notify)
+    results = saved_results.SavedResults(args.json, about, names, turns, args.repeats, notify)
     if before is not None:
         results.resume(before, questions, settings)
         notify(f"continuing after {len(results.rows)} replies")
@@ -133,7 +133,7 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
     ), results
 
 
-def _measure(benchmark: Benchmark, results: BenchResults, questions: list[Question]) -> bool:
+def _measure(benchmark: Benchmark, results: SavedResults, questions: list[Question]) -> bool:
     """Measures what is missing. Returns whether Ctrl-C interrupted it; the results so far count."""
     from app.cli.terminal.progress import count_progress
 

@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from app import protocol
 from app.host.reply_tools import ReplyTools, check_turns
 from app.host.verify_job import OtherModelError, verify
-from app.inference import cluster, conversation_caches, digests, loaded_pair, reply_events
+from app.inference import cluster, digests, kept_conversation_files, loaded_pair, reply_events
 from app.inference.host_file import read_hosts
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
@@ -216,7 +216,7 @@ class ModelWorker:
             kept = pair.session.conversation(tokens)
             if kept is not None and kept.blocks is None:
                 with contextlib.suppress(OSError, TypeError):
-                    conversation_caches.save(path, pair, kept, pause)
+                    kept_conversation_files.save(path, pair, kept, pause)
             del self._unwritten[path]
 
     def _read_ahead(self, pair: LoadedPair, pause: Callable[[], None]) -> None:
@@ -235,7 +235,7 @@ class ModelWorker:
         tokens = self._last_tokens.get(path)
         if tokens is not None and pair.session.conversation(tokens) is not None:
             return
-        kept = conversation_caches.load(path, pair, pause)
+        kept = kept_conversation_files.load(path, pair, pause)
         if kept is not None and pair.session.kept.add(kept):
             self._last_tokens[path] = kept.tokens
 

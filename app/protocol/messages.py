@@ -122,11 +122,11 @@ class Reply(Request, frozen=True, kw_only=True):
     interrupted. timed: measure drafting and verification separately, which costs one more synchronisation a round.
     history: the folder of earlier replies to draft from, "" for none (`app.reply_history`). cache: the file in which
     what the models remember of this conversation is kept over restarts, "" for none
-    (`app.inference.conversation_caches`). prompt: text to continue as it stands, in place of `messages` and without the
-    chat template; None for a conversation. prediction: a text that the reply is expected to repeat in large part, such
-    as the file that it changes; it is drafted from, and changes no reply. tools: that it may call, None for none.
-    target: of the pair that the request is for, "" for whichever is loaded; it fails with the kind OTHER_MODEL where
-    another is.
+    (`app.inference.kept_conversation_files`). prompt: text to continue as it stands, in place of `messages` and
+    without the chat template; None for a conversation. prediction: a text that the reply is expected to repeat
+    in large part, such as the file that it changes; it is drafted from, and changes no reply. tools: that it may call,
+    None for none. target: of the pair that the request is for, "" for whichever is loaded; it fails with the kind
+    OTHER_MODEL where another is.
     """
 
     messages: tuple[Message, ...]

@@ -2,7 +2,7 @@
 
 GGUF file               converted to an MLX folder                            models.convert.gguf_import
 MLX folder              linked where it is
-Hugging Face folder     converted by mlx-lm, quantized on request             models.convert.hugging_face
+Hugging Face folder     converted by mlx-lm, quantized on request             models.convert.folder_conversion
 """
 
 import os
@@ -71,7 +71,7 @@ def import_model(
     if source.kind == "mlx" and options == StorageOptions() and not convert:
         check_folder(source.path)
         return _link(source.path, folder)
-    from models.convert.hugging_face import convert_folder  # loads MLX, which the others do not need
+    from models.convert.folder_conversion import convert_folder  # loads MLX, which the others do not need
 
     return convert_folder(source.path, folder, options, on_progress, replace)
 

@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import ModelError
 from models.convert.atomic_folder import MANIFEST, ImportProgress
-from models.convert.hugging_face import convert_folder
+from models.convert.folder_conversion import convert_folder
 from models.loader import load
 from models.model_folder import check_folder
 from models.storage_options import StorageOptions
@@ -115,10 +115,9 @@ def test_a_conversion_that_does_not_end_leaves_no_model_and_the_next_one_works(
 ) -> None:
     folder = tmp_path / "made" / "m"
     if how == "killed":
-        code = (
-            "import os, signal, sys; from pathlib import Path\nfrom models.convert.hugging_face import convert_folder"
-        )
-        code += "\nconvert_folder(*map(Path, sys.argv[1:]), None, lambda _: os.kill(os.getpid(), signal.SIGKILL))"
+        code = "import os, signal, sys\nfrom pathlib import Path\n"
+        code += "from models.convert.folder_conversion import convert_folder\n"
+        code += "convert_folder(*map(Path, sys.argv[1:]), None, lambda _: os.kill(os.getpid(), signal.SIGKILL))"
         words = [sys.executable, "-c", code, str(source), str(folder)]
         assert subprocess.run(words, cwd=ROOT, timeout=60, check=False).returncode == -signal.SIGKILL
     else:

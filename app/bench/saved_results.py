@@ -13,7 +13,7 @@ from engine.errors import RedlineError, UsageError
 from engine.settings import AcceptanceRule, SamplingSettings
 
 
-class BenchResults:
+class SavedResults:
     """The results so far.
 
     path: of the document; None to keep it in memory. contestants: their names. turns, repeats: as in `Benchmark`.

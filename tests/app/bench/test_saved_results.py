@@ -11,8 +11,8 @@ import pytest
 
 from app.bench import benchmark
 from app.bench.bench_document import digest
-from app.bench.bench_results import BenchResults
 from app.bench.prompt_file import Question
+from app.bench.saved_results import SavedResults
 from app.cli.main import main
 from app.inference.measured_reply import Reply
 from engine.errors import UsageError
@@ -161,8 +161,8 @@ def test_a_disk_that_is_full_for_a_while_stops_nothing(
 # --- by themselves ---------------------------------------------------------------------------------------------------
 
 
-def _results(turns: int | None = 1, repeats: int = 1) -> BenchResults:
-    return BenchResults(None, ENVIRONMENT, ["none", "lookup 2"], turns, repeats)
+def _results(turns: int | None = 1, repeats: int = 1) -> SavedResults:
+    return SavedResults(None, ENVIRONMENT, ["none", "lookup 2"], turns, repeats)
 
 
 def _rows(**changes: Any) -> list[Any]:
@@ -183,7 +183,7 @@ def _rows(**changes: Any) -> list[Any]:
     ids=["whole", "a turn is missing", "a repeat is missing", "not asked now"],
 )
 def test_a_conversation_of_which_something_is_missing_is_measured_anew(
-    results: BenchResults, question: Question, stays: bool
+    results: SavedResults, question: Question, stays: bool
 ) -> None:
     rows = _rows()
     results.resume(document_of(rows), [question], [COLD])

@@ -13,7 +13,7 @@ import pytest
 from app import protocol as p
 from app.host import model_worker
 from app.host.model_worker import ModelWorker
-from app.inference import conversation_caches, loaded_pair
+from app.inference import kept_conversation_files, loaded_pair
 from app.reply_history import ReplyHistory
 from engine.cache.snapshot import arrays_in
 from tests.host.process import asked, of_kind
@@ -74,7 +74,7 @@ def test_a_conversation_that_was_opened_is_read_ahead(
     worker = worker_with(toy_folder, toy_drafter_folder)
     counted(worker, turns(text), cache)
     worker.prepare(lambda _: False)
-    monkeypatch.setattr(conversation_caches, "_read", None)  # the reply reads no file any more
+    monkeypatch.setattr(kept_conversation_files, "_read", None)  # the reply reads no file any more
     again, reused = reply(worker, turns(text), cache)
     assert reused > 64 and Path(cache).stat().st_size > 0
     assert (again, 0) == reply(worker_with(toy_folder, toy_drafter_folder), turns(text))
@@ -140,7 +140,7 @@ def test_no_damage_changes_a_text(toy_folder: Path, tmp_path: Path) -> None:
         else:
             del data[dice.randrange(len(data)) :]
         Path(cache).write_bytes(data)
-        kept = conversation_caches.load(Path(cache), worker._pair)
+        kept = kept_conversation_files.load(Path(cache), worker._pair)
         assert kept is None or [bytes(memoryview(a)) for a in arrays_in(kept.target)]
         worker._pair.session.forget()
         worker._pair.session.kept.clear()
@@ -154,14 +154,14 @@ def test_damage_to_lengths_and_tokens_is_noticed(toy_folder: Path, tmp_path: Pat
     written(toy_folder, "none", str(cache))
     whole, pair = cache.read_bytes(), worker_with(toy_folder)._pair
     pair.keep_conversations()
-    assert conversation_caches.load(cache, pair) is not None
+    assert kept_conversation_files.load(cache, pair) is not None
     places = [one.start() for one in re.finditer(rb"(?<=[:\[ ])\d(?=[\d,}\]])", whole)]
     begin = whole.index(b'{"tokens"')
     for place in [place for place in places if place > begin][::20]:
         data = bytearray(whole)
         data[place] ^= 1
         cache.write_bytes(data)
-        assert conversation_caches.load(cache, pair) is None and cache.read_bytes() == b""
+        assert kept_conversation_files.load(cache, pair) is None and cache.read_bytes() == b""
 
 
 def test_a_conversation_that_memory_had_no_room_for_comes_from_its_file(
@@ -209,7 +209,7 @@ def test_all_files_together_are_bounded(toy_folder: Path, tmp_path: Path, monkey
         reply(worker, asked(f"question {number}: " + "why? " * 60), history.cache_file(number))
         if number == 1:
             size = Path(history.cache_file(0)).stat().st_size
-            monkeypatch.setattr(conversation_caches, "MOST_BYTES", int(2.5 * size))
+            monkeypatch.setattr(kept_conversation_files, "MOST_BYTES", int(2.5 * size))
         worker.prepare(lambda _: False)
     sizes = {path.stem: path.stat().st_size for path in Path(tmp_path).rglob("*.safetensors")}
     assert set(sizes) == {"2", "3"} and sum(sizes.values()) <= 2.5 * size
