@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from app.safe_text import safe_json, safe_line
 from app.spelling_suggestion import did_you_mean
-from engine.errors import UsageError
+from engine.backend import raise_if_machine_lost
+from engine.errors import MachineLostError, RedlineError, UsageError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 NOTICE, AGAIN = "redline: ", ": start Redline again"  # begins a notice; ends one, where the window starts it itself
+
+
+def lost_machine(error: RuntimeError) -> RedlineError:
+    """Returns the error for a machine that MLX has lost. Anything else is a bug, and raised again."""
+    try:
+        raise_if_machine_lost(error)
+    except MachineLostError as lost:
+        return lost
+    raise error
 
 
 class HelpFormatter(argparse.HelpFormatter):

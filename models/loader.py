@@ -105,6 +105,7 @@ def not_loading(path: Path) -> Iterator[None]:
     except RedlineError:
         raise
     except (Exception, SystemExit) as error:  # broad: mlx-lm has a hundred models' code, which trusts their files
+        backend.raise_if_machine_lost(error)
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
             f"{path} does not load ({type(error).__name__}: {reason}): "

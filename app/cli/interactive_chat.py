@@ -21,7 +21,7 @@ from prompt_toolkit.output import create_output
 
 from app.cli.terminal.keyboard import ctrl_c, unseen_typing
 from app.cli.terminal.reply_view import Terminal, details
-from app.command_line import OK
+from app.command_line import OK, lost_machine
 from app.folded_text import folded
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
@@ -103,11 +103,16 @@ class Talk:
                 meant = did_you_mean(f"/{found[1]}", _NAMES) or ";"
                 self._say(f"there is no command /{found[1]}{meant} /help lists them all")
         except RedlineError as error:
-            full = isinstance(error, ContextError) and self._conversation.messages
-            hint = "; /trim 4 forgets all but the last 4 messages" if full else ""
-            self._say(" ".join(str(error).split()) + hint)
+            self._say_error(error)
+        except RuntimeError as error:
+            self._say_error(lost_machine(error))
         if not self.over:
             self._say("")
+
+    def _say_error(self, error: RedlineError) -> None:
+        full = isinstance(error, ContextError) and self._conversation.messages
+        hint = "; /trim 4 forgets all but the last 4 messages" if full else ""
+        self._say(" ".join(str(error).split()) + hint)
 
     def _answer(self, text: str) -> None:
         reply = partial(self._conversation.ask, text)

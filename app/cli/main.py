@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser, notify
+from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser, lost_machine, notify
 from app.macos import activity
 from app.safe_text import guard_streams
-from engine.backend import raise_if_machine_lost
-from engine.errors import BackendError, MachineLostError, RedlineError, UsageError
+from engine.errors import BackendError, RedlineError, UsageError
 
 COMMANDS = {
     "chat": "chat with a model, or reply to one --prompt",
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RedlineError as error:
         return _fail(error)
     except RuntimeError as error:
-        return _fail(_machine_lost(error))
+        return _fail(lost_machine(error))
     except ImportError as error:
         return _fail(_missing_library(error))
     except KeyboardInterrupt:
@@ -125,15 +124,6 @@ def _missing_library(error: ImportError) -> RedlineError:
     if (error.name or "").split(".")[0] not in _NATIVE:
         raise error
     return BackendError(f"{error.name} cannot be loaded ({error}): run `redline doctor` to see what is missing")
-
-
-def _machine_lost(error: RuntimeError) -> RedlineError:
-    """Returns the error for a machine that MLX has lost. Anything else is a bug, and raised again."""
-    try:
-        raise_if_machine_lost(error)
-    except MachineLostError as lost:
-        return lost
-    raise error
 
 
 def _bad_name(error: OSError | ValueError) -> UsageError:

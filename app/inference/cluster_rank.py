@@ -17,7 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from app.command_line import FAILURE, OK
+from app.command_line import FAILURE, OK, lost_machine
 from app.inference import digests
 from app.inference.cluster import join, share_text, versions
 from app.inference.host_file import Host
@@ -60,6 +60,9 @@ class ClusterRank:
                 self._say({"error": str(error)})
                 if is_pass(message):
                     return FAILURE
+            except RuntimeError as error:
+                lost_machine(error)
+                return FAILURE  # rank 0 says what happened, where it still can
 
     def _do(self, message: Message) -> None:
         if "rank" in message:

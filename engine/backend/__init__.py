@@ -63,7 +63,7 @@ def queues() -> bool:
     return bool(mx.default_device().type == mx.DeviceType.gpu)
 
 
-def raise_if_machine_lost(error: Exception) -> None:
+def raise_if_machine_lost(error: BaseException) -> None:
     """Raises MachineLostError where `error` says that a process of the same group is gone. MLX raises it from whatever
     is evaluated next, so whoever catches any error to go on without a drafter or a request asks here first. Often MLX
     raises nothing and waits for ever."""

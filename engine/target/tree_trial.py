@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
+from engine.backend import raise_if_machine_lost
 from engine.errors import RedlineError
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
@@ -25,6 +26,7 @@ def why_no_trees(target: CachedModel) -> str | None:
     try:
         return _compare(target)
     except (RedlineError, AttributeError, TypeError, ValueError, RuntimeError) as error:  # from a hundred models' code
+        raise_if_machine_lost(error)
         return f"mlx-lm's code for it takes one position a pass ({type(error).__name__})"
     finally:
         target.rewind(0)

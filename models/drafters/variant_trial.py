@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.backend import raise_if_machine_lost
 from engine.errors import ModelError
 from models.drafters.drafter_kind import join_notes
 from models.durable_files import read_json_object, replace_json
@@ -89,6 +90,7 @@ def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | N
             if drafter.needs.taps != kept.taps:
                 target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
         except Exception as error:  # broad: a wrong reading may fail anywhere in MLX
+            raise_if_machine_lost(error)
             target.model.cache.reset()
             if number == 0:
                 raise ModelError(f"the drafter cannot run ({error}): choose another drafter") from error

@@ -69,6 +69,11 @@ def too_long() -> Iterator[Event]:
     yield
 
 
+def lost() -> Iterator[Event]:
+    raise RuntimeError("[ring] connection to a peer was lost")
+    yield
+
+
 def refused() -> Iterator[Event]:
     raise ModelError("the template refuses this")
     yield
@@ -120,6 +125,12 @@ def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> Non
     assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
     assert "forgot 2 messages, kept 2" in notes and "say how many of the last messages to keep" in notes
     assert [message["content"] for message in desk.conversation.messages] == ["two", TEXT, "four", TEXT]
+
+
+def test_a_lost_machine_ends_the_reply_and_not_the_conversation() -> None:
+    desk = desk_with(whole, lost)
+    assert "a machine that computes a part of this model is gone" in desk.type("one", "two")
+    assert [message["content"] for message in desk.conversation.messages] == ["one", TEXT]
 
 
 def talk(conversation: Conversation, *lines: str) -> str:

@@ -12,6 +12,7 @@ import mlx.core as mx
 import pytest
 
 from app import protocol as p
+from app.command_line import AGAIN
 from app.host.model_worker import ModelWorker
 from app.host.server import AnswerWriter, serve
 from app.host.task_queue import TaskQueue
@@ -106,22 +107,24 @@ def test_an_error_in_the_pass_over_a_draft_is_blamed_on_the_drafter(
     assert ids_of(answers) == ids_of(whole)
 
 
-@pytest.mark.parametrize("place", ["reply", "costs", "idle"])
+@pytest.mark.parametrize("place", ["draft", "plain", "costs", "idle"])
 def test_a_lost_machine_is_no_fault_of_the_drafter(
     toy_folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """MLX raises it from whatever is evaluated next: in a round with a draft, or while costs are measured."""
     worker, error = worker_with(toy_folder, "lookup"), RuntimeError("[ring] connection to a peer was lost")
-    part, name = {"reply": (PendingRound, "wait"), "costs": (LoadedPair, "estimate_costs")}.get(
-        place, (LoadedPair, "measure_ahead")
-    )
-    monkeypatch.setattr(part, name, fails_at(3 if place == "reply" else 1, error, getattr(part, name)))
-    sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"reply": 3, "costs": None, "idle": 0}[place])
+    idle, costs = (LoadedPair, "measure_ahead"), (LoadedPair, "estimate_costs")
+    part, name = {"idle": idle, "costs": costs}.get(place, (PendingRound, "wait"))
+    monkeypatch.setattr(part, name, fails_at(3 if part is PendingRound else 1, error, getattr(part, name)))
+    sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"draft": 3, "costs": None}.get(place, 0))
     tasks = TaskQueue()
     tasks.put(p.Reply(id=7, messages=QUESTION, sampling=sampling), 0)
     no_more = threading.Timer(10.0 if place == "idle" else 0.0, tasks.close, (False,))
     no_more.start()
-    with Path(os.devnull).open("wb") as out, pytest.raises(MachineLostError, match="a part of this model is gone"):
+    with (
+        Path(os.devnull).open("wb") as out,
+        pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"),
+    ):
         serve(tasks, AnswerWriter(out.fileno()), lambda: worker)
     no_more.cancel()
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,23 @@ def test_a_name_that_no_file_can_have_is_a_usage_error(
     assert main(["models", command, name]) == 2
     err = capsys.readouterr().err
     assert said in err and err.count("\n") == 1
+
+
+def test_a_machine_that_mlx_has_lost_is_one_line_and_a_bug_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(error: Exception) -> Callable[[list[str]], int]:
+        def run(words: list[str]) -> int:
+            raise error
+
+        return run
+
+    monkeypatch.setattr("app.cli.main._run", failing(RuntimeError("[ring] connection to a peer was lost")))
+    assert main(["chat"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setattr("app.cli.main._run", failing(RecursionError("too deep")))
+    with pytest.raises(RecursionError):
+        main(["chat"])
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.drafters import Drafter
+from engine.errors import MachineLostError
 from engine.session import Session
 from engine.settings import SamplingSettings
 from models.drafters import variant_trial
@@ -86,6 +87,21 @@ def test_a_trial_is_made_once_for_a_head_and_a_target(
     (tmp_path / "head-variants.json").write_text("damaged")
     choose_variant(pair, toy_folder, target, tmp_path)
     assert len(made) == 3 and len(json.loads((tmp_path / "head-variants.json").read_text())) == 1
+
+
+def test_a_lost_machine_is_no_finding(
+    heads: Callable[[int], Callable[[], Drafter]], target: Loaded, toy_folder: Path, tmp_path: Path
+) -> None:
+    def lost() -> Drafter:
+        raise RuntimeError("[ring] connection to a peer was lost")
+
+    for variants in (
+        (Variant("one", heads(2)), Variant("two", lost)),
+        (Variant("one", lost), Variant("two", heads(2))),
+    ):
+        with pytest.raises(MachineLostError):
+            choose_variant(LoadedDrafter(heads(2)(), variants=variants), toy_folder, target, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_head_with_one_reading_needs_no_trial(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
