@@ -20,7 +20,10 @@ _USER_INITIATED = 0x00FFFFFF
 
 @contextmanager
 def activity(reason: str) -> Iterator[None]:
-    """Holds off App Nap and idle sleep for as long as the context lasts. reason: what `pmset -g assertions` shows."""
+    """Holds off App Nap and idle sleep for as long as the context lasts. reason: what `pmset -g assertions` shows.
+
+    `HostConnection._stay_awake` decides when the window does this, AWAKE in app/cli/main.py which commands do.
+    """
     if sys.platform != "darwin" or not _runtime():
         yield
         return

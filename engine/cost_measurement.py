@@ -1,9 +1,9 @@
 """Measures what passes cost on this machine.
 
 A pass is timed as the loop runs it: forward, distribution, acceptance and one synchronisation. Plain steps are timed in
-a run, each submitted before the last is done: what Python does for one is hidden behind the one before, which no round
-whose beginning depends on the last one's outcome can do. On 2 cores such a step takes 0.85 to 0.93 of a pass of one
-row.
+a run, each submitted before the last is done, so that Python's work for one is hidden behind the one before. A round
+that needs the outcome of the last one cannot do that. On 2 cores such a step takes 0.85 to 0.93 times as long as a pass
+of one row.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Structured output: which tokens a grammar allows in each row of a verify pass.
 
-`engine.verify_pass.verify` gives the tokens that the grammar refuses behind a row's own prefix the logit -inf, before
+`engine.verify_pass.verify` gives the tokens that the grammar refuses after a row's own prefix the logit -inf, before
 anything else is done with the row: penalties, logit bias, temperature, min-p, top-k and top-p then apply to what is
-left. The rules of acceptance are not changed, so drafting keeps what it keeps without a grammar, of *plain masked
-decoding*: rejection sampling keeps its distribution; greedy and coupled choices keep its text. That is not the model's
-distribution conditioned on the grammar, which would weigh each token by how likely the model is to complete the reply
-behind it.
+left. The rules of acceptance are unchanged, so drafting keeps as much of *plain masked decoding* as it keeps of plain
+decoding without a grammar: rejection sampling keeps the distribution; greedy and coupled choices keep the text. That is
+not the model's distribution conditioned on the grammar, which would weigh each token by how likely the model is to
+complete the reply after it.
 
-Each row has the mask of its own prefix, in a tree the path from the root to its node. Behind a token that the grammar
+Each row has the mask of its own prefix, in a tree the path from the root to its node. After a token that the grammar
 refuses, rows cannot be reached, as that token has probability 0; nothing is masked there, so that they stay finite.
 """
 

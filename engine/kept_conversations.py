@@ -1,6 +1,6 @@
 """Conversations that are not in the caches now, kept so that their next reply need not read them again.
 
-A reply continues the one that shares most tokens with its prompt, whoever asks: no conversation has a name here. They
+A reply continues the one that shares the most tokens with its prompt, whoever asks, as they have no names here. They
 take memory, so there are limits, and the one that was used longest ago goes first.
 """
 
@@ -15,7 +15,7 @@ import mlx.core as mx
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.cache.snapshot import Snapshot, arrays_in
 
-LEAST_TOKENS = 64  # fewer are read again sooner than kept
+LEAST_TOKENS = 64  # fewer are faster to read again than to keep
 MOST = 32  # conversations: programs that never ask the same twice would fill the memory
 
 
@@ -41,7 +41,7 @@ class KeptConversation:
 
 
 class KeptConversations:
-    """limit_bytes: of all together; 0 keeps none. They are MOST in any case."""
+    """limit_bytes: of all together; 0 keeps none. There are never more than MOST."""
 
     def __init__(self, limit_bytes: int = 0) -> None:
         self._limit_bytes = limit_bytes
@@ -74,27 +74,27 @@ class KeptConversations:
         return True
 
     def has_room(self, nbytes: int) -> bool:
-        """Returns whether another conversation of so many bytes can be kept beside all that are."""
+        """Returns whether another conversation of this many bytes can be kept without dropping one."""
         return len(self) < MOST and self.nbytes + nbytes <= self._limit_bytes
 
     def take(self, prompt: Sequence[int], least: int) -> KeptConversation | None:
-        """Returns the conversation that shares most tokens with `prompt`, and keeps it no longer; None where none
-        shares at least `least`."""
+        """Removes and returns the conversation that shares the most tokens with `prompt`; None where none shares at
+        least `least`."""
         shared = [common_prefix(kept.tokens, prompt) for kept in self._kept]
         most = max(shared, default=0)
         return self._kept.pop(shared.index(most)) if most >= least else None
 
     def find(self, tokens: Sequence[int]) -> KeptConversation | None:
-        """Returns the conversation of just these tokens, which stays."""
+        """Returns the conversation of exactly these tokens, without removing it."""
         return next((kept for kept in reversed(self._kept) if kept.tokens == tuple(tokens)), None)
 
     def forget_drafters(self) -> None:
-        """Keeps of all conversations what the target remembers, and no drafter any more, so that its memory is free for
-        another one."""
+        """Drops every conversation's drafter and what it remembered, so that the memory is free for another one; what
+        the target remembers stays."""
         self._kept = [replace(kept, drafter=None, drafted=None) for kept in self._kept]
 
     def clear(self) -> None:
-        """Keeps nothing any more."""
+        """Drops everything."""
         self._kept = []
 
     def _drop_oldest(self) -> None:

@@ -116,7 +116,7 @@ class ChannelParser:
 
 
 class ReplyBudget:
-    """Counts the tokens of a reply, thought and answer apart, and says when one of them has its most.
+    """Counts the tokens of a reply, thought and answer apart, and says when one of them reaches its limit.
 
     max_tokens: of the answer; of the whole reply where the thought has no limit of its own. max_thought_tokens: of the
     thought and all that marks it, None for no limit of its own. reached: whether a limit was ever reached.

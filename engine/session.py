@@ -212,7 +212,7 @@ class Session:
             self._drafter = drafter
 
     def _lay_blocks(self, blocks: VerifyBlocks | None) -> None:
-        """Keeps of the cache what passes over `blocks` would have put there too."""
+        """Keeps the part of the cache that passes over `blocks` would also have made, and drops the rest."""
         before = self._blocks
         if blocks != before:
             shared = before.shared(blocks, self.target.length) if before is not None and blocks is not None else 0

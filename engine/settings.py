@@ -16,7 +16,7 @@ AcceptanceRule = Literal["rejection", "coupled"]
 ACCEPTANCE_RULES: tuple[AcceptanceRule, ...] = ("rejection", "coupled")
 
 MIN_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
-MAX_TEMPERATURE = MAX_PENALTY = 100.0  # far below, nothing is left of a distribution
+MAX_TEMPERATURE = MAX_PENALTY = 100.0  # even much lower values leave nothing of a model's distribution
 LARGEST_SEED = 2**63 - 1
 LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as cheaply as it decodes
 LONGEST_EFFORT = 20  # characters
@@ -57,7 +57,7 @@ class SamplingSettings:
     bit (see `engine.audit.exact_target`); not with trees. stop: strings that end the answer and are not shown.
 
     max_tokens: of the answer. max_thought_tokens: of the thought before it, None where the two share max_tokens.
-    thinking, effort: the switches of a chat template that has them; None and "" for what the template does by itself.
+    thinking, effort: the switches of a chat template that has them; None and "" leave it to the template.
     from_model: the names of those settings whose values are the model's own (see `models.generation_defaults`).
     grammar: that the answer follows, None for none; see `engine.grammar` for what drafting keeps then.
     """

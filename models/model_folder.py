@@ -101,7 +101,7 @@ def check_links(path: Path, names: list[str]) -> None:
     if real.parent.name == "snapshots":  # cache/models--x/snapshots/revision; blobs beside it, or shared by the cache
         homes += [real.parents[1] / "blobs", real.parents[2] / "blobs"]
     for link in _links(path, names):
-        target = Path(os.path.realpath(link))  # unlike Path.resolve, it takes a loop of links calmly
+        target = Path(os.path.realpath(link))  # unlike Path.resolve, never fails on a loop of links
         if not any(target.is_relative_to(home) for home in homes):
             raise ModelError(f"{link}: links to a place outside the model folder; replace it with the file")
         if not target.exists():
@@ -111,7 +111,7 @@ def check_links(path: Path, names: list[str]) -> None:
 def _links(path: Path, names: list[str]) -> Iterator[Path]:
     """Yields every link in the folder and its subfolders, none of them followed.
 
-    Raises ModelError for folders nested without end, and for pipes and devices: to open one waits for ever.
+    Raises ModelError for folders nested too deep, and for pipes and devices: opening one could wait for ever.
     """
     below = [(path / name, 0) for name in names]
     while below:
@@ -168,7 +168,7 @@ def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> Non
 def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
     """Checks that there is a tensor per layer: mlx-lm would make as many as the config says, until memory is full."""
     for part in config_parts(config):
-        # layer_types, layers_block_type, hybrid_override_pattern and others say something of every layer.
+        # layer_types, layers_block_type, hybrid_override_pattern and others have an entry for every layer.
         listed = {
             key: len(value)
             for key, value in part.items()
@@ -177,7 +177,7 @@ def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> Non
         for key, count in {**{key: part.get(key) for key in _LAYER_KEYS}, **listed}.items():
             if isinstance(count, int | float) and count > tensors:
                 said = f"{key} with {count} entries" if key in listed else f"{key} {str(count)[:20]}"
-                what = f"config.json says {said}, and the weights are {tensors} tensors"
+                what = f"config.json says {said}, but the weights contain only {tensors} tensors"
                 raise ModelError(f"{path}: {what}; download it again")
 
 

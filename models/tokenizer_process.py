@@ -1,8 +1,8 @@
-"""Talks to the process that `models.tokenizer_worker` describes, and kills it when it takes too long or too much.
+"""Talks to the process that `models.tokenizer_worker` describes, and kills it if it takes too long or too much memory.
 
 One worker serves all tokenizers of a process. It is started by the first one that is read, and again after it was
-killed; while it imports transformers, its parent loads weights. Memory is what the system says of the worker, as no
-limit that a process sets for itself is kept on macOS.
+killed; while it imports transformers, its parent loads weights. Its memory is what the system reports, as macOS does
+not enforce a limit that a process sets for itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.errors import RedlineError, StoppedError
 from models.tokenizer_worker import Answer, Ready, Request
 
 START_S = 120.0  # to import transformers, on a machine that is busy; it takes one or two
-WAITED = 10  # times the time on a processor that a request may take, it may wait for one
+WAITED = 10  # a request may take this many times as long by the clock as on a processor
 STOP_S = 0.15  # to finish after a stop, before it is killed
 MOST_BYTES = 1 << 30  # of memory that a request may add to what the worker has already
 MOST_ANSWER_BYTES = 1 << 28

@@ -2,11 +2,11 @@
 
 Both come with a model, so strangers wrote them: a template is a program, and a tokenizer's expressions and
 normalizers can ask for any amount of time and memory. Nothing inside a process can bound that, so they run in one that
-`models.tokenizer_process` kills when it takes too long or too much. Requests come on standard input and answers go to
-standard output, each a line of JSON.
+`models.tokenizer_process` kills when it takes too long or too much memory. Requests come on standard input and answers
+go to standard output, each a line of JSON.
 
-transformers reads the folder and renders the template (Jinja, sandboxed; no code of the model's is run); the
-tokenizers library turns text into ids.
+transformers reads the folder and renders the chat template, tools included (Jinja, sandboxed; no code of the model's is
+run); the tokenizers library turns text into ids.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
     kind = schema.get("type")
     if not isinstance(kind, str) or kind not in _PLAIN:
         raise UsageError(
-            "in this model's format the schema of each property has one type: give it one, or leave strict"
+            "in this model's format the schema of each property has one type: give it one, or leave out strict"
         )
     return kind
 

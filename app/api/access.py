@@ -43,8 +43,8 @@ class AccessRules:
 
 
 class Access:
-    """Lets requests through to `app` that keep the rules; answers all others itself. routes: of the app, which say what
-    methods its paths have."""
+    """Passes on to `app` the requests that follow the rules; answers all others itself. routes: of the app, which say
+    what methods its paths allow."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, routes: Sequence[BaseRoute]) -> None:
         self._app, self._rules, self._routes = app, rules, routes
@@ -78,7 +78,7 @@ class Access:
             raise ApiError(401, "invalid_api_key", "send Redline's key in the header Authorization: Bearer KEY")
 
     def _check_method(self, scope: Scope) -> None:
-        """Raises ApiError where the path has other methods. One that there is not is for the app to answer."""
+        """Raises ApiError for a method that the path does not allow. A path that does not exist is left to the app."""
         for route in self._routes:
             match, _ = route.matches(scope)
             if match is Match.FULL:
@@ -96,7 +96,7 @@ class Access:
         return bool(matches) and all(matches)
 
     async def _read_body(self, scope: Scope, incoming: _Incoming) -> bytes:
-        """Returns the body of a POST. Raises ApiError for one that is too long, too slow, too deep, or no JSON."""
+        """Returns the body of a POST. Raises ApiError if it is too long, too slow, too deep, or not sent as JSON."""
         if scope["method"] != "POST":
             return b""
         kind, _, charset = ",".join(_values(scope, b"content-type")).partition(";")
@@ -146,7 +146,7 @@ async def _refuse(error: ApiError, scope: Scope, incoming: _Incoming, send: Send
 
 
 def depth_exceeds(body: bytes, deepest: int) -> bool:
-    """Whether brackets outside of strings nest deeper than that. For what is no JSON the answer does not matter."""
+    """Whether brackets outside of strings nest deeper than `deepest`. If `body` is not JSON, either answer will do."""
     depth = 0
     for piece in _outside_strings(body):
         for byte in piece:
@@ -180,7 +180,7 @@ async def _read_bounded(receive: Receive) -> bytes:
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """Returns what gives the body that was read, and then what the client does."""
+    """Returns a `receive` that first replays the body, then passes on what the client sends."""
     given = False
 
     async def replay() -> Message:

@@ -142,7 +142,7 @@ class Turns:
 
 
 def call_of(number: str, name: str, arguments: str | Mapping[str, Any]) -> protocol.ToolCall:
-    """Returns a call of the conversation. Raises ApiError where its arguments are no JSON object."""
+    """Returns a call of the conversation. Raises ApiError where its arguments are not a JSON object."""
     if not isinstance(arguments, str):
         arguments = msgspec.json.encode(arguments).decode()
     try:

@@ -128,7 +128,7 @@ def _differences(value: BenchDocument) -> Iterator[tuple[str, str]]:
         same = f"{len(promised) - near} of {len(promised)} replies are identical to plain decoding"
         yield f"{same}{rest}", "yellow" if near else "green"
     if bits := [row.same_bits for row in value.runs if row.same_bits is not None and not _is_plain(row)]:
-        text = f"exact-verify: {sum(bits)} of {len(bits)} replies have plain decoding's logits to the last bit"
+        text = f"exact: {sum(bits)} of {len(bits)} replies have plain decoding's logits to the last bit"
         yield text, "green" if all(bits) else "bold red"
     if len(value.contestants) == 1:
         yield "nothing to compare: choose a --drafter", "yellow"

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
         return ClusterRank().run()
     if bool(args.names) == bool(args.hosts):
-        raise UsageError("name the machines, or give --hosts FILE with them: one of the two")
+        raise UsageError("name the machines or give --hosts FILE, not both")
     if args.names:
         if args.write is None or len(args.names) < 2:
             raise UsageError("name at least two machines, this one first, and give --write FILE")

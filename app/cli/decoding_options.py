@@ -15,7 +15,7 @@ from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS, Grammar, SamplingS
 from models.builtin import SHIPPED
 
 _EXACT = "use the same arithmetic for every token, so that the text agrees to the last bit with plain decoding"
-_EXACT_TOO = "run everything in exact-verify as well, and compare it with plain decoding to the last bit"
+_EXACT_TOO = "run everything with --exact as well, and compare it with plain decoding to the last bit"
 _SEED = (
     "random seed above temperature 0 (default: random in chat and race, 0 in bench); the same seed gives the same text "
     "on this machine; with a fixed draft length or --acceptance coupled, on every machine"

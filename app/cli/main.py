@@ -23,14 +23,14 @@ from app.safe_text import guard_streams
 from engine.errors import BackendError, RedlineError, UsageError
 
 COMMANDS = {
-    "chat": "chat with a model, or reply to one --prompt",
+    "chat": "chat with a model, or get one reply to --prompt",
     "race": "compare plain and speculative decoding side by side",
     "bench": "compare drafters and temperatures on a file of prompts",
     "predict": "predict the speed-up of a drafter before you use it",
     "fit": "train a drafter for a target on this machine",
     "models": "show what this machine can run; download, import and remove models",
     "verify": "check an exported conversation against plain decoding",
-    "serve": "serve the OpenAI and Anthropic protocols to other programs",
+    "serve": "serve a model to other programs over the OpenAI and Anthropic protocols",
     "cluster": "find, check and measure the machines that share a model",
     "doctor": "check this machine and suggest fixes",
 }

@@ -220,8 +220,8 @@ class ModelWorker:
             del self._unwritten[path]
 
     def _read_ahead(self, pair: LoadedPair, pause: Callable[[], None]) -> None:
-        """Reads the file of the conversation that is likely to be continued next, where no other has to go for it.
-        pause: may raise to break off."""
+        """Reads the file of the conversation that is likely to be continued next, unless another would have to be
+        dropped for it. pause: may raise to break off."""
         if (path := self._next) is not None:
             pair.keep_conversations()
             with contextlib.suppress(OSError):  # there is no such file any more
@@ -255,7 +255,7 @@ class ModelWorker:
         """The loaded pair, for a request for this target. Raises NotLoaded, and OtherModelError for another target."""
         pair = self._pair
         if target and self.pair is not None and self.pair.target != target:
-            raise OtherModelError("another model has been loaded since this was asked: try again")
+            raise OtherModelError("another model has been loaded since the request was made: try again")
         return pair
 
     def _open_target(self, wanted: protocol.Pair, options: Options) -> protocol.Pair:

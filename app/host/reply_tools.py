@@ -1,4 +1,7 @@
-"""The tools of one reply in the host: what the model is told of them, their grammar, and its calls."""
+"""The tools of one reply in the host: what the model is told about them, their grammar, and its calls.
+
+The chat template puts the tools into the prompt (`models.tokenizer_worker.render`).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The queue of requests for the thread that owns MLX. The reader fills it; Stop and Quit reach into it at once.
 
-Invariant: a request is either waiting here, or the one that was taken last, or over. Whoever moves it from one to the
+Invariant: a request is either waiting here, or the one taken last, or over. Whoever moves it from one to the
 next holds the lock, so a Stop finds it in one place or the other.
 """
 
@@ -19,8 +19,8 @@ Work = Load | Reply | Count | Verify | Race | Unload
 
 
 class StopFlag(threading.Event):
-    """Whether a task is to end. Whoever carries it out looks between the layers of a pass and more often, and `looked`
-    is called each time: that it looks shows that it goes on."""
+    """Whether a task should end. Whoever carries it out checks this between the layers of a pass and more often; each
+    check calls `looked`, as it shows that the task is not stuck."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class TaskQueue:
             return True
 
     def wait(self, seconds: float) -> bool:
-        """Returns whether `take` has something to return, waiting so long for it."""
+        """Returns whether `take` can return at once, after waiting for at most `seconds`."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: self._waiting or self._closed, seconds))
 

@@ -2,11 +2,11 @@
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
-`MILESTONES` around a context, and taken from the straight line between them. To measure takes seconds, of a large model
-half a minute, so it is done ahead, while the model is idle. A reply that comes before that goes by an estimate.
+`MILESTONES` around a context, and taken from the straight line between them. Measuring takes seconds, for a large
+model half a minute, so it is done ahead, while the model is idle. A reply that comes before that uses an estimate.
 
-A file that cannot be read is measured again and replaced; one that cannot be written costs a measurement the next time
-and nothing else.
+If a file cannot be read, its costs are measured again and it is replaced; if one cannot be written, they are only
+measured again the next time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from models.paths import cache_dir
 FORMAT = 6
 MOST = 200  # files kept; the oldest go
 MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured after
-NEAR = 128  # up to here those after the first will do
-FAR = 2048  # up to here the line through the first two goes on: to measure after more takes long
-BEYOND = 2  # times the last milestone: after more, costs are taken for what they are there
-_ROWS = 64  # that a pass to measure may add after a milestone
+NEAR = 128  # up to here the costs after the first will do
+FAR = 2048  # up to here the line through the first two is extended: measuring after more takes long
+BEYOND = 2  # times the last milestone: after more, costs are assumed to stay the same
+_ROWS = 64  # that a measured pass may add after a milestone
 
 
 @dataclass
@@ -53,15 +53,15 @@ class Calibration:
     _found: dict[int, Costs] = field(default_factory=dict)
 
     def milestones(self, context: int) -> tuple[int, ...]:
-        """Returns the one or two milestones that costs after a context are taken from. A prompt that leaves no room
-        for a reply is not measured for."""
+        """Returns the one or two milestones that costs after a context are taken from. Nothing is measured for a
+        prompt that leaves no room for a reply."""
         within = tuple(milestone for milestone in MILESTONES if milestone + _ROWS <= self.room)
         if context <= NEAR or len(within) < 2 or context >= self.room:
             return MILESTONES[:1]
         return within[:2] if context <= FAR else within[-2:]
 
     def knows(self, context: int = 0) -> bool:
-        """Returns whether `costs` would not have to measure."""
+        """Returns whether `costs` need not measure anything."""
         return all(self.has(milestone) for milestone in self.milestones(context))
 
     def at_hand(self, context: int = 0) -> Costs | None:
@@ -160,7 +160,7 @@ def files_of(folder: Path) -> str:
 
 
 def is_sound(costs: Costs, parts: int) -> bool:
-    """Returns whether these are costs of so many drafters, and every pass takes time, as a policy divides by it."""
+    """Returns whether these are costs of `parts` drafters, and target passes take time, as a policy divides by it."""
     each = [costs, *costs.members]
     return len(costs.members) == (parts if parts > 1 else 0) and all(
         own.verify

@@ -79,7 +79,7 @@ class Follower:
         assert self.process.stdout is not None
         name, command = self.host.ssh, shlex.join(self.host.command)
         why = f"{name} cannot be reached, or `{command}` does not start there: check that `ssh {name}` works"
-        with suppress(ValueError):  # a line that is no JSON, or a closed stream
+        with suppress(ValueError):  # a line that is not JSON, or a closed stream
             for line in self.process.stdout:
                 self.heard_s = time.monotonic()
                 why = _has_ended(self.host)

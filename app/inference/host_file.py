@@ -36,7 +36,7 @@ class Host:
 
 
 def read_hosts(path: Path | None) -> tuple[Host, ...]:
-    """Returns the machines that a file names, none without a file. Raises UsageError for a file that is not one."""
+    """Returns the machines that a file names, none without a file. Raises UsageError for an invalid file."""
     if path is None:
         return ()
     try:
@@ -46,7 +46,7 @@ def read_hosts(path: Path | None) -> tuple[Host, ...]:
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise UsageError(f"{path} is not a list of machines ({error}): `redline cluster` writes one") from None
     if len(hosts) < 2:
-        raise UsageError(f"{path} names {len(hosts)} machines: a target is shared by at least 2")
+        raise UsageError(f"{path} names {len(hosts)} machines: sharing a target takes at least 2")
     loopback = [host.ssh for host in hosts if host.ip.startswith("127.")]
     if loopback and not all(host.is_here for host in hosts):
         raise UsageError(f"{path} has an address of {loopback[0]} that others cannot reach: see ifconfig")
@@ -54,8 +54,7 @@ def read_hosts(path: Path | None) -> tuple[Host, ...]:
 
 
 def _host(entry: dict[str, Any]) -> Host:
-    """Raises what reading an entry of another form raises. ssh would take a name that begins with a dash for an
-    option."""
+    """Raises various errors for an invalid entry. ssh would take a name that begins with a dash for an option."""
     ssh, ip = entry["ssh"], entry["ips"][0]
     if not isinstance(ssh, str) or not ssh or ssh.startswith("-"):
         raise ValueError(f"{ssh!r} is not a valid machine name")
@@ -71,7 +70,7 @@ def find_hosts(names: Sequence[str]) -> tuple[Host, ...]:
         try:
             hosts.append(Host(name, socket.gethostbyname(name.rpartition("@")[2])))
         except OSError as error:
-            raise UsageError(f"{name} is not known in this network ({error}): give another name or address") from None
+            raise UsageError(f"{name} is not known on this network ({error}): use another name or address") from None
     others = [host for host in hosts if not host.is_here]
     return tuple(replace(host, ip=own_address(others[0].ip)) if others and host.is_here else host for host in hosts)
 

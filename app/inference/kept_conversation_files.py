@@ -1,12 +1,12 @@
 """What target and drafter remember of a conversation, in a file: after a restart its next reply need not read it again.
 
-    <folder>/<conversation>.safetensors     the arrays of a `KeptConversation`, as "structure" all else, as JSON, and as
-                                            "sum" the CRC-32 of that, which has the sums of the arrays
+    <folder>/<conversation>.safetensors     the arrays of a `KeptConversation`; "structure": all else and the CRC-32 of
+                                            each array, as JSON; "sum": the CRC-32 of "structure"
 
 A file is used only by what wrote it: the same weights, the same kinds of cache, the same versions of Redline, MLX and
-mlx-lm. One that is damaged, foreign or of something else is emptied and ignored. Whoever keeps the conversations makes
-an empty file for each, which only the user can read, and deletes it with the conversation (`app.reply_history`): where
-there is no file, nothing is written.
+mlx-lm. One that is damaged or was made by anything else is emptied and ignored. `app.reply_history` makes an empty file
+for each conversation, which only the user can read, and deletes it with the conversation: where there is no file,
+nothing is written.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def load(path: Path, pair: LoadedPair, pause: Callable[[], None] = lambda: None)
 
 
 def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConversation:
-    """Raises ValueError for a file of something else, and whatever a damaged one leads to."""
+    """Raises ValueError for a file made by anything else, and various errors for a damaged one."""
     entries = read_entries(path)
     if entries[_STRUCTURE].dtype != "U8" or entries[_SUM] != Entry(_SUM, "U32", (1,)):
         raise ValueError("not a file of this kind")

@@ -132,7 +132,7 @@ def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter
     try:
         return _open(taken, target, trees, note)
     except (ModelError, PairError) as error:  # the user did not name it, so the reply goes on without it
-        note = f"auto fell back to {LOOKUP} because its first choice does not load: {error}"
+        note = f"auto fell back to {PROMPT_LOOKUP.label} because its first choice does not load: {error}"
         return _open(LOOKUP, target, trees, note)
 
 

@@ -1,8 +1,8 @@
-"""How long a host may say nothing before whoever waits for it takes it for stuck: one rule for all who wait.
+"""How long a host may be silent before it counts as stuck: one rule for all who wait for it.
 
-A host carries out what it was sent in order. So what it is at is the oldest request that it has not ended, whoever
-still waits for that one, and only an answer to it shows that the host goes on: a thread of its own answers Stop. While
-it works at one without a result it says Working, from between the layers of a pass. A load says nothing of that kind.
+A host carries out its requests in order. So it is working on the oldest one that has not ended, even if nobody waits
+for that one any more, and only an answer to it shows that the host is not stuck: Stop is answered by another thread.
+While a request has no result yet, the host sends Working, from between the layers of a pass, but not during a load.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import takewhile
 from app.protocol import AnyAnswer, LastAnswer
 from app.protocol.messages import Failed, Load, Request, RequestAnswer
 
-LATE_S = 1.0  # for a timer: this process has not run meanwhile, nor read what the host said
-WORKING_S = 10.0  # between two answers to a request that a host works at
+LATE_S = 1.0  # a timer this late: this process did not run meanwhile, nor read what the host said
+WORKING_S = 10.0  # between two answers to a request that a host is working on
 STUCK = "the engine is not responding and may be stuck"
 
 
@@ -35,7 +35,7 @@ class PendingRequests:
 
     @property
     def loading(self) -> bool:
-        """Whether the host is at a Load."""
+        """Whether the host is carrying out a Load."""
         return next(iter(self._is_load.values()), False)
 
     def is_load(self, number: int) -> bool:
@@ -43,15 +43,15 @@ class PendingRequests:
         return self._is_load.get(number, False)
 
     def add(self, request: Request) -> bool:
-        """Adds a request that was sent; returns whether the host is at it now."""
+        """Adds a request that was sent; returns whether the host is working on it now."""
         self._is_load[request.id] = isinstance(request, Load)
         return len(self._is_load) == 1
 
     def hear(self, answer: AnyAnswer) -> bool:
-        """Returns whether an answer shows that the host goes on."""
+        """Returns whether an answer shows that the host is not stuck."""
         if not isinstance(answer, RequestAnswer) or answer.id not in self._is_load:
             return False
-        if not isinstance(answer, Failed):  # what came before is over, though its last answer is lost
+        if not isinstance(answer, Failed):  # earlier requests are over, even if their last answers were lost
             for older in list(takewhile(lambda number: number != answer.id, self._is_load)):
                 del self._is_load[older]
         is_oldest = answer.id == next(iter(self._is_load))
@@ -60,11 +60,11 @@ class PendingRequests:
         return is_oldest
 
     def allowed_s(self, limits: SilenceLimits) -> float | None:
-        """Returns how long until the next answer; None where there is nothing to answer."""
+        """Returns how long the next answer may take; None where nothing is to be answered."""
         if not self._is_load:
             return None
         return limits.load_s if self.loading else limits.silent_s
 
     def clear(self) -> None:
-        """There is another host."""
+        """Forgets all requests, as the host is being replaced."""
         self._is_load.clear()

@@ -96,8 +96,8 @@ class RunText:
         self._drawn: dict[int | None, Canvas] = {}  # by the marked token
 
     def show(self, tokens: int, marked: int | None, mark: str) -> Image.Image | None:
-        """Returns the lines that the first `tokens` reach. marked: the token that differs, on a ground of the colour
-        `mark`."""
+        """Returns the lines that the first `tokens` reach. marked: the token that differs, on a background
+        tinted with the colour `mark`."""
         count = bisect_left(self._pieces, tokens, key=lambda piece: piece.token)
         if not count:
             return None

@@ -20,11 +20,11 @@ MarkTone = Literal["accent", "warning", "error"]  # a colour of a palette
 _NAMES = {"eagle3": "EAGLE-3", "lookup": "prompt lookup", "medusa": "Medusa", "draft": "draft model"}
 _SLOW = {0.25: "a quarter of its speed", 0.5: "half its speed"}
 _AS_FAST = 0.995  # a speed-up that is shown as 1.00 is no loss
-_NOISY = 1.25  # the most speed-up over the least of one race, from which on the machine was too busy to tell
+_NOISY = 1.25  # highest over lowest speed-up of a race, from which the machine counts as too busy to tell
 NONE = "\N{EN DASH}"
 NUMBERS = ("tokens", "decode tok/s", "TTFT", "target passes", "tokens/pass")
 MEASURED = "measured one after the other, then replayed side by side"
-MARKED = 0.45  # share of the mark's colour in the ground of the token that differs
+MARKED = 0.45  # share of the mark's colour in the background of the token that differs
 
 
 class RaceVerdict(NamedTuple):
@@ -39,7 +39,7 @@ class RaceVerdict(NamedTuple):
 
 def read_side(text: str) -> Side:
     """Returns the side that is typed as DRAFTER[:LENGTH][:tree][:RULE], for example lookup+eagle3:auto:coupled. It is
-    read from the right, so that the name of a folder may have colons. Raises UsageError."""
+    read from the right, so that the name of a folder may contain colons. Raises UsageError."""
     drafter, length, tree, rule = text.strip(), "auto", False, "rejection"
     while ":" in drafter:
         head, _, word = drafter.rpartition(":")
@@ -75,7 +75,7 @@ def write_side(side: Side) -> str:
 
 
 def names(sides: Sequence[ReadySide]) -> tuple[str, ...]:
-    """Returns what to call each side: if both would be called the same, with their settings, or else their places."""
+    """Returns what to call each side: if both have the same name, with their settings, or else their places."""
     short = [_name(one) for one in sides]
     if len(set(short)) == len(short):
         return tuple(short)
@@ -133,7 +133,7 @@ def spread(found: Spread | None) -> str:
 
 
 def winner(document: RaceDocument) -> str:
-    """Returns who was faster: "EAGLE-3 is faster"; "Too close to call" where some run says one and some the other."""
+    """Returns who was faster: "EAGLE-3 is faster"; "Too close to call" where the runs do not agree."""
     found = document.results.total
     if found is None or found.least < 1 < found.most or 1 in (found.least, found.most):
         return "Too close to call"
@@ -185,7 +185,7 @@ def paced(times: float) -> str:
 
 
 def medians_of(pairs: int) -> str:
-    """Returns what the numbers are of: "medians of 3 runs each, AB BA AB"."""
+    """Returns what the numbers are: "medians of 3 runs each, AB BA AB", or "one run each"."""
     if pairs == 1:
         return "one run each"
     turns = " ".join("AB" if pair % 2 == 0 else "BA" for pair in range(min(pairs, 3)))
@@ -201,13 +201,13 @@ def made_with(document: RaceDocument) -> str:
 
 
 def sampling_text(shared: SamplingSettings) -> str:
-    """Returns the settings of both sides: "greedy"; "temperature 0.7, seed 4, top-p 0.9, exact-verify"."""
+    """Returns the settings of both sides: "greedy"; "temperature 0.7, seed 4, top-p 0.9, exact"."""
     parts = [f"temperature {shared.temperature:g}", f"seed {shared.seed or 0}"] if shared.temperature else ["greedy"]
     if shaped := not_neutral(replace(shared, temperature=0.0)):
         parts.append(settings_in_words(shaped))
     if shared.stop:
         parts.append("1 stop string" if len(shared.stop) == 1 else f"{len(shared.stop)} stop strings")
-    return ", ".join([*parts, "exact-verify"] if shared.exact else parts)
+    return ", ".join([*parts, "exact"] if shared.exact else parts)
 
 
 # --- what the texts have in common ------------------------------------------------------------
@@ -231,7 +231,7 @@ def verdict(document: RaceDocument) -> RaceVerdict:
 
 def _verdict_of_identical(receipts: Sequence[PairReceipt]) -> RaceVerdict:
     if broken := [receipt for receipt in receipts if receipt.failed]:
-        return RaceVerdict("error", f"texts identical, but logits not to the last bit{_in(len(broken), len(receipts))}")
+        return RaceVerdict("error", f"texts identical, but logits not bit-identical{_in(len(broken), len(receipts))}")
     least, most = (bound(receipt.tokens for receipt in receipts) for bound in (min, max))
     over = counted(most) if least == most else f"{least} to {most} tokens"
     bits = ", to the last bit," if all(receipt.same_bits for receipt in receipts) else ""
@@ -249,7 +249,7 @@ def gap(receipt: PairReceipt) -> str:
     if found is None:
         return "no difference"
     if not receipt.promised:
-        return "no promise of the same text"
+        return "the same text is not promised"
     return ("a near-tie, " if found.near_tie else "a failure, ") + _sizes(found)
 
 

@@ -1,4 +1,4 @@
-"""Checks the replies of exported conversations one after the other, as the host does it."""
+"""Checks the replies of exported conversations one after the other, as the host does."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The store: every conversation in one SQLite file, under verbs that the window uses.
 
 Use it from the thread that opened it; SQLite refuses any other. `beside` makes another for another thread. Every change
-is on disk when its verb returns. Errors are StoreError, one line each, and leave what was there unchanged; an id that
-does not exist is one.
+is on disk when its verb returns. Errors, among them an unknown id, are StoreError, one line each, and change nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from app.store.records import (
 from app.store.round_encoding import pack, text_of, unpack
 from app.store.store_file import back_up, open_store_file, open_without_room, purge_backups
 
-EARLIEST_S = 1e9  # 2001: no clock that is right says less
+EARLIEST_S = 1e9  # 2001: no correct clock shows an earlier time
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
 _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM conversation"
 
@@ -109,7 +108,7 @@ class Store:
         return store
 
     def empty_log(self, largest_bytes: int) -> None:
-        """Empties the log into the file where it is larger. A store made by `beside` does so here alone."""
+        """Empties the log into the file if it is larger. A store made by `beside` does so only here."""
         with suppress(OSError, StoreError):  # the next time will do
             if self._database.path.with_name(f"{self._database.path.name}-wal").stat().st_size > largest_bytes:
                 self._database.rows("PRAGMA wal_checkpoint (PASSIVE)")
@@ -128,14 +127,13 @@ class Store:
             back_up(self._database.path, self._database.connection)
 
     def _mark_cut_replies(self) -> None:
-        """Marks replies that nobody streams any more as cut, and has everything found that is not yet."""
+        """Marks replies that are no longer streamed as cut, and makes all messages searchable."""
         with self._database.change():
             self._database.run("UPDATE message SET state = 'cut', note = ? WHERE state = 'streaming'", CUT_NOTE)
         self._make_searchable(0)
 
     def _make_searchable(self, since: int) -> None:
-        """Has messages found from the id `since` on, which are on disk already: where that fails, the next start does
-        it."""
+        """Makes messages searchable from the id `since` on. They are on disk: if this fails, the next start does it."""
         with suppress(StoreError):
             if texts := folded_texts(self._database, since):
                 with self._lock, self._database.change():
@@ -152,7 +150,7 @@ class Store:
         """Returns one conversation, deleted or not."""
         row = self._database.row(f"{_CONVERSATION} WHERE id = ?", conversation)
         if row is None:
-            raise StoreError(f"there is no conversation {conversation} any more; open the list of conversations again")
+            raise StoreError(f"conversation {conversation} no longer exists; open the list of conversations again")
         return _conversation_of(row)
 
     def create(self, settings: ChatSettings) -> ConversationRecord:
@@ -189,11 +187,11 @@ class Store:
             self._database.run(f"UPDATE conversation SET {column} = ? WHERE id = ?", value, conversation)
 
     def purge(self, older_than_s: float = 0.0) -> int:
-        """Removes what was deleted so long ago, for good; returns how many conversations. No text of them is left in
-        any file of ours. `close` does it, and the next start.
+        """Removes for good the conversations deleted at least `older_than_s` ago; returns how many. None of their text
+        is left in any file of ours. `close` calls this, and so does the next start.
 
-        A deletion from the future, or from before the conversation was last changed, has its time from a clock that was
-        wrong: it counts as new.
+        A deletion from the future, or from before the conversation was last changed, got its time from a wrong
+        clock: it counts as new.
         """
         now_s = time.time()
         wrong = "deleted_s > ? OR deleted_s < max(updated_s, ?)"
@@ -231,7 +229,7 @@ class Store:
         with self._lock:
             row = self._database.row(MESSAGE, message)
             if row is None:
-                raise StoreError(f"there is no message {message} any more; open its conversation again")
+                raise StoreError(f"message {message} no longer exists; open its conversation again")
             return self._with_unwritten(message_of(row))
 
     def _with_unwritten(self, record: MessageRecord) -> MessageRecord:

@@ -32,6 +32,7 @@ from app.store.database import Database, StoreError
 from app.store.message_rows import BODY, clean_title, columns_of, to_json
 from app.store.records import (
     CUT_NOTE,
+    ENDED_EARLY,
     ChatSettings,
     ConversationRecord,
     MessageBody,
@@ -63,8 +64,8 @@ def to_markdown(title: str, path: Sequence[MessageRecord]) -> str:
         if record.thought.strip():
             parts.append(folded(thought_in_words(record.statistics), record.thought.strip()))
         parts.append(record.content.strip() or "*(empty)*")
-        if record.state in ("stopped", "cut", "failed"):
-            parts.append(f"*{' '.join(f'{record.state.capitalize()}. {record.note}'.split())}*")
+        if record.state in ENDED_EARLY:
+            parts.append(f"*{' '.join(f'{ENDED_EARLY[record.state]}. {record.note}'.split())}*")
     return "\n\n".join(parts) + "\n"
 
 
@@ -101,7 +102,7 @@ def _exported(message: MessageRecord, rounds: Sequence[RoundDone]) -> dict[str, 
     if message.state == "streaming":
         document |= {"state": "cut", "note": CUT_NOTE}
     if not rounds:
-        document["receipt"] = None  # it is of the rounds
+        document["receipt"] = None  # a receipt is about the rounds
     return document
 
 
@@ -109,7 +110,7 @@ def _exported(message: MessageRecord, rounds: Sequence[RoundDone]) -> dict[str, 
 
 
 class DocumentHeader(Struct, frozen=True, kw_only=True):
-    """What is read first: the rest may be of another version."""
+    """What is read first: the rest may belong to another version."""
 
     format: str
     version: Annotated[int, msgspec.Meta(ge=1, lt=10**6)]
@@ -157,7 +158,7 @@ def read_document(text: str) -> Document:
 
 
 def _without_hosts(document: Document) -> Document:
-    """Returns a document that has this computer connect to no other: only its user chooses machines."""
+    """Returns a document without hosts: only the user chooses which machines this computer connects to."""
     messages = tuple(
         message if message.pair is None else replace(message, pair=replace(message.pair, hosts=""))
         for message in document.messages
@@ -167,8 +168,8 @@ def _without_hosts(document: Document) -> Document:
 
 
 def insert(database: Database, document: Document, show: Callable[[int, int | None, int], None]) -> tuple[int, int]:
-    """Adds a document, within a change. show: makes a child (the last) the one that is shown of a message. Returns the
-    ids of the conversation and of its first message, 0 without any."""
+    """Adds a document, within a change. show: makes a child, its last argument, the one shown below a message. Returns
+    the ids of the conversation and of its first message, 0 without any."""
     values = {"title": document.title, "created_s": document.created_s, "updated_s": document.updated_s}
     settings = to_json(document.settings)
     conversation = database.insert("conversation", {**values, "pinned": 0, "settings": settings})
@@ -230,7 +231,7 @@ def _fault_of_place(messages: Sequence[MessageDocument], place: int) -> str:
     if message.role == "assistant" and (message.parent is None or messages[message.parent].role == "assistant"):
         return "is a reply without a question"
     if message.role == "assistant" and message.trim is not None:
-        return "is a reply that says what the model sees before a question"
+        return "is a reply with a trim, which only a question can have"
     return ""
 
 
@@ -256,7 +257,7 @@ def fault_of_sampling(sampling: SamplingSettings) -> str:
 
 
 def _is_receipt(message: MessageDocument, kept: StoredReceipt) -> bool:
-    """Returns whether a check of this reply could have made the receipt, be it wrong."""
+    """Returns whether a check of this reply could have made this receipt, even if it is false."""
     receipt = kept.receipt
     tokens = sum(len(one.round.tokens) for one in message.rounds)
     positions = [one.position for one in receipt.differences]
@@ -288,5 +289,5 @@ def _fault_of_rounds(message: MessageDocument) -> str:
         if fault := fault_of_round(one):
             return f"has a round {number} {fault}"
     if message.rounds and message.thought != text_of(message.rounds, "thought"):
-        return "has a different thought from its rounds"
+        return "has a thought that does not match its rounds"
     return "" if message.text.startswith(text_of(message.rounds)) else "does not begin with the texts of its rounds"

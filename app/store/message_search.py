@@ -28,8 +28,8 @@ _QUOTES = dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'") | dict.fromkeys("
 
 
 def folded_texts(database: Database, since: int) -> list[tuple[str, int]]:
-    """Returns the folded texts and the ids of the messages that are not found yet, from the id `since` on, but for
-    replies that stream.
+    """Returns the folded texts and the ids of the messages that are not findable yet, from the id `since` on, except
+    replies that are streaming.
 
     Call it outside of a change: millions of characters take seconds to fold, and whoever else writes would wait.
     """
@@ -42,7 +42,7 @@ def folded_texts(database: Database, since: int) -> list[tuple[str, int]]:
 
 
 def make_searchable(database: Database, texts: Iterable[tuple[str, int]]) -> None:
-    """Has messages found by their folded texts, unless they were deleted or continued meanwhile; within a change."""
+    """Makes messages findable by their folded texts, unless deleted or continued meanwhile; within a change."""
     for text, message in texts:
         database.run(
             "INSERT OR IGNORE INTO folded SELECT id, ? FROM message WHERE id = ? AND state != 'streaming'",

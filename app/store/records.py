@@ -29,6 +29,7 @@ CUT_NOTE = "Redline was closed or stopped working while this reply was being wri
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
 # failed: came to nothing, or broke off with an error. streaming: still being written.
 State = Literal["complete", "stopped", "cut", "failed", "streaming"]
+ENDED_EARLY = {"stopped": "Stopped", "cut": "Interrupted", "failed": "Failed"}  # in words
 Time = Annotated[float, msgspec.Meta(ge=0, lt=253402300800)]  # Unix seconds, to the year 9999
 
 

@@ -1,9 +1,9 @@
 """Recovers what can still be read of a damaged file, row by row, into a new one, ids and all.
 
-SQLite reads the rows: each page that may hold some is given to it as the whole of a table, under a sound schema. So a
-row is found whatever became of the pages that led to it, and only what is on a damaged page itself can be lost. The
-rules of the new tables decide what is a row of theirs. Backups fill in what is missing. A message that is lost for good
-keeps its place in the tree through an empty one.
+SQLite reads the rows: each page that may hold some is given to it as a whole table, under a sound schema. So a row is
+found whatever happened to the pages that led to it, and only what is on a damaged page itself can be lost. The
+constraints of the new tables decide which rows are valid. Backups fill in what is missing. An empty message takes the
+place in the tree of one that is lost for good.
 """
 
 from __future__ import annotations
@@ -147,20 +147,20 @@ class _PageReader:
         self._schemas = 1_000
 
     def pages(self) -> Iterator[tuple[int, int]]:
-        """Yields the number of each page that may hold rows, and how many."""
+        """Yields the number of each page that may hold rows, and how many rows it may hold."""
         for start in range(_PAGE, len(self._image), _PAGE):
             if self._image[start] == _LEAF:
                 yield start // _PAGE + 1, int.from_bytes(self._image[start + 3 : start + 5], "big")
 
     def give(self, page: int, table: str) -> None:
-        """Makes a page the whole of a table: SQLite reads a table from the page that its schema names as the root, and
+        """Makes a page a whole table: SQLite reads a table from the page that its schema names as the root, and
         a page of rows is a table of one page."""
         self._connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (page, table))
         self._schemas += 1
         self._connection.execute(f"PRAGMA schema_version = {self._schemas}")  # have the schema read again
 
     def row(self, table: str, place: int) -> dict[str, Any] | None:
-        """Returns the row at a place of a table, of a message at least its place in the tree; None if it cannot."""
+        """Returns the row at a place of a table, or for a message at least its place in the tree; else None."""
         if (row := self._read(f"* FROM {table}", place)) or table != "message":
             return row
         row = self._read(f"{_PLACE} FROM message", place)

@@ -26,14 +26,14 @@ from app.store.records import Ending, MessageRecord
 WRITE_S = 0.1  # from one transaction to the next, unless that would take more than SHARE of the time
 RETRY_S = 1.0  # after a failure
 SHARE = 0.25
-LARGEST_LOG_BYTES = 4 << 20  # from which on the log is emptied into the file
+LARGEST_LOG_BYTES = 4 << 20  # above which the log is emptied into the file
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a reply's part. rounds: how many more were written, or are held. ended: whether its end was handed
-    over by then; record: the message as the store has it, None where its end is not written. failure: why not all is
-    written, "" if it is."""
+    """What became of part of a reply. rounds: how many more were written, or are held. ended: whether its end was
+    handed over by then; record: the message as the store has it, None where its end is not written. failure: why not
+    all is written, "" if it is."""
 
     message: int
     rounds: int
@@ -44,7 +44,7 @@ class Report:
 
 @dataclass
 class _Part:
-    """What was handed over of a reply and is not written."""
+    """The part of a reply that has been handed over but not written yet."""
 
     rounds: list[RoundDone] = field(default_factory=list)
     ending: Ending | None = None
@@ -59,7 +59,7 @@ class ReplyWriter:
         self._store: Store | None = None  # of the thread
         self._changed = threading.Condition()  # which guards all that follows
         self._waiting: dict[int, _Part] = {}  # handed over and not looked at yet
-        self._held: dict[int, Ending | None] = {}  # replies of which the disk refused something, and their ends
+        self._held: dict[int, Ending | None] = {}  # replies that the disk refused a part of, and their ends
         self._failure = ""  # why
         self._reports: list[Report] = []
         self._writing = self._closed = False
@@ -73,7 +73,7 @@ class ReplyWriter:
             self._part(message).rounds.extend(rounds)
 
     def end(self, message: int, ending: Ending) -> None:
-        """Has the end of a reply written, after its rounds and without a pause."""
+        """Queues the end of a reply for writing, after its rounds and without delay."""
         with self._changed:
             self._part(message).ending = ending
 
@@ -107,7 +107,7 @@ class ReplyWriter:
         return self.wait(0.0)
 
     def _part(self, message: int) -> _Part:
-        """Returns what waits of a reply, and has the thread look at it."""
+        """Returns the part of a reply that is waiting, and wakes the thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="reply writer", daemon=True)
             self._thread.start()
@@ -146,13 +146,13 @@ class ReplyWriter:
             return parts
 
     def _ready(self) -> bool:
-        """Whether something waits that need not wait any longer."""
+        """Whether anything that is waiting may be written now."""
         over = any(part.ending is not None for part in self._waiting.values())
         return over or (bool(self._waiting) and time.monotonic() >= self._next_s)
 
     def _write(self, message: int, part: _Part, trying: bool) -> Report:
-        """Writes a part with all that is held of its reply; holds it too where the disk refuses, as it has just done
-        unless `trying`."""
+        """Writes a part with all that is held of its reply if `trying`; holds it too otherwise, or if the disk
+        refuses."""
         record, failure = None, self._failure
         try:
             if trying:

@@ -9,7 +9,7 @@
     a damaged file             a new one with what can be recovered; the damaged one is set aside, never overwritten
 
 A lock beside the file tells whether another Redline has it open. Only the owner of the lock repairs, purges, and marks
-replies that nobody streams any more as cut. Backups lie beside the file: one a day, the newest three.
+replies that are no longer streamed as cut. Backups lie beside the file: one a day, the newest three.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _written(path: Path, store: sqlite3.Connection) -> Path:
             file.write(store.serialize())
             os.fsync(file.fileno())
     except OSError:
-        new.unlink()  # what there is of it takes room
+        new.unlink()  # a partial file takes up space
         raise
     return new
 
@@ -283,7 +283,7 @@ def back_up(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def purge_backups(path: Path, conversations: Sequence[int]) -> None:
-    """Deletes conversations from every backup; a backup from which that is impossible goes altogether. Backups are for
+    """Deletes conversations from every backup; a backup where that fails is deleted entirely. Backups are for
     recovery alone, so what a user deletes for good is deleted from them as well."""
     for backup in backups_of(path):
         try:

@@ -27,8 +27,8 @@ class ExactTarget(CachedModel):
     def __init__(self, target: CachedModel, blocks: VerifyBlocks) -> None:
         if not target.cache.follows_position:
             raise UnsupportedCache(
-                "exact-verify needs every pass to see the same keys whatever was refused before, and this model's "
-                "chunked cache does not ensure that: leave it off"
+                "--exact needs every pass to see the same keys whatever was refused before, and this model's "
+                "chunked cache does not ensure that: leave out --exact"
             )
         vars(self).update(vars(target))  # the same model, cache and taps
         self.blocks = blocks
@@ -47,7 +47,7 @@ class ExactTarget(CachedModel):
         block is filled up with the last of them, so that nothing unknown is read: rewind before anything else."""
         start, end = self.blocks.block(self.length)
         if tree is not None:
-            raise UsageError(f"{WHY_NO_TREES}: draft chains, or leave exact-verify off")
+            raise UsageError(f"{WHY_NO_TREES}: draft chains, or leave out --exact")
         if start != self.length or tokens.size > end - start:
             raise ValueError(f"{tokens.size} tokens from {self.length} on are not of one block, {start} to {end}")
         missing = end - start - tokens.size

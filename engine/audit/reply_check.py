@@ -22,7 +22,7 @@ from engine.reply_text import ReplyText, TokenStream
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel, calling
 
-MEASURED = 32  # differences whose noise is measured, each with a prefill of its own; later ones assume what those had
+MEASURED = 32  # differences whose noise is measured, each with its own prefill; later ones are assumed to have as much
 _STRIDE = 8  # passes in a row before their results are compared
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 BLOCK_WIDTH = 4
-WHY_NO_TREES = "exact-verify has one row of a pass for each position, and a tree puts several tokens at one position"
+WHY_NO_TREES = "with --exact a pass has one row for each position, and a tree puts several tokens at one position"
 _WIDE = (512, 64)  # blocks that a prompt is read in, as far as they fit
 
 

@@ -1,9 +1,9 @@
 """Where the end of a text occurred before: token sequences with hash chains over their n-grams.
 
-DEFLATE finds its matches so (RFC 1951, section 4; `deflate.c` of zlib): a table leads from the hash of an n-gram to its
-latest end, and from each end a link leads to the end before it in the same bucket. Tokens are added and taken back at
-the end only. Unlike a suffix tree (SuffixDecoding, arXiv 2411.04975) it takes a fixed amount of memory per token and is
-built by numpy at once; unlike a suffix array it grows.
+DEFLATE finds its matches this way (RFC 1951, section 4; `deflate.c` of zlib): a table leads from the hash of an n-gram
+to its latest end, and from each end a link leads to the end before it in the same bucket. Tokens are added and removed
+at the end only. Unlike a suffix tree (SuffixDecoding, arXiv 2411.04975) it takes a fixed amount of memory per token and
+is built by numpy at once; unlike a suffix array it can grow.
 
 Memory: `BYTES_A_TOKEN` for each token that there is room for, which is at most twice as many as there are.
 """
@@ -38,7 +38,7 @@ class Matches(NamedTuple):
 
 
 class SuffixIndex:
-    """Texts that are searched for what ends them. shortest: the fewest tokens that must be the same.
+    """Texts, searched for earlier occurrences of their own end. shortest: the fewest tokens that must be the same.
 
     Invariant: following `_heads` and then `_links` of a size visits the ends of all n-grams of this size with one hash,
     the latest first; 0 ends the chain.

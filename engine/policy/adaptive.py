@@ -22,7 +22,7 @@ from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
-BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most so many plain steps
+BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most this many plain steps
 MAX_BUDGET = 15.0  # plain steps that gains may add up to
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
@@ -47,7 +47,7 @@ class SlowdownBudget:
         return price - 1 <= self.left
 
     def book(self, tokens: int, price: float) -> None:
-        """Books a round that had this price and gave so many tokens."""
+        """Books a round that had this price and gave this many tokens."""
         self.left = min(self.left + tokens * (1 + BUDGET_SHARE) - price, MAX_BUDGET)
 
 
@@ -140,14 +140,14 @@ class Adaptive:
         return self._followed
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
-        """Returns whether the round after this plain one may be drafted. What a drafter that gives hints will say then
-        is not known now, unless `has_nothing`: it may, as long as the budget covers it."""
+        """Returns whether the round after this plain one may be drafted. It is not yet known what a drafter that
+        gives hints will say then, unless `has_nothing`, so it may if the budget covers it."""
         if self._hints[drafter] is None:
             return self._best(drafter, rounds=1).length > 0
         return not has_nothing and bool(self._affordable(self._candidates[drafter]))
 
     def _best(self, drafter: int, rounds: int = 0) -> _Choice:
-        """Returns the best draft of this drafter so many plain rounds from now; of length 0 if none pays and none is
+        """Returns the best draft of this drafter this many plain rounds from now; of length 0 if none pays and none is
         due as a probe."""
         candidate, hint = self._candidates[drafter], self._hints[drafter]
         lengths = self._affordable(candidate) if hint != 0 else []

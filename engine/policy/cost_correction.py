@@ -3,9 +3,9 @@
 Only what a drafted round costs in plain rounds matters to the policy, so drafted rounds are compared with plain ones: a
 machine that becomes slower for everything changes nothing for long.
 
-A policy that looks at the clock drafts other lengths each time, so a reply that must be repeatable goes without. And
-the correction remembers how drafts came out, so replies that share one must have noise of their own: draft lengths
-that depend on noise that is drawn again would change the distribution.
+A policy that looks at the clock drafts different lengths each time, so a reply that must be repeatable goes without.
+And the correction remembers how drafts came out, so replies that share one must each draw their own noise: draft
+lengths that depend on noise that is used again would change the distribution.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 MOST = math.log(2)  # of the correction, either way
 WEIGHT = 1 / 5  # of a round in the averages
 FADE = 1 / 500  # of the correction at each plain round, or drafting would never be tried again
-REFUTED, ROUNDS = math.log(1.3), 32  # a correction as large, after as many drafted rounds, says that costs are wrong
+REFUTED, ROUNDS = math.log(1.3), 32  # one this large after this many drafted rounds says that the costs are wrong
 
 
 class CostCorrection:
@@ -32,8 +32,8 @@ class CostCorrection:
 
     @property
     def refutes(self) -> bool:
-        """Whether so many drafted rounds took so much more or less than the costs say that these should be measured
-        again: the machine was busy when they were measured, or has changed."""
+        """Whether enough drafted rounds took so much longer or shorter than the costs say that the costs should be
+        measured again: the machine was busy when they were measured, or has changed."""
         return self._rounds >= ROUNDS and abs(math.log(self.factor)) > REFUTED
 
     def observe(self, drafted: bool, measured_s: float, predicted_s: float) -> None:

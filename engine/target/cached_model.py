@@ -23,7 +23,7 @@ from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
 PREFILL_CHUNK = 512
-WAIT_S = 0.05  # for layers of a chunk, before a stop is listened for; twice as many may take twice as long
+WAIT_S = 0.05  # of evaluating layers before a stop is noticed; the number of layers doubles, so up to about twice this
 REPLAY_LIMIT = 8
 UNBOUNDED = 2**31
 
@@ -104,8 +104,8 @@ class CachedModel:
     def prefill(
         self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[int]:
-        """Feeds `tokens` in chunks; yields how many are in after each chunk. Ends, after one more, once `cancelled`,
-        which may also raise to break off.
+        """Feeds `tokens` in chunks; yields how many are in after each chunk. Once `cancelled`, yields one last time
+        and ends; `cancelled` may also raise to break off.
 
         Closing the iterator between chunks is fine: `length` says how far it got.
         """

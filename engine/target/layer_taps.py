@@ -1,6 +1,6 @@
 """Hidden states of a target as it runs, recorded for drafters that read them.
 
-Which layer an index means: point i is the residual stream at the INPUT of layer i, that is the output of layer i - 1
+What an index means: point i is the residual stream at the INPUT of layer i, that is the output of layer i - 1
 (the sense of SafeAILab's EAGLE-3 and of vLLM's aux hidden states). Point n, for n layers, is the output of the last
 one, before the final norm. NORMED is the stream after it, which the output matrix reads.
 
@@ -9,8 +9,8 @@ Invariants
 1. Row j of the record is the state at the j-th token of the sequence.
 2. The record is one contiguous stretch [start, end).
 3. Rows are handles on arrays of the pass that made them until a few more narrow passes have followed; then those are
-   copied into one array. To keep the handles of a long plain stretch slows its steps (engine/NOTES.md).
-4. A point is a plain stream, one vector a token, passed once a pass. A model that has several streams, or runs its
+   copied into one array. Keeping the handles of a long plain stretch slows down its steps (engine/NOTES.md).
+4. A point is a plain stream, one vector per token, seen once per pass. A model that has several streams, or runs its
    layers more than once, is refused when the taps are made: its states have no such meaning.
 """
 
@@ -28,14 +28,14 @@ from engine.target.hooks import TRIAL_TOKENS, Hook, HookKind, hook, trial_pass, 
 from engine.target.model_layout import check_states, layers_of, output_of
 
 NORMED = -1
-JOINED = 8  # passes, and the rows that make one of its own worth an array
+JOINED = 8  # passes copied at a time; a pass with as many rows keeps its own array
 IN_FLIGHT = 2  # passes that may not have been submitted yet
 
 
 class LayerTaps:
     """The record of the states at `points`. width: of a row, all points side by side.
 
-    latest_only: keep the latest pass alone and the row before it, for a drafter that reads at one position.
+    latest_only: keep only the latest pass and the row before it, for a drafter that reads at one position.
     Raises ModelError for a model whose states cannot be read, ValueError for a point it does not have.
     """
 

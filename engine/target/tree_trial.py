@@ -18,16 +18,16 @@ def why_no_trees(target: CachedModel) -> str | None:
     """Returns why this target cannot verify a tree in one pass, None if it can. Empties its cache.
 
     The caches must be able to drop rows from their middle; and a small tree must give the logits that its paths give
-    one by one, which finds models that compute positions or masks in a manner of their own.
+    one by one, which finds models that compute positions or masks in their own way.
     """
     if not target.cache.supports_trees:
         kinds = sorted({type(entry).__name__ for entry in target.cache.entries})
-        return f"its memory ({', '.join(kinds)}) cannot leave refused branches out"
+        return f"its memory ({', '.join(kinds)}) cannot drop refused branches"
     try:
         return _compare(target)
     except (RedlineError, AttributeError, TypeError, ValueError, RuntimeError) as error:  # from a hundred models' code
         raise_if_machine_lost(error)
-        return f"mlx-lm's code for it takes one position a pass ({type(error).__name__})"
+        return f"mlx-lm's code for it handles only one position per pass ({type(error).__name__})"
     finally:
         target.rewind(0)
 

@@ -6,8 +6,9 @@ max(0, p - q) / Z, and takes it out of q, which is renormalised. Written out, af
     p is max(0, p - a q) / mass    also of the refused tokens: only one with p < q is ever refused, and that leaves 0
     q is q / left                  left: the sum of q over all tokens but those refused
 
-and another refusal raises a by mass / left. So a row is two numbers, and only its new mass goes through the
-vocabulary. Rows with most children come first, because of n nodes no more than n / 2 can be second children.
+and another refusal raises a by mass / left. So a row is two numbers, and only its new mass is a sum over the
+vocabulary. Rows with the most children come first, so that later ranks need fewer rows: at most n / 2 of n nodes are
+second children.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Siblings(NamedTuple):
     """Who is a child of whom, lazy. Rows are numbered as in a verify pass: the root is 0, node i is row i + 1.
 
     parents: (n,) the row of each node's parent. earlier: (n, n) bool, whether the second is a sibling of the first and
-    comes before it. ranks: (n,) how many do. most: children of one row at most, known beforehand.
+    comes before it. ranks: (n,) how many come before each. most: the most children of any row, known beforehand.
     """
 
     parents: mx.array

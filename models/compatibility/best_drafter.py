@@ -33,7 +33,7 @@ from models.model_folder import ModelFolder, first_count
 LOOKUP = PROMPT_LOOKUP.name
 SMALL_ENOUGH = 0.25  # of the target's bytes: a draft of four then costs no more than a pass of the target
 PAYING_RATE = 0.4  # of drafted tokens, for a model with other tokens: below it, prompt lookup is better
-_PADDING = 4096  # rows by which the padding of two vocabularies that are the same may differ
+_PADDING = 4096  # how many padding rows two equal vocabularies may differ by
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,15 @@ def auto_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: 
     if is_builtin(target.path):
         best = SHIPPED[0]
         if not is_shipped(best):
-            return AutoDrafter(LOOKUP, f"{LOOKUP}, because the shipped {best} is missing")
-        return AutoDrafter(f"{LOOKUP}+{best}", f"{LOOKUP} and {best}, which is shipped for this model")
+            return AutoDrafter(LOOKUP, f"{PROMPT_LOOKUP.label}, because the shipped {best} is missing")
+        return AutoDrafter(f"{LOOKUP}+{best}", f"{PROMPT_LOOKUP.label} and {best}, which is shipped for this model")
     choice = best_drafter(target, models, catalogue)
     if choice.drafter is None:
-        return AutoDrafter(LOOKUP, f"{LOOKUP}, because {choice.why}")
+        return AutoDrafter(LOOKUP, f"{PROMPT_LOOKUP.label}, because {choice.why}")
     path = str(choice.drafter.path)
     if "+" in path:  # a plus separates the names of several drafters
         return AutoDrafter(path, choice.why)
-    return AutoDrafter(f"{LOOKUP}+{path}", f"{LOOKUP} and {choice.why}")
+    return AutoDrafter(f"{LOOKUP}+{path}", f"{PROMPT_LOOKUP.label} and {choice.why}")
 
 
 def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: Catalogue | None) -> DrafterChoice:

@@ -1,10 +1,10 @@
 """Why a drafter is refused for a target, decided from their folders alone: headers and JSON, no weights.
 
-draft model         hardly a token in common with the target; one with another tokenizer is told apart from one with the
-                    target's tokens, but not refused (models/drafters/draft_model_kind.py, models/token_map.py)
-heads and blocks    another hidden size or vocabulary, layers that the target does not have, another target named in
+draft model         almost no tokens in common with the target; one with another tokenizer is told apart from one with
+                    the target's tokens, but not refused (models/drafters/draft_model_kind.py, models/token_map.py)
+heads and blocks    a different hidden size or vocabulary, layers that the target does not have, another target named in
                     their config.json (models/drafters/*_folder.py, target_match.py)
-Gemma 4 assistant   a target that is no Gemma 4 (models/drafters/gemma4_assistant_folder.py)
+Gemma 4 assistant   a target that is not a Gemma 4 (models/drafters/gemma4_assistant_folder.py)
 any                 a kind or an architecture that Redline cannot run, damage, weights that are pickles
 """
 

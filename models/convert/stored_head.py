@@ -82,7 +82,7 @@ def discard_head(original: str, work: Path) -> int:
 
 
 def _options_of(target: Path) -> StorageOptions:
-    """Returns the bits of a model folder; plain for one that is not quantized, or in a way that heads are not."""
+    """Returns how a model folder is quantized; no quantization where a head cannot be quantized the same way."""
     found = read_json_object(target / "config.json").get("quantization")
     bits, group = (found.get("bits"), found.get("group_size")) if isinstance(found, dict) else (None, None)
     return StorageOptions(bits, group) if bits in BITS and group in GROUP_SIZES else StorageOptions()

@@ -27,7 +27,7 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
     """Makes `tensors`, by the network's names, the weights of `network`; modules that they hold quantized become so.
 
     path: of the folder, for messages. Nothing is evaluated. Raises ModelError, naming the first tensor that is missing,
-    left over, of another shape or no numbers.
+    left over, or of the wrong shape or kind of number.
     """
     nn.quantize(network, class_predicate=lambda name, module: _quantization(path, name, module, tensors))
     wanted = flat_parameters(network)

@@ -67,7 +67,7 @@ def save_medusa(
     """Write `heads` and their nested `tree` into the folder `path`, the weights as `dtype`.
 
     about: what config.json says under "redline" besides the tree: the target (`made_for`), the data and their
-    licence, what was measured. Raises ModelError when the disk refuses, ValueError for a tree that is none.
+    licence, what was measured. Raises ModelError when the disk refuses, ValueError for an invalid tree.
     """
     config = heads.config
     parents_of(tree, config.num_heads)
@@ -121,7 +121,7 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
 
 
 def _width(folder: HeadFolder, tensors: Mapping[str, mx.array], states: int) -> int:
-    """Numbers that a head reads, by its first matrix; where that is quantized, those that the target shows."""
+    """Returns how many numbers a head reads: the width of its first matrix, or the target's where that is quantized."""
     first = tensors.get("heads.0.0.linear.weight")
     if first is None or first.ndim != 2:
         raise ModelError(f"{folder.path}: lacks the tensor '0.0.linear.weight' of Medusa heads; choose other heads")

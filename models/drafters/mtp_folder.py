@@ -99,10 +99,12 @@ class MtpFolder:
 
     @property
     def family(self) -> _Family:
-        """Raises ModelError for an architecture whose layer no head is known to have."""
+        """Raises ModelError for an architecture whose layers are not supported in a head."""
         kind = str(self.config.get("model_type"))
         if kind not in _FAMILIES:
-            raise ModelError(f"{self.path}: Redline knows no {kind[:40]!r} layer for multi-token prediction; {_OTHER}")
+            raise ModelError(
+                f"{self.path}: Redline does not support {kind[:40]!r} layers for multi-token prediction; {_OTHER}"
+            )
         return _FAMILIES[kind]
 
 
@@ -308,7 +310,7 @@ def _layer(folder: MtpFolder) -> tuple[Any, Any]:
         return (make(arguments) if family.layer == "TransformerBlock" else make(arguments, place)), arguments
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{folder.path}: config.json describes no layer ({error}); download the drafter again"
+            f"{folder.path}: config.json does not describe a valid layer ({error}); download the drafter again"
         ) from error
 
 

@@ -19,7 +19,7 @@ def detect(_config: Mapping[str, object]) -> bool:
 
 
 def check(_target: ModelFolder, _folder: Path, _read: Callable[[Path], ModelFolder]) -> Compatibility:
-    return Compatibility(True, KIND.name, "fits any target")
+    return Compatibility(True, KIND.name, "works with any target")
 
 
 def load(_folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:

@@ -1,4 +1,4 @@
-"""Forecasts for a target with its drafters along texts of the target: what each draft length and policy brings."""
+"""Forecasts what each draft length and policy would bring for a target and its drafters on the target's texts."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ What a tensor loses in conversion, by ggml's type and the storage options:
     16 bits       every matrix                  rounded to the folder's dtype
     2 to 8 bits   every matrix                  quantized anew, as mlx-lm does
 
-With dtype f32 nothing of all that is rounded. Vectors (norms, biases) are always plain.
+With dtype f32 none of this is rounded. Vectors (norms, biases) are always plain.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from models.safetensors_file import Entry, Piece
 from models.storage_options import StorageOptions
 
 _CHUNK_VALUES = 1 << 22  # of a tensor at once: 16 MB of f32, however large the model is
-_KEPT_BITS = 8  # of a quantized type that is no affine one
+_KEPT_BITS = 8  # of a quantized type that is not affine
 _PLAIN = ("F32", "F16", "BF16")
 
 

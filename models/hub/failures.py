@@ -117,7 +117,7 @@ def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, kno
     if isinstance(error, RevisionNotFoundError):
         return HubError(f"{repo} has no revision {revision!r}; see {endpoint}/{repo}/commits", "missing")
     if isinstance(error, RemoteEntryNotFoundError):
-        return HubError(f"{repo} lost a file while it was pulled; pull again for its new listing", "missing")
+        return HubError(f"a file of {repo} was removed during the download; pull again", "missing")
     if code == 401 and known:
         return HubError("the hub does not accept the token; run `redline models login` with a new one", "token")
     if isinstance(error, RepositoryNotFoundError) or code in (401, 404):
@@ -128,7 +128,7 @@ def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, kno
     if code == 407:
         return HubError("the proxy requires a login (407); add it to HTTPS_PROXY, as name:password@host", "proxy")
     if code == 403:
-        return HubError(f"{repo}: the hub forbids it (403); check the permissions of your token", "gated")
+        return HubError(f"{repo}: the hub denied access (403); check the permissions of your token", "gated")
     if code == 429:
         wait_s = requested_wait_s(error)
         when = "in a few minutes" if wait_s is None else f"in {_duration(wait_s)}"

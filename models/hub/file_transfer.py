@@ -5,8 +5,9 @@ could be continued. The session, its headers, redirects and errors are huggingfa
 
 Invariants:
 1. A partial file holds the first bytes of the file, from any download. Only its digest says whether they are right.
-2. It becomes a blob by a rename, after its digest agreed and the disk has it.
-3. A partial file whose digest disagrees is deleted; if part of it was from an earlier download, once more from nothing.
+2. It becomes a blob by a rename, once its digest matches and it is safely on disk.
+3. A partial file whose digest does not match is deleted; if part was from an earlier download, it starts once more from
+   scratch.
 """
 
 import hashlib
@@ -189,7 +190,7 @@ class FileTransfer:
                 self._take(data, out)
 
     def _continues(self, response: httpx2.Response) -> bool:
-        """Whether the answer begins at the requested byte; some caches and proxies send the whole."""
+        """Whether the answer begins at the requested byte; some caches and proxies send the whole file."""
         found = _RANGE.match(response.headers.get("Content-Range", ""))
         packed = response.headers.get("Content-Encoding", "identity") != "identity"
         return response.status_code == 206 and not packed and found is not None and int(found[1]) == self._digest.count

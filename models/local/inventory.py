@@ -123,7 +123,7 @@ def _unfinished(cache: RepoCache, listing: RepoListing) -> Installed:
         total_bytes=listing.total_bytes,
         last_used_s=None,
         complete=False,
-        trouble=f"{size_words(present)} of {size_words(listing.total_bytes)} are here",
+        trouble=f"{size_words(present)} of {size_words(listing.total_bytes)} is here",
         revision=listing.commit,
         shared_with=(HUB_SHARERS,),
     )

@@ -44,7 +44,7 @@ def plan_removal(models: Sequence[Installed], places: ModelLocations) -> Removal
         note = "it comes with Redline and is made again when it is next used"
         return Removal((model,), model.size_bytes, 0, (), (), note)
     losers = (LM_STUDIO,) if model.origin == "lm-studio" else ()
-    note = "the files are LM Studio's, which brought them here" if losers else ""
+    note = "the files belong to LM Studio, which downloaded them" if losers else ""
     return Removal((model,), model.size_bytes, 0, losers, (), note)
 
 

@@ -1,7 +1,7 @@
 """The most memory that a pair takes at one time, whether it fits in this machine, and what would make it fit.
 
-macOS    the GPU may use a part of memory that the system names; what is beyond does not run
-others   what the process may have at all
+macOS    the GPU may use a part of memory that the system names; anything above that does not run
+others   whatever the process may use
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 from models.catalogue.search import unwired_bytes
 from models.size_text import memory_words
 
-PROCESS_BYTES = 150 * 1024**2  # Python, MLX, mlx-lm and what of Redline is loaded
+PROCESS_BYTES = 150 * 1024**2  # Python, MLX, mlx-lm and the parts of Redline that are loaded
 TOKEN_BYTES = 1500  # of the process, for each token of a tokenizer's vocabulary
 
 
@@ -90,7 +90,7 @@ class Footprint:
 MemoryLevel = Literal["good", "tight", "refused"]
 FootprintAt = Callable[[int], Footprint]  # by the length of the context
 
-TIGHT = 0.85  # of what may be used: beyond, other programs slow down
+TIGHT = 0.85  # of what may be used: above this, other programs slow down
 MIN_CONTEXT = 512
 KV_BITS = 8  # no loss of quality has been found at 8
 _STEP = 256
@@ -153,7 +153,7 @@ def judge_memory(
 
 
 def largest_context(footprint_at: FootprintAt, wanted: int, most: int) -> int | None:
-    """Returns the longest context up to `wanted` that takes at most so many bytes; None if even MIN_CONTEXT takes
+    """Returns the longest context up to `wanted` that takes at most this many bytes; None if even MIN_CONTEXT takes
     more."""
     if footprint_at(wanted).total <= most:
         return wanted

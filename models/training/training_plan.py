@@ -23,7 +23,7 @@ RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4, "mtp": 1e-3, "dflash": 1
 INITIALIZED = ("eagle3", "mtp")  # kinds that read text before they train
 BLOCK_LAYERS = 2  # of a block drafter
 DRAFT_VOCABULARY = 8192  # of a head
-MIN_SHORTLIST, SHORTLIST_SHARE = 16_384, 4  # of a draft model: so many, or one in so many of its vocabulary
+MIN_SHORTLIST, SHORTLIST_SHARE = 16_384, 4  # of a draft model: this many tokens, or one in this many if that is more
 MAX_DEPTHS = 8
 MIN_TOKENS = MAX_DEPTHS + 2  # of a conversation: what the deepest drafter reads before its first draft, and a draft
 MIN_CONVERSATIONS, MIN_STEPS = 24, 20
@@ -41,7 +41,7 @@ _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, an
 class TrainingOptions:
     """The user's options; None if the plan decides. Raises UsageError for an invalid value.
 
-    minutes: of all the work together. conversations, steps: in place of minutes. vocabulary: tokens that it drafts.
+    minutes: of all the work together. conversations, steps: instead of minutes. vocabulary: tokens that it drafts.
     layers: of a draft model or a block drafter. depths: positions trained for: unrolled steps of EAGLE-3 and MTP heads,
     Medusa's heads, or tokens of a block.
     """
@@ -58,17 +58,17 @@ class TrainingOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _need(0 < self.minutes <= 100_000, "minutes", self.minutes, "more than 0")
+        _need(0 < self.minutes <= 100_000, "minutes", self.minutes, "more than 0 and at most 100000")
         for name, least in (("conversations", 8), ("steps", 1), ("vocabulary", 2), ("layers", 1), ("depths", 1)):
             value = getattr(self, name)
             _need(value is None or value >= least, name, value, f"at least {least}")
         _need(self.depths is None or self.depths <= MAX_DEPTHS, "depths", self.depths, f"at most {MAX_DEPTHS}")
-        _need(8 <= self.reply_tokens <= 4096, "reply-tokens", self.reply_tokens, "8 to 4096")
+        _need(8 <= self.reply_tokens <= 4096, "reply-tokens", self.reply_tokens, "from 8 to 4096")
         rate = self.learning_rate
         _need(rate is None or 0 < rate < 1, "learning-rate", rate, "a number between 0 and 1")
         _need(0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
         if (self.conversations is None) != (self.steps is None):
-            raise UsageError("conversations and steps stand in place of minutes: give both or neither")
+            raise UsageError("--conversations and --steps replace --minutes: give both or neither")
         if self.layers is not None and self.kind not in ("draft", "dflash"):
             raise UsageError(f"layers is for --kind draft or dflash: a drafter of kind {self.kind} has its own number")
         if self.kind == "draft" and self.depths is not None:
@@ -77,7 +77,7 @@ class TrainingOptions:
 
 def _need(ok: bool, name: str, value: object, range_: str) -> None:
     if not ok:
-        raise UsageError(f"{name} is {value}, which is out of range: give {range_}")
+        raise UsageError(f"{name} is {value}, which is out of range: it must be {range_}")
 
 
 @dataclass(frozen=True)

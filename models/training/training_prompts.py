@@ -70,7 +70,7 @@ def read_prompts(path: Path) -> list[str]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): give a file of prompts, one a line") from error
+        raise UsageError(f"{path} cannot be read ({error.strerror}): give a file of prompts, one per line") from error
     except ValueError as error:  # not UTF-8, or a NUL in the path
         raise UsageError(f"{str(path)!r} is not text ({error}): give a file of prompts in UTF-8") from error
     array = _array(text)
@@ -80,7 +80,7 @@ def read_prompts(path: Path) -> list[str]:
         lines = enumerate(text.split("\n"), start=1)
         found = [_prompt(line.strip(), f"{path}, line {number}") for number, line in lines if line.strip()]
     if not found:
-        raise UsageError(f"{path} holds no prompt: give one a line, or JSON Lines")
+        raise UsageError(f"{path} holds no prompt: give one per line, or JSON Lines")
     return found
 
 
@@ -103,7 +103,7 @@ def _prompt(line: str, where: str) -> str:
     except (ValueError, RecursionError) as error:
         if line[0] == '"':  # a line of plain text may well begin with a quotation
             return line
-        raise UsageError(f"{where}: begins like JSON and is not: give one object or one text a line") from error
+        raise UsageError(f"{where}: begins like JSON and is not: give one object or one text per line") from error
     return _text(value, where)
 
 

@@ -1,7 +1,7 @@
-"""Signatures: Apple's `codesign` on a Mac; elsewhere, ad hoc ones by apple-platform-rs, which makes the same.
+"""Signs with Apple's `codesign` on a Mac; elsewhere ad hoc with apple-platform-rs, which makes the same signatures.
 
 From the inside out: every library by itself, then the app, whose signature seals all other files. Signed with an
-identity, everything asks for the hardened runtime, as notarisation wants it. Signed ad hoc, nothing does: libraries
+identity, everything asks for the hardened runtime, as notarisation requires. Signed ad hoc, nothing does: libraries
 signed by nobody could not be loaded.
 """
 
@@ -35,7 +35,7 @@ def sign(layout: Layout, identity: str = ADHOC) -> None:
 
 
 def sign_image(image: Path, identity: str) -> None:
-    """An image signed ad hoc would be worth nothing; with an identity it is signed as the app is."""
+    """Signs an image with an identity, as the app is; without one it is not signed, as that would be worth nothing."""
     if identity != ADHOC:
         run("/usr/bin/codesign", "--force", "--timestamp", "--sign", identity, image)
 

@@ -44,7 +44,7 @@ def test_auto_opens_the_sibling_that_is_here_beside_lookup_and_says_so(target: L
     assert found.spec == f"lookup+{here.path}"
     assert isinstance(found.drafter, DrafterGroup)
     assert [type(member) for member in found.drafter.members] == [PromptLookup, DraftModel]
-    assert found.note == "auto took lookup and o/small-4bit, a small model with the same tokens"
+    assert found.note == "auto took prompt lookup and o/small-4bit, a small model with the same tokens"
     assert [part.name for part in found.parts] == ["lookup", "small-4bit"]
 
 
@@ -66,7 +66,7 @@ def test_what_auto_takes_and_cannot_load_is_told_and_lookup_answers(target: Load
     weights.write_bytes(data.replace(b"down_proj", b"town_proj"))  # whole by its header, and no model of mlx-lm's
     found = pair_loader.open_drafter("auto", target)
     assert isinstance(found.drafter, PromptLookup) and found.spec == "lookup"
-    assert found.note.startswith("auto fell back to lookup because its first choice does not load: ")
+    assert found.note.startswith("auto fell back to prompt lookup because its first choice does not load: ")
     assert str(here.path) in found.note
     with pytest.raises(Exception, match="does not load"):
         pair_loader.open_drafter(str(here.path), target)  # asked for by name, it is an error

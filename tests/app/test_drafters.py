@@ -94,15 +94,18 @@ def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
     other = pair_loader.open_drafter("auto", target)
     assert (other.spec, other.note) == (
         "lookup",
-        "auto took lookup, because there is no drafter for target on this machine",
+        "auto took prompt lookup, because there is no drafter for target on this machine",
     )
     own = pair_loader.open_drafter("auto", as_builtin(target, tmp_path / "own"))
     assert isinstance(own.drafter, DrafterGroup)
     assert [type(member) for member in own.drafter.members] == [PromptLookup, Eagle3]
-    assert (own.spec, own.note) == ("lookup+eagle3", "auto took lookup and eagle3, which is shipped for this model")
+    assert (own.spec, own.note) == (
+        "lookup+eagle3",
+        "auto took prompt lookup and eagle3, which is shipped for this model",
+    )
     monkeypatch.setattr(builtin, "_shipped", lambda name: tmp_path / name)
     bare = pair_loader.open_drafter("auto", as_builtin(target, tmp_path / "bare"))
-    assert (bare.spec, bare.note) == ("lookup", "auto took lookup, because the shipped eagle3 is missing")
+    assert (bare.spec, bare.note) == ("lookup", "auto took prompt lookup, because the shipped eagle3 is missing")
     with pytest.raises(ModelError, match="this copy of Redline does not have the drafter 'medusa'"):
         pair_loader.open_drafter("medusa", target)
 
@@ -205,11 +208,8 @@ def test_chat_says_the_same_with_every_drafter(
 def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, toy_folder: Path) -> None:
     options = Options(target=str(toy_folder), draft_lengths=(3,))
     conversation = open_conversation(options, "", lambda _: None)
-    line = conversation.describe()
-    assert (
-        "drafter lookup, draft length 3 (auto took lookup, because there is no drafter for target on this machine)"
-        in line
-    )
+    why = "auto took prompt lookup, because there is no drafter for target on this machine"
+    assert f"drafter lookup, draft length 3 ({why})" in conversation.describe()
     conversation.change(dataclasses.replace(options, drafters=("medusa",)))
     assert "drafter medusa, draft length 3 ·" in conversation.describe()
 
@@ -244,9 +244,9 @@ def test_race_and_bench_take_heads_and_say_what_auto_came_to(
     assert [one["side"]["drafter"] for one in found["contestants"]] == ["none", "medusa"]
     assert found["results"]["identical"] == [True]
     assert main(["race", *short, "--prompt", "the sky", "--runs", "1"]) == 0
-    assert "auto took lookup" in capsys.readouterr().err
+    assert "auto took prompt lookup" in capsys.readouterr().err
     drafters = [word for name in ("auto", "eagle3", "medusa") for word in ("--drafter", name)]
     assert main(["bench", *short, *drafters, "--limit", "1", "--json", str(tmp_path / "found.json")]) == 0
     rows = json.loads((tmp_path / "found.json").read_text())["summary"]
     assert [row["drafter"] for row in rows] == ["none", "lookup", "eagle3", "medusa"]
-    assert "auto took lookup" in capsys.readouterr().err
+    assert "auto took prompt lookup" in capsys.readouterr().err

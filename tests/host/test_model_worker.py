@@ -78,7 +78,7 @@ def test_speculation_is_off_without_a_drafter_and_auto_reports_its_choice(toy_fo
     assert (off.drafter, off.speculation, off.note) == ("none", "off", "")
     auto = loaded(worker, pair(toy_folder, "auto"))
     assert (auto.drafter, auto.speculation) == ("lookup", "on")
-    assert "auto took lookup" in auto.note
+    assert "auto took prompt lookup" in auto.note
 
 
 def test_another_drafter_or_context_does_not_load_the_target_again(

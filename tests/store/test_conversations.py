@@ -75,7 +75,7 @@ def test_a_purged_conversation_is_gone_for_good(store: Store, place: Path) -> No
     assert store.purge() == 1
     assert store.purge() == 0
     for wrong in (store.undelete, store.path, store.export_json):
-        with pytest.raises(StoreError, match="there is no conversation"):
+        with pytest.raises(StoreError, match=f"conversation {deleted} no longer exists"):
             wrong(deleted)
     assert store.path(kept) == before
     counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in ("message", "rounds", "folded"))

@@ -218,5 +218,5 @@ def test_markdown_is_for_people(store: Store) -> None:
     markdown = store.export_markdown(conversation)
     assert markdown == (
         "# The sky\n\n## You\n\nFile sky.md:\n````\n```\ncode\n```\n````\n\nWhy?\n\n"
-        f"## Reply\n\n{TEXT}\n\n## You\n\nAnd then?\n\n## Reply\n\n*(empty)*\n\n*Cut. The engine died.*\n"
+        f"## Reply\n\n{TEXT}\n\n## You\n\nAnd then?\n\n## Reply\n\n*(empty)*\n\n*Interrupted. The engine died.*\n"
     )

@@ -64,7 +64,7 @@ def test_the_thought_comes_back_from_an_export_and_is_told_from_the_answer(store
     assert "<details><summary>Thought for 0 s, 3 tokens</summary>\n\n```\nThe sun <b>.\n```\n\n</details>" in markdown
     document = json.loads(text)
     document["messages"][1]["thought"] = "forged"
-    with pytest.raises(StoreError, match="a different thought from its rounds"):
+    with pytest.raises(StoreError, match="a thought that does not match its rounds"):
         store.import_json(json.dumps(document))
     document = json.loads(text)
     document["messages"][1]["rounds"][1]["round"]["channels"] = ["thought"]

@@ -260,7 +260,7 @@ def _show_entries(found: Sequence[Entry], catalogue: Catalogue, here: Set[str]) 
         for line in filter(None, (repository, good_at, _partners(entry, catalogue))):
             console.print(Padding(line, (0, 0, 0, 2), expand=False))
     console.print()
-    legend = "● installed, ~ estimated, † not loaded by Redline yet"
+    legend = "● installed, ~ estimated, † not supported by Redline yet"
     console.print(Text(f"{count(len(found), 'model')}; {legend}", "dim"))
     console.print(Text("`redline models pull REPOSITORY` downloads one", "dim"))
 

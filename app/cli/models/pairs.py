@@ -49,7 +49,7 @@ def add_pairs(commands: Commands) -> None:
     """Adds the command `pairs`."""
     about = (
         "Show which installed drafters work with which targets, and what `--drafter auto` would choose. "
-        "Compares token maps, sizes and layers; loads nothing. Exit status 1 if no pair fits."
+        "Compares token maps, sizes and layers; loads nothing. Exit status 1 if no pair works."
     )
     parser = add_command(commands, "pairs", run_pairs, about)
     installed = "an installed model, by name or folder (default: all)"
@@ -58,7 +58,7 @@ def add_pairs(commands: Commands) -> None:
 
 
 def run_pairs(args: argparse.Namespace) -> int:
-    """Prints the verdicts; returns 1 if no pair fits. Raises UsageError for a target that is not installed."""
+    """Prints the verdicts; returns 1 if no pair works. Raises UsageError for a target that is not installed."""
     from app.inference.pair_resolution import present_models
     from models.catalogue.entries import read_catalogue
     from models.model_folder import check_folder

@@ -59,8 +59,8 @@ _NUMBERS_WIDTH = 19  # "999 bytes of 999 GB"; every width is fixed, so that noth
 _NOTE_WIDTH = 25  # "999 MB/s, 9 min 59 s left"
 _DESCRIPTION = (
     "Download a model into the shared Hugging Face cache, or continue a download. Fetches only data (safetensors, "
-    "JSON, tokenizer, chat template) and verifies every file. A quantized model that lacks its MTP head, a drafter, "
-    "gets it from the model it was made from."
+    "JSON, tokenizer, chat template) and verifies every file. If a quantized model lacks its MTP head (a drafter), "
+    "the head is fetched from the original model."
 )
 _EXAMPLES = """examples:
   redline models pull mlx-community/Qwen3-0.6B-4bit

@@ -1,9 +1,9 @@
 """The requests of other programs: they wait here, and go to the host one at a time while the window does not use it.
 
-So the window's own request waits for one of them at most, which is not cut, and goes before all others.
+So a request of the window waits for at most one of them, which is not interrupted, and goes before all others.
 
-A host that answers nothing for as long as the window allows is stuck, whether it has one of them or a request of the
-window: the one that it has fails, and so do those that wait and those that come, until it goes on or is replaced.
+A host that answers nothing for as long as the window allows is stuck, whatever it is working on: the request that it
+has fails, and so do those that are waiting and those that arrive, until it answers again or is replaced.
 
 Invariants: a request is waiting, or the one that runs, or over. The host has at most one of them.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_WAITING_BYTES = 64 << 20
 RETRY_MS = 50  # between two looks at whether the host is free
-SILENT = "The engine has not answered another program for a while. It may be busy or stuck."
+SILENT = "The engine has not answered another app for a while. It may be busy or stuck."
 STUCK = f"{silence.STUCK}: restart it in Redline's window, then try again"
 GAVE_UP = "the engine has stopped: start it again in Redline's window"
 
@@ -72,7 +72,7 @@ class ApiRequests(QObject):
         return None if self._running is None else self._running.tokens
 
     def put(self, request: PassedReply | PassedCount, size_bytes: int) -> None:
-        """Queues a request, whose line has so many bytes."""
+        """Queues a request. size_bytes: of its line."""
         if sum(size for _, size in self._waiting) + size_bytes > MAX_WAITING_BYTES:
             self._fail(request.id, BUSY, "too many requests are waiting: try again in a few seconds")
             return

@@ -19,8 +19,8 @@ ABOUT = (
     "Editors, agents and scripts on this computer can use the models of this window through the protocols of OpenAI "
     "and Anthropic. Other computers cannot."
 )
-PORT_HELP = "Change it if another program already uses this port."
-KEY_HELP = "Programs must send this key. Anyone who has it can use your models while the server is on."
+PORT_HELP = "Change it if another app already uses this port."
+KEY_HELP = "Apps must send this key. Anyone who has it can use your models while the server is on."
 NO_MODEL = "Loads with the next request"
 MARGINS = (28, 22, 28, 24)  # px
 NAME_WIDTH = 84  # px

@@ -1,5 +1,5 @@
-"""Goes on where the context is full, as the user chose: with the last messages that fit, or also with a summary of the
-others that the model writes. Both are asked of the host, which alone can count."""
+"""Continues where the context is full, as the user chose: with the last messages that fit, or also with a summary of
+the others that the model writes. Both need the host, which alone can count tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STOPPED = "The summary was stopped, and nothing was sent."
 @dataclass(frozen=True)
 class _Search:
     """The search for how many turns at the end of `path` fit into `room` tokens with a question after them: `fit` of
-    them do, -1 where not even the question is known to; `too_many` do not. then: takes the number of messages."""
+    them do, -1 until the question alone is known to fit; `too_many` do not. then: takes the number of messages."""
 
     path: list[MessageRecord]
     question: MessageRecord
@@ -44,7 +44,7 @@ class _Search:
 
 
 class ContextTrimmer(QObject):
-    """Finds a ContextTrim for a question, one at a time and never during a reply. active: whether it does.
+    """Finds a ContextTrim for a question, one at a time and never during a reply. active: whether it is doing so.
 
     found(ContextTrim): send the question with it. failed(str): why there is none. progressed(str): the summary so far.
     """
@@ -77,7 +77,7 @@ class ContextTrimmer(QObject):
         self._before, self._carried = _visible(before)
         self._rounds = []
         question = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
-        if summarize:  # which pays where it leaves room for some turns
+        if summarize:  # which is worthwhile only if it leaves room for some turns
             room, then = loaded.context // 2, self._summarize
         else:
             longest = self._controller.conversation.settings.sampling.max_tokens
@@ -116,7 +116,7 @@ class ContextTrimmer(QObject):
         self._finish(ContextTrim(kept=kept, summary=self._carried))
 
     def _summarize(self, kept: int) -> None:
-        """Has as much as fits of what is not kept summarized."""
+        """Has the model summarize what is not kept: as many of its last messages as fit."""
         loaded = self._host.loaded
         assert loaded is not None  # it has just counted
         rest = self._before[: len(self._before) - kept]

@@ -255,13 +255,13 @@ class HostConnection(QObject):
     # --- failures and delays -------------------------------------------------------------------
 
     def _report_error(self, text: str) -> None:
-        """Reports the first error of a host: what is wrong once goes on being wrong."""
+        """Reports only the first error of a host: the same fault would keep causing errors."""
         if not self._reported_error:
             self._reported_error = True
             self.notice.emit(Notice("warning", text, (self.restart_action,)))
 
     def _watch(self) -> None:
-        """The host goes on: it has as long as it may for its next answer, and meanwhile the Mac stays awake."""
+        """Gives the host its full time again for the next answer, if one is due; the Mac stays awake meanwhile."""
         self.stuck = False
         allowed_s = self._pending.allowed_s(self.timeouts)
         self._stay_awake(allowed_s is not None)
@@ -280,7 +280,7 @@ class HostConnection(QObject):
 
     def _take_for_stuck(self) -> None:
         if time.monotonic() - self._due_s > LATE_S:
-            self._watch()  # this process stood still too: the computer slept, say
+            self._watch()  # this process stood still too, for example because the computer slept
         else:
             self._report_stuck()
 

@@ -256,8 +256,8 @@ class HostProcess(QObject):
 
 
 def _cause_of_death(code: int, status: QProcess.ExitStatus, stderr: str) -> str:
-    """Returns how a process ended, as a predicate. Of a crash, `code` is the number of the signal. Of one that
-    has lost a machine, the reason may stand between pieces of what MLX writes about its sockets."""
+    """Returns how a process ended, as a predicate. For a crash, `code` is the number of the signal. After the loss
+    of a machine, the reason may stand between pieces of what MLX writes about its sockets."""
     if status == QProcess.ExitStatus.NormalExit:
         reasons = re.findall(f"{NOTICE}(.*?){AGAIN}", stderr)
         if code == FAILURE and reasons:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 STOP_S = 0.1  # for saving that a reply was stopped which had not begun
 CLOSE_S = 1.0  # for saving what is left when the window closes
 TURN_MS, TURN_ROUNDS = 1, 500  # from one turn to the next, and the rounds that are shown in one
-SERVED_FIRST = "Your reply is next. The models are writing one for another program."
+SERVED_FIRST = "The models are writing a reply for another app. Yours is next."
 END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
 

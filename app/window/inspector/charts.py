@@ -67,10 +67,10 @@ def acceptance_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
 def speed_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
     """Plots tokens per second and tokens per pass, over the last WINDOW_S at each moment."""
     columns = [rounds.column(name) for name in ("clock_s", "tokens_per_s", "tokens_per_pass")]
-    words = "Known from the second round on."
+    words = "Available from the second round."
     if known := [value for value in columns[1] if isfinite(value)]:
         words = f"{known[-1]:.1f} tokens/s at the end, between {min(known):.1f} and {max(known):.1f} before; "
-        words += f"{columns[2][-1]:.2f} tokens per pass at the end. Averages of {WINDOW_S:g} s."
+        words += f"{columns[2][-1]:.2f} tokens per pass at the end. Averages over {WINDOW_S:g} s."
     clock, speed, passes = map(averaged, columns)
     end, top, most = axis_end(clock), axis_end(speed), max(axis_end(HEADROOM * value for value in passes), 2.0)
     xs = [second / end for second in clock]
@@ -98,7 +98,7 @@ def time_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
     xs = [((i + 0.5) * step - 0.5) / (end - 1) for i in range(len(whole))]
     pens = _pen(look.faint, 1.0), _pen(look.accent), _pen(look.warning, style=Qt.PenStyle.DashLine)
     return Plot(
-        words=f"Averages for this reply: {'; '.join(means)}" if means else "Known from the second round on.",
+        words=f"Averages for this reply: {'; '.join(means)}" if means else "Available from the second round.",
         marks=(*timed, ("─", look.faint, "whole round" if step == 1 else f"whole round, averages of {step}")),
         below=((0.0, "1"), (1.0, f"{end:g}")),
         curves=[(xs, [v / top for v in column], pen) for column, pen in zip((whole, verify, draft), pens, strict=True)],

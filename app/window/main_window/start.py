@@ -70,7 +70,7 @@ def run(options: WindowOptions) -> int:
     if lock is None:
         if raise_first_instance(folder):
             return 0
-        raise WindowError("Redline is already running but does not respond: end that process and try again")
+        raise WindowError("Redline is already running but is not responding: quit it and try again")
     try:
         return show(options)
     finally:

@@ -29,7 +29,7 @@ SIZE, APART, PAIRS_APART = 34, 6, 18  # px, of a run, between two runs, between 
 
 
 class RunOrder(QWidget):
-    """The runs in their order, AB BA AB: finished ones are filled, the current one has a ring as far as it has come."""
+    """The runs in their order, AB BA AB: finished ones are filled, the current one's ring shows its progress."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

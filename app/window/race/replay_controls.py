@@ -107,7 +107,7 @@ class ReplayControls(QWidget):
         self.play_button, self.again = IconButton("play", "Play"), IconButton("again", "Replay from Start")
         self.slider, self.time = Timeline(), label("0.0 / 0.0 s", tone="faint")
         self.speed = choice({str(speed): f"{NAMES[speed]}{TIMES}" for speed in SPEEDS})
-        self.difference = QPushButton("Difference")
+        self.difference = QPushButton("Go to Difference")
         self.save = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
         self._frame = QTimer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
         self._set_up()

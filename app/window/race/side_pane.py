@@ -41,7 +41,7 @@ class RevealedText:
         self._shown = -1
 
     def _insert(self, note: str, token: int) -> None:
-        """Inserts a text that is of no token before one."""
+        """Inserts text that belongs to no token, before a given token."""
         at, by = self._spans[token].start, len(note)
         self._text = f"{self._text[:at]}{note}{self._text[at:]}"
         moved = [span._replace(start=span.start + by, end=span.end + by) for span in self._spans[token:]]
@@ -99,7 +99,7 @@ class NumberTiles(QWidget):
         self._arrange(next((n for n in (count, (count + 1) // 2, 2) if self._needed_px(n) <= self.width()), 1))
 
     def _needed_px(self, columns: int) -> int:
-        """Returns the width of so many columns."""
+        """Returns the width that this many columns need."""
         widths = [tile.minimumSizeHint().width() for tile in self.tiles]
         return sum(max(widths[place::columns]) for place in range(columns)) + APART * (columns - 1)
 

@@ -36,10 +36,10 @@ DRAFTER_HELP = {
     "draft": "For the built-in target: a small model that writes ahead.",
     "lookup": "Needs no model: proposes what followed the same words earlier.",
     "none": "Plain decoding: the target alone, one token at a time.",
-    FOLDER: "The folder of a draft model, an EAGLE-3 head or Medusa heads.",
+    FOLDER: "The folder of a draft model, a head or a block drafter.",
 }
 MISMATCH = "This drafter is made for the built-in target and is unlikely to work with another."
-TREE_HELP = "Proposes several continuations at once. Requires EAGLE-3, Medusa or prompt lookup."
+TREE_HELP = "Proposes several continuations at once. Works with EAGLE-3, Medusa, block drafters and prompt lookup."
 LONGEST_CONTEXT = 4_000_000
 NO_MACHINES = "This file does not list machines that can share a model. Create one with redline cluster."
 MACHINES_HELP = "For a model that is too large for this computer: choose a file created by redline cluster."

@@ -52,7 +52,7 @@ NAMES = {  # of the settings that a model may have a default for
 }
 HELP = {  # of the same
     "temperature": VARIED,
-    "top_p": "Keeps the most likely tokens up to this probability; 1 is off.",
+    "top_p": "Keeps the most likely tokens up to this total probability; 1 is off.",
     "top_k": "Keeps this many of the most likely tokens.",
     "min_p": "Drops tokens below this share of the most likely one; 0 is off.",
     "repetition_penalty": "Above 1 discourages repetition.",
@@ -256,7 +256,7 @@ def seed_error(text: str) -> str:
     text = text.strip()
     if not text or (_DIGITS.fullmatch(text) and int(text) <= LARGEST_SEED):
         return ""
-    return "Enter a whole number from 0 to 2^63 - 1, or leave this empty."
+    return "Enter a whole number from 0 to 2^63 - 1, or leave the field empty."
 
 
 def read_stops(text: str) -> tuple[str, ...]:

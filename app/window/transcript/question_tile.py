@@ -102,7 +102,7 @@ class QuestionEditor(QWidget):
     def __init__(self, text: str, parent: QWidget) -> None:
         super().__init__(parent)
         self.field = QPlainTextEdit(text, self)
-        self.field.setAccessibleName("Edit the question")
+        self.field.setAccessibleName("Edit message")
         self.field.setTabChangesFocus(True)
         self.field.moveCursor(QTextCursor.MoveOperation.End)
         self.field.setStyleSheet(
@@ -209,7 +209,7 @@ class QuestionTile(MessageTile):
 
     def __init__(self, entry: MessageEntry, options: DisplayOptions, parent: QWidget) -> None:
         super().__init__(entry, options, MessageFooter(entry.record, (COPY, RACE, EDIT), right=True), parent)
-        self.page = self._add_page(0, PlainPage(options, self), "Question")
+        self.page = self._add_page(0, PlainPage(options, self), "Your message")
         self.more = QPushButton(self)
         style(self.more, role="quiet")
         self.more.clicked.connect(self._toggle_length)

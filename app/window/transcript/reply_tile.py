@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QTextEdit, QWidget
 
 from app.palette import mix
 from app.reply_statistics import thought_line
-from app.store.records import LENGTH_REACHED, THOUGHT_REACHED, MessageRecord
+from app.store.records import ENDED_EARLY, LENGTH_REACHED, THOUGHT_REACHED, MessageRecord
 from app.window.common.appearance import GAP, LIGHT, Appearance
 from app.window.common.widgets import label, style
 from app.window.markdown import plain_text, token_runs, write
@@ -351,9 +351,8 @@ class ReplyTile(MessageTile):
 
 def ending(record: MessageRecord) -> str:
     """Returns how a reply ended that is not whole, or a note on it; "" when there is nothing to say."""
-    if record.state in ("complete", "streaming"):
-        return record.note
-    return f"{record.state}: {record.note}" if record.note else record.state
+    how = ENDED_EARLY.get(record.state, "")
+    return ": ".join(part for part in (how, record.note) if part)
 
 
 def can_continue(record: MessageRecord) -> bool:

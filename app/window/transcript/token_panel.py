@@ -78,7 +78,7 @@ def as_html(detail: TokenDetail, appearance: Appearance) -> str:
         f'<span style="{faint}">p</span> {_number(detail.p)} &nbsp; <span style="{faint}">q</span> {_number(detail.q)}',
     ]
     if detail.instead:
-        lines.append(f'<span style="{faint}">the drafter proposed instead</span>')
+        lines.append(f'<span style="{faint}">the drafter proposed</span>')
         lines += [f"<s>{escape(short_token(text))}</s> &nbsp;q {q:.3f}" for text, q in detail.instead[:_MOST]]
         more = len(detail.instead) - _MOST
         lines += [f'<span style="{faint}">and {more} more</span>'] if more > 0 else []

@@ -144,7 +144,8 @@ class Transcript(QWidget):
             entry.end(record)
             self.column.touch(entry)
             self._refresh(entry)
-            how = "The reply is complete." if record.state == "complete" else f"Reply {ending(record)}"
+            how = ending(record)
+            how = "The reply is complete." if record.state == "complete" else f"Reply {how[:1].lower()}{how[1:]}"
             self._streams.announcer.end(how, self._clock())
 
     def show_verification_progress(self, message: int, progress: str) -> None:

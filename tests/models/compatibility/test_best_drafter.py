@@ -252,10 +252,10 @@ def test_auto_is_lookup_beside_the_best_and_alone_where_there_is_none(
 ) -> None:
     found = auto_drafter(folder, [here(toy_drafter_folder)], None)
     assert found.spec == f"lookup+{toy_drafter_folder}"
-    assert found.why == "lookup and drafter, a small model with the same tokens"
+    assert found.why == "prompt lookup and drafter, a small model with the same tokens"
     plus = Path(shutil.copytree(toy_drafter_folder, tmp_path / "a+b"))
     assert auto_drafter(folder, [here(plus)], None).spec == str(plus)  # a plus would part its name
-    assert auto_drafter(folder, [], None).why == "lookup, because there is no drafter for target on this machine"
+    assert auto_drafter(folder, [], None).why == "prompt lookup, because there is no drafter for target on this machine"
 
 
 def test_the_shipped_drafters_fit_the_built_in_by_their_folders(builtin_folder: Path) -> None:

@@ -227,10 +227,10 @@ def test_each_fault_is_named_in_one_line(folder: Path, fault: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"model_type": "gpt2"}, "knows no 'gpt2' layer"),
+        ({"model_type": "gpt2"}, "does not support 'gpt2' layers"),
         ({"hidden_size": "32"}, "has hidden_size '32'"),
         ({"head_dim": 7}, "'layer.self_attn.q_proj.weight' is (128, 32), not (56, 32)"),
-        ({"num_attention_heads": 10**12}, "config.json describes no layer"),
+        ({"num_attention_heads": 10**12}, "config.json does not describe a valid layer"),
         ({"rope_parameters": {"rope_theta": "x"}}, "has rope_theta 'x'"),
     ],
 )

@@ -67,7 +67,7 @@ def test_an_unfinished_download_goes(places: ModelLocations) -> None:
     (model,) = installed(places)
     assert (model.complete, model.size_bytes, model.total_bytes, model.trouble) == (
         *(False, 500, 900),
-        "500 bytes of 900 bytes are here",
+        "500 bytes of 900 bytes is here",
     )
     assert remove(plan_removal([model], places), places) == 500
     assert not cache.folder.exists()
@@ -84,7 +84,7 @@ def test_what_is_being_pulled_is_not_deleted(places: ModelLocations, put_in_hub:
 def test_lm_studios_files_are_said_to_be_lm_studios(places: ModelLocations, put: Put) -> None:
     folder = put(places.lm_studio[0] / "someone" / "Tiny")
     removal = plan_removal(installed(places), places)
-    assert removal.losers == ("LM Studio",) and "LM Studio's" in removal.note
+    assert removal.losers == ("LM Studio",) and "belong to LM Studio" in removal.note
     assert remove(removal, places) == SIZE
     assert not folder.exists()
 

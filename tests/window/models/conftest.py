@@ -83,5 +83,7 @@ def install_three(fake: FakeModels) -> None:
     for name, gb, kind in ((QWEN, 4.62, "model"), (EAGLE, 1.2, "eagle3"), (SMALL, 0.35, "model")):
         fake.put(model(name, gb, kind))
     others = (pair(SMALL, "model", True, "the same tokens"), pair("builtin", "model", False, "different tokenizer"))
-    fake.judge(QWEN, pair(EAGLE, "eagle3", True, "as wide"), *others, auto=f"lookup+{EAGLE}", why="lookup and EAGLE")
+    fake.judge(
+        QWEN, pair(EAGLE, "eagle3", True, "as wide"), *others, auto=f"lookup+{EAGLE}", why="prompt lookup and EAGLE"
+    )
     fake.fit(QWEN, "good", 7.4)

@@ -38,7 +38,7 @@ class FakeModels:
         self.answer("overview", overview)
         self.answer("search", _catalogue())
         self.put(BUILTIN)
-        self.judge("builtin", auto="lookup+eagle3", why="lookup and eagle3, which is shipped for this model")
+        self.judge("builtin", auto="lookup+eagle3", why="prompt lookup and eagle3, which is shipped for this model")
         self.fit("builtin", "good", 1.2, round(limit / GIB, 1))
 
     @property

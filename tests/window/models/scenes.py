@@ -61,7 +61,7 @@ def refused(window: MainWindow) -> ModelsWindow:
     """A downloaded model that is too large for this Mac."""
     fake = _fake(gb=16, processor="Apple M2")
     fake.put(model(LARGE, 18.43))
-    fake.judge(LARGE, auto="lookup", why="lookup, as no other drafter is installed")
+    fake.judge(LARGE, auto="lookup", why="prompt lookup, as no other drafter is installed")
     smaller = "choose a smaller model or fewer bits per weight: the weights need 16.6 GB"
     fake.fit(LARGE, "refused", 20.7, 10.7, remedies=[smaller], drafter="lookup")
     page = _opened(window, fake)
@@ -83,7 +83,7 @@ def paired(window: MainWindow) -> ModelsWindow:
         pair(SMALL, "model", True, "same 151,936 tokens"),
         pair("builtin", "model", False, tokens),
         auto=f"lookup+{EAGLE}",
-        why="lookup and Qwen3-8B-speculator.eagle3, which the catalogue knows for this model",
+        why="prompt lookup and Qwen3-8B-speculator.eagle3, which the catalogue knows for this model",
     )
     fake.fit(QWEN, "good", 7.4)
     settings = ChatSettings(pair=Pair(target=QWEN))

@@ -29,7 +29,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, c
     page.choose(QWEN)
     page.do("use")
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter="auto")
-    assert "with lookup and EAGLE" in page.line.text.text()
+    assert "with prompt lookup and EAGLE" in page.line.text.text()
     assert buttons(page)["In Use"] is False
     rows = page.details.drafters.rows
     assert [(row.offer.name, row.offer.state) for row in rows if row.offer.state != "unloadable"] == [

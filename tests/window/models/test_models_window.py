@@ -118,7 +118,7 @@ def test_a_download_of_an_earlier_run_is_listed_and_resumed(opened: Opened, fake
 
 def test_a_missing_drafter_is_downloaded_from_the_details_of_its_target(opened: Opened, fake: FakeModels) -> None:
     fake.put(model(QWEN, 4.62))
-    fake.judge(QWEN, auto="lookup", why="lookup, as no drafter for it is here")
+    fake.judge(QWEN, auto="lookup", why="prompt lookup, as no drafter for it is here")
     fake.fit(QWEN, "good", 7.4)
     fake.pull(EAGLE, asking(EAGLE), planned(EAGLE, SIZES), WAIT)
     page = opened()

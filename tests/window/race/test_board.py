@@ -175,7 +175,7 @@ def test_a_difference_is_marked_in_both_once_both_have_shown_it(boards: list[Rac
     [
         ({}, "warning", "a near-tie"),
         ({"near_tie": False}, "error", "a failure"),
-        ({"promised": False}, "accent", "no promise of the same text"),
+        ({"promised": False}, "accent", "the same text is not promised"),
     ],
 )
 def test_a_difference_is_as_bad_as_it_is(

@@ -102,9 +102,9 @@ def test_only_the_last_reply_can_be_continued(stage: MakeStage) -> None:
 @pytest.mark.parametrize(
     ("state", "note", "said"),
     [
-        ("stopped", "", "stopped"),
-        ("cut", "the app was closed", "cut: the app was closed"),
-        ("failed", "no memory", "failed: no memory"),
+        ("stopped", "", "Stopped"),
+        ("cut", "the app was closed", "Interrupted: the app was closed"),
+        ("failed", "no memory", "Failed: no memory"),
         ("complete", "", ""),
     ],
 )

@@ -200,7 +200,7 @@ def test_chips_are_reached_before_the_question(stage: MakeStage) -> None:
     one.transcript.show_branch([replace(question(1), attachments=(NOTES,))], lambda _: [])
     one.idle()
     names = [stop.accessibleName() for stop in one.transcript.column.shown_tiles()[0].focus_widgets()]
-    assert names == ["Attached file notes.md", "Question", "Copy Message", "Race This Prompt", "Edit"]
+    assert names == ["Attached file notes.md", "Your message", "Copy Message", "Race This Prompt", "Edit"]
 
 
 def test_what_gets_the_focus_comes_into_view(stage: MakeStage) -> None:

@@ -53,7 +53,7 @@ def test_list_is_a_table_of_all_places_and_what_is_not_whole_below(
         "Incomplete:",
         "  a/b: is GGUF; `redline models import` makes an MLX model of it",
         f"    {places.lm_studio[0] / 'a' / 'b'}",
-        "  o/half: 0 bytes of 900 bytes are here",
+        "  o/half: 0 bytes of 900 bytes is here",
         "    redline models pull o/half",
     ]
 

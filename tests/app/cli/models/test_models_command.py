@@ -163,7 +163,7 @@ def test_pairs_gives_every_verdict_and_what_auto_takes(
         "o/target",
         "  ✓ o/small: same 310 tokens; 100% of the target's size, too large to save time",
         "  ✗ o/mtp: Incompatible: holds no multi-token prediction head; choose another drafter",
-        "  auto chooses lookup and o/small, a small model with the same tokens",
+        "  auto chooses prompt lookup and o/small, a small model with the same tokens",
     ]
     found = document(capsys, "pairs")["targets"]
     assert [one["target"] for one in found] == ["o/target", "o/small"]  # the sidecar is no target
