@@ -45,7 +45,7 @@ def test_only_replies_have_receipts(store: Store) -> None:
     stored(store, SAME)
     with pytest.raises(StoreError, match="only a reply can be verified"):
         store.save_receipt(store.path(1)[0].id, SAME)
-    with pytest.raises(StoreError, match="no message 99"):
+    with pytest.raises(StoreError, match="message 99 no longer exists"):
         store.save_receipt(99, SAME)
     assert store.path(1)[0].receipt is None
 
