@@ -230,7 +230,8 @@ def test_programs_may_ask_again_once_the_windows_reply_goes_on(tmp_path: Path) -
 def test_programs_behind_a_reply_that_the_window_stopped_in_vain_are_refused(tmp_path: Path) -> None:
     with Scene(tmp_path, STUCK_SOON, rounds=40, hang_after=5) as scene, served(scene, tmp_path) as server:
         assert scene.controller.send("Hello?")
-        scene.streaming()
+        scene.streaming(15)
+        for_a_while(0.2)  # or it could still hear the stop
         scene.controller.stop()
         assert Program(server).wait().error["message"] == STUCK
         assert not scene.ended
