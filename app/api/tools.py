@@ -1,4 +1,7 @@
-"""Tools in requests of the three protocols, as the host takes them: what is offered, and which must be called."""
+"""Tools in requests of the three protocols, as the host takes them: what is offered, and which must be called.
+
+The host offers them to the model (`app.host.reply_tools`) through its chat template (`models.tokenizer_worker.render`).
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
 `MILESTONES` around a context, and taken from the straight line between them. Measuring takes seconds, for a large
-model half a minute, so it is done ahead, while the model is idle. A reply that comes before that uses an estimate.
+model half a minute, so it is done ahead, while the model is idle. A reply that comes before that uses an estimate
+(`pair_loader.estimate_costs`).
 
 If a file cannot be read, its costs are measured again and it is replaced; if one cannot be written, they are only
 measured again the next time.

@@ -6,7 +6,7 @@
 A file is used only by what wrote it: the same weights, the same kinds of cache, the same versions of Redline, MLX and
 mlx-lm. One that is damaged or was made by anything else is emptied and ignored. `app.reply_history` makes an empty file
 for each conversation, which only the user can read, and deletes it with the conversation: where there is no file,
-nothing is written.
+nothing is written. `app.host.model_worker` decides when they are written.
 """
 
 from __future__ import annotations
