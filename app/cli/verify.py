@@ -41,8 +41,8 @@ _EXAMPLES = """\
 A greedy or coupled reply must equal plain decoding token by token, for the same prompt and seed. Where two
 tokens almost tie, a pass of another width may round the other way: the difference is reported as a near-tie,
 with its gap, and is not a failure. Rejection sampling keeps the distribution, not the tokens: there, each
-token must be possible. Verify on the machine that wrote the reply: another machine or another version of MLX rounds
-differently.
+token must be possible. Verify on the machine that wrote the reply: another machine or another version of MLX
+rounds differently.
 
 exit status: 0 if nothing failed, 1 if something failed or a reply could not be checked
 

@@ -61,7 +61,7 @@ class ClusterRank:
                 if is_pass(message):
                     return FAILURE
             except RuntimeError as error:
-                lost_machine(error)
+                lost_machine(error)  # raises any other error again
                 return FAILURE  # rank 0 says what happened, where it still can
 
     def _do(self, message: Message) -> None:

@@ -34,14 +34,6 @@ def collect_all() -> int:
     return gc.collect()  # `_freeze_survivors` freezes what is left
 
 
-def collect_young() -> None:
-    """Collects what Python would collect by itself now, but for a full collection."""
-    counts, thresholds = gc.get_count(), gc.get_threshold()
-    due = [generation for generation in range(_MIDDLE + 1) if counts[generation] > thresholds[generation]]
-    if due:
-        gc.collect(due[-1])
-
-
 class GarbageCollection(QObject):
     """Collects in the thread that makes it, the GUI's, and in no other: young objects before the event loop waits, all
     of them once the application has been in the background for a while."""
@@ -57,7 +49,11 @@ class GarbageCollection(QObject):
         application.applicationStateChanged.connect(self._note_state)
 
     def _collect_young(self) -> None:
-        collect_young()
+        """Collects what Python would collect by itself now, except for a full collection."""
+        counts, thresholds = gc.get_count(), gc.get_threshold()
+        due = [generation for generation in range(_MIDDLE + 1) if counts[generation] > thresholds[generation]]
+        if due:
+            gc.collect(due[-1])
 
     def _note_state(self, state: Qt.ApplicationState) -> None:
         if state == Qt.ApplicationState.ApplicationActive:

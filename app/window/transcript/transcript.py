@@ -145,8 +145,8 @@ class Transcript(QWidget):
             self.column.touch(entry)
             self._refresh(entry)
             how = ending(record)
-            how = "The reply is complete." if record.state == "complete" else f"Reply {how[:1].lower()}{how[1:]}"
-            self._streams.announcer.end(how, self._clock())
+            said = "The reply is complete." if record.state == "complete" else f"Reply {how[:1].lower()}{how[1:]}"
+            self._streams.announcer.end(said, self._clock())
 
     def show_verification_progress(self, message: int, progress: str) -> None:
         """Shows how far the verification of a reply is; "" once it is over."""

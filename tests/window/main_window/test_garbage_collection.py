@@ -93,11 +93,11 @@ def test_a_reply_that_is_shown_and_left_is_gone_without_the_collector(
     app: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise each long reply would leave ten thousands of objects until the window is in the background."""
+    monkeypatch.setattr(GarbageCollection, "_collect_young", lambda _: None)
     attacked = Attacked(tmp_path)
     try:
         attacked.show(TEXT, Measured())  # what is made once
         gc.collect()
-        monkeypatch.setattr(garbage_collection, "collect_young", lambda: None)
         attacked.show(TEXT, Measured())
         attacked.controller.new()
         for_a_while(0.3)
