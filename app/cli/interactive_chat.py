@@ -22,9 +22,9 @@ from prompt_toolkit.output import create_output
 from app.cli.terminal.keyboard import ctrl_c, unseen_typing
 from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK, lost_machine
-from app.folded_text import folded
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
+from app.markdown_blocks import details_block
 from app.reply_statistics import chat_in_words, count
 from app.safe_text import trusted
 from app.spelling_suggestion import did_you_mean
@@ -216,9 +216,9 @@ def markdown(conversation: Conversation) -> str:
 
 
 def _with_thought(message: Mapping[str, str]) -> str:
-    """Returns a message as Markdown, its thought folded above it."""
+    """Returns a message as Markdown, its thought collapsed above it."""
     thought = message.get("thought", "").strip()
-    return f"{folded('Thought', thought)}\n\n{message['content'].strip()}" if thought else message["content"]
+    return f"{details_block('Thought', thought)}\n\n{message['content'].strip()}" if thought else message["content"]
 
 
 def history(folder: Path) -> History:

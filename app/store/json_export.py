@@ -25,7 +25,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from app.folded_text import folded
+from app.markdown_blocks import details_block
 from app.protocol import Pair, RoundDone, SamplingSettings, Struct
 from app.reply_statistics import thought_in_words
 from app.store.database import Database, StoreError
@@ -62,7 +62,7 @@ def to_markdown(title: str, path: Sequence[MessageRecord]) -> str:
             parts.append("\n\n".join(["---", f"*{trim_in_words(record.trim)}*", record.trim.summary]).strip())
         parts.append("## You" if record.role == "user" else "## Reply")
         if record.thought.strip():
-            parts.append(folded(thought_in_words(record.statistics), record.thought.strip()))
+            parts.append(details_block(thought_in_words(record.statistics), record.thought.strip()))
         parts.append(record.content.strip() or "*(empty)*")
         if record.state in ENDED_EARLY:
             parts.append(f"*{' '.join(f'{ENDED_EARLY[record.state]}. {record.note}'.split())}*")

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from app.folded_text import fenced
+from app.markdown_blocks import fenced
 from app.protocol import Message, Pair, RoundDone, RoundTokens, SamplingSettings, Struct, Verify
 from engine.audit.receipt import Receipt
 from engine.metrics import Metrics

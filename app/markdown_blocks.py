@@ -1,10 +1,10 @@
-"""Text that viewers of Markdown show folded, and text in a fence that nothing in it ends."""
+"""Blocks of Markdown that hold any text: one that viewers show collapsed, and a fenced one that the text cannot end."""
 
 from __future__ import annotations
 
 
-def folded(summary: str, text: str) -> str:
-    """Returns text that viewers of Markdown show folded under a line: in a fence, so that nothing in it ends that."""
+def details_block(summary: str, text: str) -> str:
+    """Returns a block that viewers of Markdown show collapsed under its summary, with the text in a fence."""
     return f"<details><summary>{summary}</summary>\n\n{fenced(text)}\n\n</details>"
 
 
