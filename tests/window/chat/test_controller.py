@@ -121,7 +121,7 @@ def test_a_message_sent_before_the_engine_listens_is_answered(tmp_path: Path) ->
 
 
 def test_a_continued_reply_is_one_reply(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=50, pause_s=0.01) as scene:
+    with Scene(tmp_path, rounds=50, pause_s=0.04) as scene:
         scene.controller.send("hi")
         message = scene.streaming(9)
         scene.controller.stop()
