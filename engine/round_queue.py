@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-import mlx.core as mx
-
 from engine import backend, verify_pass
 from engine.backend.memory import BufferClearance
 from engine.drafters import Draft, DraftContext
@@ -76,7 +74,7 @@ class RoundQueue:
         certain: all but the last, which has been through no cache yet, unless a step has been submitted ahead."""
         if round_.parents is not None:
             self._target.keep_path(round_.path)
-        self._counts = self._counts.extended(mx.array(round_.tokens, mx.int32))
+        self._counts = self._counts.extended(round_.tokens)
         self._tokens.extend(round_.tokens)
         if self._sampler.grammar is not None:
             self._sampler.grammar.advance(round_.tokens)

@@ -97,12 +97,15 @@ class TokenCounts:
         if distribution.sampling.counts_context:
             self.counts = mx.zeros(distribution.vocabulary).at[mx.array(list(tokens), mx.int32)].add(1.0)
 
-    def extended(self, tokens: mx.array) -> TokenCounts:
-        """Returns the counts with (n,) more tokens, which may be lazy."""
-        if self.counts is None or tokens.size == 0:
+    def extended(self, tokens: mx.array | Sequence[int]) -> TokenCounts:
+        """Returns the counts with n more tokens, (n,), which may be lazy."""
+        if self.counts is None:
+            return self
+        added = tokens if isinstance(tokens, mx.array) else mx.array(list(tokens), mx.int32)
+        if added.size == 0:
             return self
         longer = copy(self)
-        longer.counts = self.counts.at[tokens.astype(mx.int32)].add(1.0)
+        longer.counts = self.counts.at[added.astype(mx.int32)].add(1.0)
         return longer
 
     def rows(self, draft: mx.array | None = None, tree: DraftTree | None = None) -> mx.array | None:

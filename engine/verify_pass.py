@@ -25,6 +25,8 @@ from engine.refusal import evidence, explained, rule_of
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
 
+_NONE_ACCEPTED, _NO_PROBABILITIES = mx.array(0, mx.int32), mx.array([], mx.float32)
+
 
 def verify(
     sampler: Sampler,
@@ -41,6 +43,9 @@ def verify(
     """
     if allowed is not None:
         logits = mx.where(allowed, logits, -math.inf)
+    if draft.tokens.size == 0:
+        token, logp = sampler.choose(logits, counts.rows(), position)
+        return Acceptance(_NONE_ACCEPTED, token, p=mx.exp(acceptance.gather(logp, token)), q=_NO_PROBABILITIES)
     tokens, tree, rows = draft.tokens, draft.tree, counts.rows(draft.tokens, draft.tree)
     rule, scores, rest = rule_of(sampler, draft), None, None
     if rule in ("point mass", "rejection", "drawn tree"):
@@ -50,9 +55,7 @@ def verify(
         scores, logp = sampler.score(logits, rows, position, tree)
         choices = mx.argmax(scores, -1).astype(mx.int32)
         accepted = acceptance.match(choices, tokens) if not tree else acceptance.match_tree(choices, tokens, tree)
-    if tokens.size:
-        why = evidence(rule, accepted, draft, logp, scores, rest)
-        accepted = accepted._replace(evidence=why)
+    accepted = accepted._replace(evidence=evidence(rule, accepted, draft, logp, scores, rest))
     if accepted.path is not None:
         logp = logp[mx.concatenate([mx.zeros(1, mx.int32), accepted.path + 1])]
     q = draft.q
@@ -83,12 +86,12 @@ class _Values(NamedTuple):
 
     accepted: int
     tokens: tuple[int, ...]
-    drafted: tuple[int, ...]
-    path: tuple[int, ...]
-    parents: tuple[int, ...]
     p: tuple[float, ...]
-    q: tuple[float, ...]
-    why: tuple[float, ...]
+    drafted: tuple[int, ...] = ()
+    path: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    q: tuple[float, ...] = ()
+    why: tuple[float, ...] = ()
 
 
 def _pack(accepted: Acceptance, draft: Draft) -> tuple[mx.array, mx.array]:
@@ -157,8 +160,11 @@ class PendingRound:
         numbers: Any = self.numbers.tolist()
         probs: Any = self.probs.tolist()
         checksums: Any = self.checksums.tolist()
-        values = _unpack([0, *numbers] if self.is_plain else numbers, probs, self.depth, self.draft.tokens.size)
-        check_probabilities(values.q)
+        if self.is_plain:
+            values = _Values(accepted=0, tokens=tuple(numbers), p=tuple(probs))
+        else:
+            values = _unpack(numbers, probs, self.depth, self.draft.tokens.size)
+            check_probabilities(values.q)
         times_s, accepted = self.draft.times_s, values.accepted
         made = Round(
             index=index,

@@ -178,7 +178,7 @@ class _PlainPasses:
             return logits, choices, bits
         token = self._reply[i]
         self._sequence.append(token)
-        self._counts = self._counts.extended(mx.array([token], mx.int32))
+        self._counts = self._counts.extended([token])
         if self._sampler.grammar is not None:
             self._sampler.grammar.advance([token])
         return logits, choices if self._bound else logprobs[:, token], bits

@@ -110,13 +110,13 @@ class ModelCache:
         self.entries = self._make()
         self.length = 0
         self._marks = []
-        for leaf in self._leaves():
-            _kind(leaf)
+        found = [_kind(leaf) for leaf in self._leaves()]
+        self._replays = any(not kind.drops for kind in found)
 
     @property
     def replays(self) -> bool:
         """Whether a rewind may leave fewer tokens than requested, so that tokens are fed again."""
-        return any(not _kind(leaf).drops for leaf in self._leaves())
+        return self._replays
 
     @property
     def classes(self) -> set[str]:

@@ -79,9 +79,12 @@ class Draft:
     times_s: tuple[float, float] | None = None
 
 
+_NO_TOKENS = mx.array([], mx.int32)
+
+
 def empty_draft(reason: str = "") -> Draft:
     """Returns the draft of no tokens, which makes the round one plain step."""
-    return Draft(mx.zeros(0, mx.int32), reason=reason)
+    return Draft(_NO_TOKENS, reason=reason)
 
 
 def check_probabilities(probs: Sequence[float]) -> None:
