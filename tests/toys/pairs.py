@@ -1,6 +1,7 @@
-"""Drafters for the built-in target that need no training: its first layers, or itself with noise.
+"""Pairs that need no training: the built-in target's first layers or itself with noise as its drafter, and a target
+four times as deep that writes the same text, for which the built-in model is a draft model a third of its size.
 
-python -m tests.toys.pairs FOLDER    writes FOLDER/shallow (6 of 30 layers) and FOLDER/blurred
+python -m tests.toys.pairs FOLDER    writes FOLDER/shallow (6 of 30 layers), FOLDER/blurred and FOLDER/deep (120)
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from models.loader import load
 
 LAYERS = 6
 BLUR = 0.03
+DEPTH = 4
 
 
 def write_shallow(destination: Path, layers: int = LAYERS) -> Path:
@@ -38,6 +41,24 @@ def write_blurred(destination: Path, amount: float = BLUR) -> Path:
     )
     loaded.network.update(noisy)
     return _save(loaded.network, loaded.folder.path, destination)
+
+
+def write_deep(destination: Path, times: int = DEPTH) -> Path:
+    """The target with `times` as many layers, of which all but the first of each group add nothing: the same text, and
+    a pass that takes nearly `times` as long."""
+    loaded = load(builtin_folder())
+    layers = loaded.network.model.layers
+    loaded.network.model.layers = [one for layer in layers for one in (layer, *_silent(layer, times - 1))]
+    return _save(loaded.network, loaded.folder.path, destination, num_hidden_layers=times * len(layers))
+
+
+def _silent(layer: Any, count: int) -> list[Any]:
+    """Returns copies of a layer whose last products are zero, so that what goes in comes out."""
+    copies = [deepcopy(layer) for _ in range(count)]
+    for copy in copies:
+        for last in (copy.self_attn.o_proj, copy.mlp.down_proj):
+            last.weight = mx.zeros_like(last.weight)
+    return copies
 
 
 def _save(network: Any, source: Path, destination: Path, **changed: int) -> Path:
@@ -59,3 +80,4 @@ if __name__ == "__main__":
     root = Path(sys.argv[1])
     print(write_shallow(root / "shallow"))
     print(write_blurred(root / "blurred"))
+    print(write_deep(root / "deep"))
