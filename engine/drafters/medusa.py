@@ -9,8 +9,8 @@ that `ids` names. Medusa's typical acceptance is lossy; Redline accepts exactly 
 A tree of guesses is a list of paths of ranks: (0, 2) is what head 1 holds third likeliest, after what head 0 holds
 likeliest. It is nested: its first n paths are the tree of n nodes.
 
-The row that the heads read is the target's state at the last token that it has seen, whose logits gave the last
-committed token; so head d - 1 guesses the token at depth d. Each head guesses for itself: it does not know which of its
+The heads read the state that gave the last committed token (`engine.drafters.latest_state`), so head d - 1 guesses the
+token at depth d. Each head guesses for itself: it does not know which of its
 parents a guess follows. There is no distribution that such a tree is drawn from, so its children are fixed, the
 likeliest of each head (under the target's own noise where choices are coupled), and each is a point mass.
 """
@@ -23,11 +23,9 @@ from dataclasses import dataclass
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.cache.snapshot import Snapshot
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Traits, empty_draft
+from engine.drafters.latest_state import LatestStateDrafter
 from engine.target.cached_model import CachedModel
-from engine.target.layer_taps import NORMED
-from engine.target.target_view import TargetView
 from engine.tree.draft_tree import DraftTree
 
 
@@ -134,7 +132,7 @@ def default_tree(depth: int, size: int) -> list[tuple[int, ...]]:
     return sorted(probs, key=lambda path: (-probs[path], len(path), path))[:size]
 
 
-class Medusa:
+class Medusa(LatestStateDrafter):
     """Drafts with `heads` for `target`.
 
     tree: a nested list of paths of ranks; a draft of n nodes is its first n. trees: whether to branch; else a draft is
@@ -149,24 +147,18 @@ class Medusa:
         self.heads = heads
         self.trees = trees
         depth, width = heads.config.num_heads, heads.ids.size
-        self.needs = Needs((NORMED,), latest_only=True, token_map=heads.ids)
+        super().__init__(target, heads.ids)
         self.traits = Traits("tree" if trees else "block", longest=depth)
-        self.target = TargetView(target, self.needs.taps, latest_only=True)
         chain = [(0,) * (i + 1) for i in range(depth)]
         self._paths = [tuple(path) for path in tree if max(path, default=0) < width] if trees else chain
         self._parents = parents_of(self._paths, depth)
-        self._known = 0
-
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        pass
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Before a second token there is no state to read, and nothing to propose."""
-        paths, place = self._paths[:length], len(context.tokens) - 2
-        if not paths or place < 0:
+        paths, hidden = self._paths[:length], self.state(context)
+        if not paths or hidden is None:
             return empty_draft()
         depth, breadth = max(map(len, paths)), 1 + max(path[-1] for path in paths)
-        hidden = self.target.hidden(self.needs.taps, place, place + 1)
         found = context.sampler.children(
             self.heads(hidden, depth)[:, 0],
             context.counts.rows(),
@@ -178,20 +170,3 @@ class Medusa:
         parents = self._parents[: len(paths)]
         tree = DraftTree.of(parents) if parents != list(range(-1, len(paths) - 1)) else None
         return Draft(found.tokens.reshape(-1)[places], tree=tree, q=found.q.reshape(-1)[places])
-
-    def hint(self, context: DraftContext) -> None:
-        return None
-
-    def rewind(self, length: int) -> None:
-        self._known = length
-
-    def reusable_prefix(self) -> int:
-        """All that is known, if the last state of it can be read; else the target must see one token again."""
-        start, end = self.target.recorded
-        return self._known if start < self._known <= end else max(self._known - 1, 0)
-
-    def snapshot(self) -> Snapshot:
-        return self._known
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self._known = snapshot
