@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +20,7 @@ from app import protocol
 from app.command_line import FAILURE, OK, notify
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
+from app.log_file import traceback_of
 from app.protocol import silence
 from engine.backend import raise_if_machine_lost
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError
@@ -205,7 +205,7 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
             writer.write(_failed(task, error, worker))
         except Exception as error:  # noqa: BLE001  broad: the process boundary
             raise_if_machine_lost(error)
-            traceback.print_exc(file=sys.stderr)
+            print(traceback_of(error), file=sys.stderr)
             writer.write(_failed(task, error, worker))
             if worker is not None:
                 worker.recover()
@@ -218,7 +218,7 @@ def _next(tasks: TaskQueue, worker: Worker | None) -> Task | None:
             worker.prepare(tasks.wait)
         except Exception as error:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
             raise_if_machine_lost(error)
-            traceback.print_exc(file=sys.stderr)
+            print(traceback_of(error), file=sys.stderr)
             worker.recover()
     return tasks.take()
 

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 
 from app import macos
+from app.log_file import without_home
 from app.protocol import (
     LONGEST_LINE,
     AnyAnswer,
@@ -75,6 +77,7 @@ class HostConnection(QObject):
         self.racing = False  # a race is being measured; anything else would slow it down
         self.serving = False  # a request of another program is being answered; what is asked meanwhile waits for it
         self.stuck = False  # it has been silent for too long, and has not gone on since
+        self.log_file: Path | None = None  # of the window, for the error report
         self._previous: Loaded | None = None  # before the load in progress
         self._last_id = 0  # of a request
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
@@ -194,6 +197,7 @@ class HostConnection(QObject):
             f"Qt {version('PySide6-Essentials')}, platform plugin {QGuiApplication.platformName()}",
             f"Engine: {process.phase}, speculation {status.state}: {status.detail}",
             f"Target: {status.target or 'none'}, drafter: {status.drafter or 'none'}",
+            f"Log: {without_home(str(self.log_file)) if self.log_file else 'none'}",
             f"End of the engine's standard error:\n{process.stderr.strip() or '(nothing)'}",
         ]
         return "\n".join(lines) + "\n"

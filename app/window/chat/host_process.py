@@ -74,6 +74,7 @@ class HostProcess(QObject):
     answered = Signal(object)  # list[AnyAnswer], of a frame; never empty
     died = Signal(str)  # a predicate of "the engine", such as "was killed (SIGSEGV)"; after its last answers
     unreadable = Signal(str)  # it sent a line that is not of the protocol
+    stderr_read = Signal(bytes)  # what it wrote to standard error since the last time
     overdue = Signal()  # it starts late
 
     def __init__(self, command: Sequence[str] = (), timeouts: Timeouts | None = None, parent: QObject | None = None):
@@ -199,7 +200,10 @@ class HostProcess(QObject):
         return not self.refused
 
     def _read_stderr(self) -> None:
-        self._stderr = (self._stderr + self._process.readAllStandardError().data())[-STDERR_TAIL_BYTES:]
+        data = bytes(self._process.readAllStandardError().data())
+        self._stderr = (self._stderr + data)[-STDERR_TAIL_BYTES:]
+        if data:
+            self.stderr_read.emit(data)
 
     # --- the process ---------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.log_file import LOG, traceback_of
+
 NEVER_PAINTED_MS = 2000
 _RAISED = b"raised\n"  # the answer to a later start
 _STEP_MS = 100
@@ -83,11 +85,12 @@ class FirstPaint(QObject):
 
 
 def report_uncaught(report: Callable[[str], None]) -> None:
-    """Prints uncaught exceptions and gives `report` the first of each kind as text; the window stays open."""
+    """Prints and logs uncaught exceptions, and gives `report` the first of each kind as text; the window stays open."""
     reported: set[str] = set()
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         traceback.print_exception(kind, error, trace)
+        LOG.error("An exception was not caught:\n%s", traceback_of(error))
         text = f"{kind.__name__}: {error}"
         if issubclass(kind, Exception) and text not in reported:
             reported.add(text)

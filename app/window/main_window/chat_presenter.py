@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import QObject, Qt, QTimer
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QObject, Qt, QTimer, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.protocol import Loaded, RoundDone
@@ -179,6 +179,7 @@ class ChatPresenter(QObject):
                 "rename": lambda: parts.sidebar.rename(controller.conversation.id),
                 "delete": lambda: controller.delete(controller.conversation.id),
                 "report": controller.host.copy_error_report,
+                "logs": self._show_logs,
             }
         )
         self._commands["pin"].triggered.connect(lambda on: controller.library.pin(controller.conversation.id, on))
@@ -369,6 +370,11 @@ class ChatPresenter(QObject):
         else:
             self._with_last_reply(self._controller.verify)
 
+    def _show_logs(self) -> None:
+        """Shows the folder of the log in the Finder, or what the system has for it."""
+        if (file := self._controller.host.log_file) is not None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(file.parent)))
+
     def _open_neighbour(self, step: int) -> None:
         """Opens the conversation above or below in the sidebar."""
         current = self._controller.conversation.id
@@ -396,6 +402,7 @@ class ChatPresenter(QObject):
         commands["resume"].setEnabled(bool(idle_reply and last and can_continue(last)))
         commands["verify"].setText(STOP_VERIFYING if verifying else VERIFY)
         commands["verify"].setEnabled(verifying or bool(idle_reply and last and last.checkable))
+        commands["logs"].setEnabled(controller.host.log_file is not None)
         commands["unload"].setEnabled(controller.loaded_pair is not None and not controller.in_use)
 
     def _with_last_reply(self, action: Callable[[int], object]) -> None:

@@ -106,6 +106,7 @@ MENUS: Mapping[str, tuple[Command, ...]] = {
     ),
     "Help": (
         Command("shortcuts", "Keyboard Shortcuts", "Ctrl+/"),
+        Command("logs", "Show Logs"),
         Command("report", "Copy Error Report"),
         Command("about", "About Redline", role=MenuRole.AboutRole),
     ),

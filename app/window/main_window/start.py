@@ -11,12 +11,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.command_line import notify
+from app.log_file import LOG, logs_dir, open_log
 from app.qt_libraries import install_advice, missing_libraries
 from engine.errors import RedlineError
+from models.size_text import memory_words
 
 if TYPE_CHECKING:
     from app.window.chat import Controller
@@ -50,6 +53,11 @@ class WindowOptions:
         return store_path() if self.data_dir is None else self.data_dir / store_path().name
 
     @property
+    def logs_dir(self) -> Path:
+        """The folder of the log."""
+        return logs_dir() if self.data_dir is None else self.data_dir / "logs"
+
+    @property
     def host_command(self) -> list[str]:
         """The command that starts the host; empty for the real one."""
         if self.host or self.replay is None:
@@ -80,22 +88,30 @@ def run(options: WindowOptions) -> int:
 def show(options: WindowOptions) -> int:
     """Shows the window, without a look at other instances."""
     application = _make_application()
+    log_file = open_log(options.logs_dir)
+    qt = f"Qt {version('PySide6-Essentials')}, platform plugin {application.platformName()}"
+    LOG.info("Redline %s starts: %s", version("redline"), qt)
     from app.reply_history import FOLDER, ReplyHistory
     from app.store import Store
     from app.window.chat import Controller, Notice
+    from app.window.chat.host_log import HostLog
     from app.window.chat.host_process import HostProcess
     from app.window.main_window.main_window import MainWindow
 
     opened = Store.open(options.store_file)
     history = ReplyHistory(options.store_file.parent / FOLDER)
     controller = Controller(opened.store, HostProcess(options.host_command), history=history)
+    controller.host.log_file = log_file
+    HostLog(controller.host)
     window = MainWindow(controller, options.store_file)
     _connect(application, controller, window, options.store_file.parent)
     for text in opened.notices:
         controller.notice.emit(Notice("warning", text))
     controller.open_last()
     window.show()
-    return int(application.exec())
+    code = int(application.exec())
+    LOG.info("Redline quit")
+    return code
 
 
 def _make_application() -> Application:
@@ -148,6 +164,18 @@ def begin(controller: Controller) -> None:
 
     leave_old_objects_out()
     controller.start()
+    LOG.info(machine_text())
+
+
+def machine_text() -> str:
+    """Returns what the machine is, for the log. It names neither the machine nor the user."""
+    import platform
+
+    from app.inference.machine import memory, processor
+
+    total, free = memory()
+    system = f"{platform.platform(terse=True)}, Python {platform.python_version()}"
+    return f"{system} on {processor()}, {os.cpu_count()} cores, {memory_words(free)} of {memory_words(total)} free"
 
 
 @contextmanager

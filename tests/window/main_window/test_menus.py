@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -134,3 +135,15 @@ def test_editing_commands_of_the_menu_reach_the_focused_text(window: MainWindow)
     for name, text in (("select all", "word"), ("cut", ""), ("paste", "word"), ("undo", ""), ("redo", "word")):
         window.commands[name].trigger()
         assert editor.toPlainText() == text
+
+
+def test_show_logs_opens_the_folder_of_the_log(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
+    assert not window.commands["logs"].isEnabled()
+    controller.host.log_file = tmp_path / "redline.log"
+    window.presenter.update_commands()
+    window.commands["logs"].trigger()
+    assert opened == [str(tmp_path)]

@@ -20,6 +20,7 @@ import pytest
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFileOpenEvent
 
+from app.log_file import FILE
 from app.protocol import ReplyDone, RoundDone, encode_line
 from app.qt_libraries import PACKAGES, missing_libraries
 from app.window.main_window import application
@@ -121,6 +122,9 @@ def test_an_exception_in_a_slot_is_reported_and_the_window_stays(tmp_path: Path)
     with driven(tmp_path, "raise: a bug", rounds=2) as process:
         assert "a bug" in heard(process, "notice")
         assert process.poll() is None
+    log = (tmp_path / "logs" / FILE).read_text()
+    assert "Redline " in log and f"{os.cpu_count()} cores" in log and "The engine is ready" in log
+    assert "in obey" in log and "ValueError" in log and "a bug" not in log.replace('raise ValueError(words)', "")
 
 
 def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(tmp_path: Path) -> None:
