@@ -5,6 +5,7 @@
     eagle3_kind            a head that reads hidden states of the target (eagle3_folder: its files)
     gemma4_assistant_kind  layers that read the target's keys and values (gemma4_assistant_folder: their files)
     medusa_kind            heads that each guess the token at one depth (medusa_folder: their files)
+    mlp_speculator_kind    a small recurrence over the target's last state
     mtp_kind               a layer of the target's own architecture (mtp_folder: its files)
     prompt_lookup_kind     built in, without a folder
 
@@ -21,6 +22,7 @@ from models.drafters import (
     eagle3_kind,
     gemma4_assistant_kind,
     medusa_kind,
+    mlp_speculator_kind,
     mtp_kind,
     prompt_lookup_kind,
 )
@@ -29,7 +31,14 @@ from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
 PROMPT_LOOKUP = prompt_lookup_kind.KIND
-_HEADS = (eagle3_kind.KIND, medusa_kind.KIND, mtp_kind.KIND, dflash_kind.KIND, gemma4_assistant_kind.KIND)
+_HEADS = (
+    eagle3_kind.KIND,
+    medusa_kind.KIND,
+    mlp_speculator_kind.KIND,
+    mtp_kind.KIND,
+    dflash_kind.KIND,
+    gemma4_assistant_kind.KIND,
+)
 KINDS = (*_HEADS, draft_model_kind.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
 
 

@@ -12,6 +12,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
 from engine.drafters.medusa import MedusaConfig, MedusaHeads
+from engine.drafters.mlp_speculator import MlpSpeculatorConfig, MlpSpeculatorNetwork
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
 
@@ -55,6 +56,15 @@ def random_medusa(seed: int = 0, hidden: int = 32, vocabulary: int = 64, **chang
     heads = MedusaHeads(dataclasses.replace(config, **changes))
     heads.set_draft_vocabulary(some_ids(heads.config.draft_vocab_size, vocabulary, seed))
     return _lively(heads)
+
+
+def random_mlp_speculator(
+    seed: int = 0, hidden: int = 32, vocabulary: int = 64, **changes: Any
+) -> MlpSpeculatorNetwork:
+    """Three stages with lively random weights."""
+    mx.random.seed(seed)
+    config = MlpSpeculatorConfig(hidden, 24, vocabulary, stages=3)
+    return _lively(MlpSpeculatorNetwork(dataclasses.replace(config, **changes)))
 
 
 def some_ids(count: int, vocabulary: int, seed: int = 0) -> mx.array:

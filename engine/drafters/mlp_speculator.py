@@ -1,0 +1,111 @@
+"""MLP speculators (Wertheimer 2024, arXiv 2404.19124): the network, and the drafter that runs it as a chain.
+
+A stage for each drafted token, a recurrence over one vector:
+
+    s_0 = the target's last normed state, normed once more and over sqrt(2) where `scale_input` says so
+    s_i = GELU(norm_i(proj_i(s_(i-1)) + weight * emb_i(t_(i-1))));  logits of t_i = head_i(s_i)
+
+t_0 is the last committed token. weight is fixed by the sizes (`MlpSpeculatorConfig.weight`), so that the state counts
+for half of what the last stage reads. Names of parameters, and the order of operations, are those of
+foundation-model-stack/fms-extras, `fms_extras/models/speculator.py`, and of vllm-project/vllm,
+`vllm/model_executor/models/mlp_speculator.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.drafters import Draft, DraftContext, Traits, empty_draft
+from engine.drafters.chain import draw_chain
+from engine.drafters.latest_state import LatestStateDrafter
+from engine.target.cached_model import CachedModel
+
+_EPS = 1e-6
+
+
+@dataclass(frozen=True)
+class MlpSpeculatorConfig:
+    """Sizes. hidden_size: of the target's state. inner_size: of the recurrence. stages: drafted tokens at most. tied:
+    all stages share one set of weights, but for the first projection. scale_input: norms the target's state."""
+
+    hidden_size: int
+    inner_size: int
+    vocab_size: int
+    stages: int
+    tied: bool = False
+    scale_input: bool = False
+
+    @property
+    def weight(self) -> float:
+        """The factor of the embedding in each stage's sum."""
+        state = math.pow(0.5, 0.5 / self.stages)
+        return math.sqrt((1 - state**2) * self.inner_size / 2) / state
+
+
+class _Norm(nn.Module):
+    """An RMS norm with a bias."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight, self.bias = mx.ones(size), mx.zeros(size)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return mx.fast.rms_norm(x, self.weight, _EPS) + self.bias
+
+
+class MlpSpeculatorNetwork(nn.Module):
+    """All stages. Tied ones have one entry in `emb`, `head` and `ln`, and two in `proj`."""
+
+    def __init__(self, config: MlpSpeculatorConfig) -> None:
+        super().__init__()
+        self.config = config
+        inner, count = config.inner_size, 1 if config.tied else config.stages
+        later = min(config.stages - 1, 1) if config.tied else config.stages - 1
+        widths = [config.hidden_size, *[inner] * later]
+        self.emb = [nn.Embedding(config.vocab_size, inner) for _ in range(count)]
+        self.proj = [nn.Linear(width, inner, bias=False) for width in widths]
+        self.head = [nn.Linear(inner, config.vocab_size, bias=False) for _ in range(count)]
+        self.ln = [_Norm(inner) for _ in range(count)]
+
+    def scaled(self, hidden: mx.array) -> mx.array:
+        """Returns what the first stage reads of the target's states (..., hidden)."""
+        return mx.fast.rms_norm(hidden, None, _EPS) / math.sqrt(2) if self.config.scale_input else hidden
+
+    def __call__(self, state: mx.array, tokens: mx.array, stage: int) -> tuple[mx.array, mx.array]:
+        """Returns the next state (n, inner) and the logits (n, vocabulary) after `tokens` (n,). state: (n, hidden) of
+        the target, `scaled`, for stage 0, else (n, inner) of the stage before."""
+        own = 0 if self.config.tied else stage
+        projected = self.proj[min(stage, len(self.proj) - 1)](state)
+        state = nn.gelu(self.ln[own](projected + self.config.weight * self.emb[own](tokens)))
+        return state, self.head[own](state)
+
+
+class MlpSpeculator(LatestStateDrafter):
+    """Drafts chains with `network` for `target`."""
+
+    name = "mlp_speculator"
+
+    def __init__(self, network: MlpSpeculatorNetwork, target: CachedModel) -> None:
+        super().__init__(target)
+        self.network = network
+        self.traits = Traits("chain", longest=network.config.stages)
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        """Before a second token there is no state to read, and nothing to propose."""
+        hidden, length = self.state(context), min(length, self.network.config.stages)
+        if hidden is None or length < 1:
+            return empty_draft()
+        token = mx.array([context.tokens[-1]], mx.int32)
+        state, logits = self.network(self.network.scaled(hidden), token, 0)
+        stages = iter(range(1, length))
+
+        def next_logits(token: mx.array) -> mx.array:
+            nonlocal state
+            state, following = self.network(state, token, next(stages))
+            return following
+
+        return draw_chain(context, logits, next_logits, length)
