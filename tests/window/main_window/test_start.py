@@ -124,7 +124,7 @@ def test_an_exception_in_a_slot_is_reported_and_the_window_stays(tmp_path: Path)
         assert process.poll() is None
     log = (tmp_path / "logs" / FILE).read_text()
     assert "Redline " in log and f"{os.cpu_count()} cores" in log and "The engine is ready" in log
-    assert "in obey" in log and "ValueError" in log and "a bug" not in log.replace('raise ValueError(words)', "")
+    assert "in obey" in log and "ValueError" in log and "a bug" not in log.replace("raise ValueError(words)", "")
 
 
 def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(tmp_path: Path) -> None:
