@@ -13,6 +13,7 @@ and SGLang do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -26,16 +27,34 @@ from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
 
 
+@dataclass(frozen=True)
+class MtpForm:
+    """How heads of different families differ.
+
+    hidden_first: the hidden state is the first half of what `fc` reads, as in MiMo. reads_normed: the target's state
+    that a head reads is the one after the final norm. feeds_normed: the state that it hands on to the next drafted
+    token is the one after its own norm. window: how many pairs a pair sees, itself included; None: all. caches: how
+    many the layer has, two where an index of keys has its own. may_cast: whether a parameter may be stored in 16 bits,
+    by its name.
+    """
+
+    hidden_first: bool = False
+    reads_normed: bool = True
+    feeds_normed: bool = True
+    window: int | None = None
+    caches: int = 1
+    may_cast: Callable[[str], bool] = lambda _: True
+
+
 class MtpHead(nn.Module):
     """The network alone.
 
-    layer: a decoder layer of mlx-lm, called with hidden states (1, n, hidden), a mask and a cache. hidden_first: the
-    hidden state is the first half of what `fc` reads, as in MiMo. own_output: the rows of an output matrix of its own,
-    None to use the target's.
+    layer: a decoder layer of mlx-lm, called with hidden states (1, n, hidden), a mask and a cache. own_output: the rows
+    of an output matrix of its own, None to use the target's.
     """
 
     def __init__(
-        self, layer: Any, hidden_size: int, eps: float, hidden_first: bool = False, own_output: int | None = None
+        self, layer: Any, hidden_size: int, eps: float, form: MtpForm | None = None, own_output: int | None = None
     ) -> None:
         super().__init__()
         self.norm_embedding = nn.RMSNorm(hidden_size, eps)
@@ -45,7 +64,12 @@ class MtpHead(nn.Module):
         self.norm = nn.RMSNorm(hidden_size, eps)
         if own_output is not None:
             self.lm_head = nn.Linear(hidden_size, own_output, bias=False)
-        self._hidden_first = hidden_first
+        self.form = form or MtpForm()
+
+    @property
+    def cast_predicate(self) -> Callable[[str], bool]:
+        """Which parameters may be stored in 16 bits, as mlx-lm's models say it."""
+        return self.form.may_cast
 
     @property
     def project(self) -> Callable[[mx.array], mx.array] | None:
@@ -55,22 +79,34 @@ class MtpHead(nn.Module):
     def read(self, hidden: mx.array, embedded: mx.array) -> mx.array:
         """Returns the rows (..., 2 * hidden) that `fc` reads, of both inputs (..., hidden)."""
         parts = [self.norm_embedding(embedded), self.norm_hidden(hidden)]
-        return mx.concatenate(parts[::-1] if self._hidden_first else parts, -1)
+        return mx.concatenate(parts[::-1] if self.form.hidden_first else parts, -1)
 
     @property
     def dtype(self) -> mx.Dtype:
         """The type that the head computes in."""
         return self.norm.weight.dtype
 
-    def __call__(self, hidden: mx.array, embedded: mx.array, cache: Any, mask: mx.array | None = None) -> mx.array:
-        """Returns the normed hidden states one token on for every row: (batch, n, hidden) twice, to the same shape.
+    def make_caches(self) -> list[KVCache]:
+        """Returns empty caches for the layer."""
+        return [KVCache() for _ in range(self.form.caches)]
 
-        cache: a `KVCache`, or in training what has its methods. mask: what each row sees of the cache; None: all up to
-        itself.
+    def __call__(self, hidden: mx.array, embedded: mx.array, cache: Any, mask: mx.array | None = None) -> mx.array:
+        """Returns the hidden states one token on for every row: (batch, n, hidden) twice, to the same shape; see
+        `normed`.
+
+        cache: a `KVCache`, a list of them where the layer has several, or in training what has its methods. mask: what
+        each row sees of the cache; None: all up to itself, as far as the window reaches.
         """
         x = self.fc(self.read(hidden, embedded))
-        seen = create_attention_mask(x, cache, return_array=True) if mask is None else mask
-        out: mx.array = self.norm(self.layer(x, seen, cache))
+        first = cache[0] if isinstance(cache, list) else cache
+        if mask is None:
+            mask = create_attention_mask(x, first, window_size=self.form.window, return_array=True)
+        out: mx.array = self.layer(x, mask, cache)
+        return self.norm(out) if self.form.feeds_normed else out
+
+    def normed(self, hidden: mx.array) -> mx.array:
+        """Returns what the output matrix reads, of the states that a call returns."""
+        out: mx.array = hidden if self.form.feeds_normed else self.norm(hidden)
         return out
 
 
@@ -84,7 +120,7 @@ class Mtp(PairDrafter):
     name = "mtp"
 
     def __init__(self, head: MtpHead, target: CachedModel, tap: int = NORMED, ids: mx.array | None = None) -> None:
-        super().__init__(target, Needs((tap,), token_map=ids), [KVCache()])
+        super().__init__(target, Needs((tap,), token_map=ids), head.make_caches())
         self.head, self.ids = head, ids
         shared = self.target.unembed if ids is None else output_of_some(target.model, ids)
         self._project = head.project or shared
@@ -94,7 +130,8 @@ class Mtp(PairDrafter):
 
     def steps(self, hidden: mx.array, tokens: mx.array) -> mx.array:
         embedded = self.target.embed(tokens).astype(hidden.dtype)
-        return self.head(hidden[None], embedded[None], self._caches[0])[0]
+        cache = self._caches[0] if len(self._caches) == 1 else self._caches
+        return self.head(hidden[None], embedded[None], cache)[0]
 
     def logits(self, hidden: mx.array) -> mx.array:
-        return self._project(hidden)
+        return self._project(self.head.normed(hidden))

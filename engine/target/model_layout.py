@@ -104,7 +104,11 @@ def output_of(model: Any) -> Output:
 
 def output_rows(model: Any, ids: mx.array) -> mx.array:
     """Returns rows `ids` (n,) of the output matrix, dequantized: (n, hidden)."""
-    module = output_of(model).module
+    return matrix_rows(output_of(model).module, ids)
+
+
+def matrix_rows(module: Any, ids: mx.array) -> mx.array:
+    """Returns rows `ids` (n,) of a linear map or an embedding, dequantized: (n, inputs)."""
     weight: mx.array = module.weight[ids]
     if "scales" not in module:
         return weight

@@ -24,6 +24,7 @@ from models.hub.client import Hub
 from models.hub.download import pull_shards
 from models.hub.download_events import DownloadEvent
 from models.hub.repo_cache import RepoCache
+from models.parameters import cast
 from models.storage_options import BITS, GROUP_SIZES, StorageOptions
 
 _PLAIN = ("fc", "gate", "shared_expert_gate")  # the last parts of the names of matrices that are never quantized
@@ -38,7 +39,7 @@ def stored_head(source: Path, options: StorageOptions) -> MtpHead | None:
     if head is None:
         return None
     if options.dtype is not None:
-        head.set_dtype(getattr(mx, options.dtype))
+        cast(head, getattr(mx, options.dtype))
     if options.quantizes and options.bits is not None:
         nn.quantize(head, options.group, options.bits, class_predicate=_quantizable(options.group))
     return head

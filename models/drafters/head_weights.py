@@ -16,7 +16,7 @@ import mlx.nn as nn
 from engine import backend
 from engine.backend.mlx_lm_imports import dequantize_model
 from engine.errors import ModelError
-from models.parameters import flat_parameters
+from models.parameters import cast, flat_parameters
 
 _APART = "config.json and weights do not belong together, download the drafter again"
 _BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)  # of affine quantization, as MLX has kernels for
@@ -46,12 +46,12 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
 
 
 def settle(network: nn.Module, dtype: mx.Dtype) -> None:
-    """Evaluates the weights in the type that the target computes in; on CPU quantized modules are dequantized, as their
-    kernels are scalar code there."""
+    """Evaluates the weights in the type that the target computes in, as `cast` does; on CPU quantized modules are
+    dequantized, as their kernels are scalar code there."""
     if backend.describe().dequantize:
         network.set_dtype(mx.float32)
         dequantize_model(network)
-    network.set_dtype(dtype)
+    cast(network, dtype)
     mx.eval(flat_parameters(network))
 
 

@@ -16,24 +16,22 @@ filled by mlx-lm's own conversion where the upstream tensors have other shapes.
 
 from __future__ import annotations
 
-import copy
-import importlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 
-from engine.drafters.mtp import MtpHead
+from engine.drafters.mtp import MtpForm, MtpHead
 from engine.errors import ModelError
+from engine.target.model_layout import matrix_rows, output_of
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.drafters.head_folder import Fields, load_tensors, speculators_fields, write_head
 from models.drafters.head_weights import fill, settle
-from models.drafters.layer_config import partial_rotary_factor, rope_of
-from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
+from models.drafters.mtp_families import FAMILIES, BuiltLayer, Family, build_layer, convert_layer
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, sample_ids, shape_of
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
 from models.model_folder import check_links, folder_names
@@ -44,8 +42,9 @@ _FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors",
 CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
 _OTHER = "choose another drafter"
 _LONGEST_NAME = 200
+_COMPARED = 64  # rows of two output matrices
 _OUTER = re.compile(r"^(?:language_model\.|model\.)+")
-_PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.(\d+)\.)?(?:layers\.0\.)?")
+_PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.(\d+)\.)?(?:layers\.0\.)?(?:transformer\.)?")
 
 # What the layouts call the parts of a head; everything else belongs to its layer.
 _NAMES = {
@@ -53,59 +52,49 @@ _NAMES = {
     "norm_hidden": ("pre_fc_norm_hidden", "hidden_layernorm", "hnorm"),
     "fc": ("fc", "input_proj", "eh_proj"),
     "norm": ("norm", "final_layernorm", "shared_head.norm"),
-    "lm_head": ("lm_head", "shared_head.head"),
+    "lm_head": ("lm_head", "shared_head.head", "shared_head.output"),
     "embed_tokens": ("embed_tokens",),
 }
 _OURS = {theirs: ours for ours, names in _NAMES.items() for theirs in names}
+_OURS["pre_mlp_layernorm"] = "layer.post_attention_layernorm"  # MiMo-V2
 
-
-@dataclass(frozen=True)
-class _Family:
-    """An architecture whose layer a head can have. module: of mlx_lm.models. hidden_first: see `MtpHead`.
-    delta_norms: upstream stores the norms' weights minus one."""
-
-    module: str
-    arguments: str
-    layer: str
-    hidden_first: bool = False
-    delta_norms: bool = False
-
-
-_QWEN3_5 = _Family("qwen3_5", "TextModelArgs", "DecoderLayer", delta_norms=True)
-_FAMILIES = {
-    **dict.fromkeys(("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), _QWEN3_5),
-    "qwen3_next": _Family("qwen3_next", "ModelArgs", "Qwen3NextDecoderLayer", delta_norms=True),
-    "qwen3": _Family("qwen3", "ModelArgs", "TransformerBlock"),
-    "llama": _Family("llama", "ModelArgs", "TransformerBlock"),
-    "mimo": _Family("mimo", "ModelArgs", "TransformerBlock", hidden_first=True),
-    "deepseek_v3": _Family("deepseek_v3", "ModelArgs", "DeepseekV3DecoderLayer"),
-    "glm4_moe": _Family("glm4_moe", "ModelArgs", "DecoderLayer"),
-    "glm4_moe_lite": _Family("glm4_moe_lite", "ModelArgs", "Glm4MoeLiteDecoderLayer"),
+# What the fields of `mtplx_mtp_contract`, and their other names, change about a head's form.
+_VARIANTS: Mapping[str, Mapping[str, bool]] = {"post_norm": {}, "pre_norm": {"feeds_normed": False}}
+_POSITIONS: Mapping[str, Mapping[str, bool]] = {"cache": {}, "local": {}, "absolute": {}}
+_CONTRACT: Mapping[str, Mapping[str, Mapping[str, bool]]] = {
+    "base_hidden_variant": {"post_norm": {}, "pre_norm": {"reads_normed": False}},
+    "hidden_variant": _VARIANTS,
+    "mtp_hidden_variant": _VARIANTS,
+    "concat_order": {"embedding_hidden": {}, "hidden_embedding": {"hidden_first": True}},
+    "mtp_position_mode": _POSITIONS,
+    "position_mode": _POSITIONS,
 }
 
 
 @dataclass(frozen=True)
 class MtpFolder:
     """The headers of a head's tensors. files: those that hold them. names: what `MtpHead` calls each tensor, by what
-    the file calls it. config: of the head's layer, from the target's where the head's own says nothing. converted:
-    whether `write_mtp` wrote them, so that they are what mlx-lm's layer wants."""
+    the file calls it. config: of the head's layer, from the target's where the head's own says nothing. contract: what
+    mtplx found out of the head. converted: whether `write_mtp` wrote them, so that they are what mlx-lm's layer
+    wants."""
 
     path: Path
     files: tuple[Path, ...]
     entries: Mapping[str, Entry]
     names: Mapping[str, str]
     config: Fields
+    contract: Fields = field(default_factory=lambda: Fields(Path(), {}))
     converted: bool = False
 
     @property
-    def family(self) -> _Family:
+    def family(self) -> Family:
         """Raises ModelError for an architecture whose layers are not supported in a head."""
         kind = str(self.config.get("model_type"))
-        if kind not in _FAMILIES:
+        if kind not in FAMILIES:
             raise ModelError(
                 f"{self.path}: Redline does not support {kind[:40]!r} layers for multi-token prediction; {_OTHER}"
             )
-        return _FAMILIES[kind]
+        return FAMILIES[kind]
 
 
 def has_mtp(folder: Path) -> bool:
@@ -123,7 +112,7 @@ def upstream_mtp(source: Path) -> MtpHead | None:
     Raises ModelError for damaged files.
     """
     config = read_json_object(source / "config.json")
-    if _text(config).get("model_type") not in _FAMILIES or not _tensors(source, config)[1]:
+    if _text(config).get("model_type") not in FAMILIES or not _tensors(source, config)[1]:
         return None
     return _built(_open(source, config))
 
@@ -144,12 +133,15 @@ def belongs_to_head(name: str, config: Mapping[str, object]) -> bool:
 
 
 def load_mtp(path: Path, target: Loaded) -> MtpHead:
-    """Loads the head at `path` for `target`, in the type that the target computes in.
+    """Loads the head at `path` for `target`, in the type that the target computes in. An output matrix that copies the
+    target's is left away, so that the target's serves both.
 
     Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
     """
     folder = _open(path, target.folder.config)
     head = _filled(folder, shape_of(target))
+    if head.project is not None and _copies_output(head.lm_head, target):
+        del head.lm_head
     settle(head, dtype_of(target))
     return head
 
@@ -158,9 +150,7 @@ def new_mtp(fields: Mapping[str, object]) -> MtpHead:
     """Returns a head with random weights whose layer has these `fields`, those of transformers with the architecture as
     `model_type`. Raises ModelError for an architecture whose layer no head is known to have."""
     folder = MtpFolder(Path(), (), {}, {}, Fields(Path(), fields))
-    layer, _ = _layer(folder)
-    eps = folder.config.number("rms_norm_eps", 1e-6)
-    return MtpHead(layer, folder.config.count("hidden_size"), eps, folder.family.hidden_first)
+    return _head(folder, build_layer(folder.family, folder.config), None)
 
 
 def save_mtp(
@@ -212,7 +202,8 @@ def _open(path: Path, target: Mapping[str, object]) -> MtpFolder:
     if not names:
         raise ModelError(f"{path}: holds no multi-token prediction head; {_OTHER}")
     converted = any(CONVERTED.items() <= read_metadata(file).items() for file in files)
-    return MtpFolder(path, files, entries, names, Fields(path, {**_text(target), **_text(own)}), converted)
+    contract = Fields(path, own).part("mtplx_mtp_contract")
+    return MtpFolder(path, files, entries, names, Fields(path, {**_text(target), **_text(own)}), contract, converted)
 
 
 def _text(config: Mapping[str, object]) -> dict[str, object]:
@@ -286,11 +277,47 @@ def _built(folder: MtpFolder) -> MtpHead:
     tensors = _load(folder)
     tensors = tensors if folder.converted else _converted(folder, tensors)
     own_output = tensors["lm_head.weight"].shape[0] if "lm_head.weight" in tensors else None
-    layer, _ = _layer(folder)
-    eps = folder.config.number("rms_norm_eps", 1e-6)
-    head = MtpHead(layer, folder.config.count("hidden_size"), eps, folder.family.hidden_first, own_output)
+    head = _head(folder, build_layer(folder.family, folder.config), own_output)
     fill(folder.path, head, tensors)
     return head
+
+
+def _copies_output(own: Any, target: Loaded) -> bool:
+    """Whether a head's output matrix is the target's, but for what 16 bits and the target's quantization round: by
+    rows that are evenly spread."""
+    theirs = output_of(target.network).module
+    ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
+    mine, other = (matrix_rows(module, ids).astype(mx.float32) for module in (own, theirs))
+    rounded = mine
+    if "scales" in theirs:
+        form = (theirs.group_size, theirs.bits)
+        rounded = mx.dequantize(
+            *mx.quantize(mine, *form, mode=theirs.mode), group_size=form[0], bits=form[1], mode=theirs.mode
+        )
+    allowed = 1.2 * mx.linalg.norm(mine - rounded) + 0.005 * mx.linalg.norm(mine)
+    return "bias" not in theirs and bool((mx.linalg.norm(mine - other) <= allowed).item())
+
+
+def _head(folder: MtpFolder, built: BuiltLayer, own_output: int | None) -> MtpHead:
+    """Returns the head around a layer, without weights."""
+    form = _as_contracted(built.form, folder.contract)
+    return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
+
+
+def _as_contracted(form: MtpForm, contract: Fields) -> MtpForm:
+    """Returns the form that a pack's `mtplx_mtp_contract` asks for (mtplx, `mtp_patch.py`, `MTPContract`). What is
+    mtplx's own default says nothing, as every pack has it, and so do positions: rotary embeddings look at distances.
+    Raises ModelError for what Redline does not know."""
+    for name, value in contract.values.items():
+        known = _CONTRACT.get(name)
+        if known is None:
+            continue
+        if not isinstance(value, str) or value not in known:
+            raise ModelError(
+                f"{contract.path}: Redline does not support the mtplx contract's {name} {str(value)[:40]!r}; {_OTHER}"
+            )
+        form = replace(form, **known[value])  # type: ignore[arg-type]  # all of them flags
+    return form
 
 
 def _load(folder: MtpFolder) -> dict[str, mx.array]:
@@ -299,42 +326,14 @@ def _load(folder: MtpFolder) -> dict[str, mx.array]:
     return {ours: loaded[theirs] for theirs, ours in folder.names.items() if not ours.startswith("embed_tokens.")}
 
 
-def _layer(folder: MtpFolder) -> tuple[Any, Any]:
-    """Returns a layer of the head's family without weights, and mlx-lm's arguments for it. Raises ModelError."""
-    family = folder.family
-    module = importlib.import_module(f"mlx_lm.models.{family.module}")
-    try:
-        arguments = getattr(module, family.arguments).from_dict(_with_rope(folder.config))
-        place = _full_attention_place(arguments)
-        make = getattr(module, family.layer)
-        return (make(arguments) if family.layer == "TransformerBlock" else make(arguments, place)), arguments
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{folder.path}: config.json does not describe a valid layer ({error}); download the drafter again"
-        ) from error
-
-
-def _with_rope(layer: Fields) -> dict[str, object]:
-    """Returns the fields with those of the rotary embedding where transformers 4 had them, which mlx-lm may expect."""
-    theta, scaling = rope_of(layer)
-    rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(layer)}
-    return copy.deepcopy({**rope, **layer.values})  # mlx-lm changes what it is given
-
-
-def _full_attention_place(arguments: Any) -> int:
-    """Returns the place of a layer like the head's: of full attention in a hybrid, else after the last one."""
-    interval = getattr(arguments, "full_attention_interval", None)
-    return int(interval) - 1 if interval else int(arguments.num_hidden_layers)
-
-
 # --- from upstream's tensors to mlx-lm's -------------------------------------------------------
 
 
 def _converted(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
     """Returns the tensors as mlx-lm's layer has them: experts stacked, latent attention split, norms not minus one."""
     family = folder.family
-    if family.module in ("deepseek_v3", "glm4_moe_lite"):
-        tensors = _by_mlx_lm(folder, tensors)
+    if family.converts:
+        tensors = convert_layer(family, folder.config, tensors)
     tensors = _stack_experts(folder, _split_experts(tensors))
     if family.delta_norms and _norms_are_delta(tensors):
         tensors = {name: value + 1 if value.ndim == 1 and "norm" in name else value for name, value in tensors.items()}
@@ -366,22 +365,6 @@ def _stack_experts(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str,
             raise ModelError(f"{folder.path}: experts are missing; download the drafter again")
         tensors[f"layer.mlp.switch_mlp.{part}"] = mx.stack([experts[place] for place in sorted(experts)])
     return {name: value for name, value in tensors.items() if name not in single}
-
-
-def _by_mlx_lm(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Runs mlx-lm's own conversion over the layer, as if it were the only one of a model."""
-    _, arguments = _layer(folder)
-    arguments.num_hidden_layers = 1
-    model = importlib.import_module(f"mlx_lm.models.{folder.family.module}").Model
-    outer = {
-        name.replace("layer.", "model.layers.0.", 1) if name.startswith("layer.") else name: value
-        for name, value in tensors.items()
-    }
-    try:
-        converted = model.sanitize(SimpleNamespace(args=arguments), outer)
-    except (KeyError, ValueError) as error:
-        raise ModelError(f"{folder.path}: tensors are missing ({error}); download the drafter again") from error
-    return {name.replace("model.layers.0.", "layer.", 1): value for name, value in converted.items()}
 
 
 def _norms_are_delta(tensors: Mapping[str, mx.array]) -> bool:

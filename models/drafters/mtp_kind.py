@@ -41,7 +41,8 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's and
-    transformers' code take the one after the final norm, llama.cpp's notes the one before it."""
+    transformers' code take the one after the final norm, llama.cpp's notes the one before it. The one that the head's
+    form names comes first."""
     from engine.drafters.mtp import Mtp
     from engine.target.layer_taps import NORMED
     from engine.target.model_layout import layers_of
@@ -52,12 +53,16 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
 
     head, before = load_mtp(folder, target), len(layers_of(target.network))
     own = None if head.project else read_draft_vocabulary(folder, target.model.vocabulary)
-    variants = (
+    variants = [
         Variant("the state after the final norm", lambda: Mtp(head, target.model, NORMED, own)),
         Variant("the state before the final norm", lambda: Mtp(head, target.model, before, own)),
-    )
+    ]
+    if not head.form.reads_normed:
+        variants.reverse()
     note = "drafts chains, not trees: a multi-token prediction head cannot draft trees" if trees else ""
-    return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)
+    return LoadedDrafter(
+        variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=tuple(variants)
+    )
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.backend.mlx_lm_imports import KVCache
-from engine.drafters.mtp import MtpHead
+from engine.drafters.mtp import MtpForm, MtpHead
 from engine.errors import ModelError, PairError
 from models.convert.stored_head import stored_head
 from models.drafters import mtp_folder
@@ -21,7 +22,7 @@ from models.drafters.head_weights import settle
 from models.drafters.mtp_kind import KIND
 from models.drafters.target_match import TargetShape
 from models.storage_options import StorageOptions
-from tests.models.drafters.head_folders import config_of, drop, put, retensor
+from tests.models.drafters.head_folders import config_of, drop, edit, put, retensor
 
 ORACLE = Path(__file__).parent / "oracles" / "qwen3_5_mtp"
 SHAPE = TargetShape("target", 64, 4, 32, lambda points: 32 * len(points), {})
@@ -265,6 +266,52 @@ def test_the_footprint_counts_the_head_alone(folder: Path) -> None:
     share = KIND.footprint(folder, 4)(100)
     assert share.weights >= 4 * numbers and share.weights < 4 * numbers + 4 * 40
     assert share.cache == 256 * 2 * 2 * 16 * 4
+
+
+def contracted(path: Path, **contract: object) -> MtpHead:
+    mtplx(path)
+    edit(path, mtplx_mtp_contract=contract)
+    return opened(path)
+
+
+def test_the_defaults_of_an_mtplx_contract_change_nothing(folder: Path) -> None:
+    """Every pack has them. Positions are no choice: rotary embeddings look at distances."""
+    want = output(opened(folder))
+    fields = {"base_hidden_variant": "post_norm", "hidden_variant": "post_norm", "concat_order": "embedding_hidden"}
+    head = contracted(folder, **fields, mtp_position_mode="absolute", mtp_quant_bits=4, mtp_prequantized=True)
+    assert head.form == replace(MtpForm(), may_cast=head.form.may_cast)
+    assert mx.array_equal(output(head), want).item()
+
+
+def test_what_an_mtplx_contract_changes_is_done(folder: Path) -> None:
+    """The hidden state first, and what the next step reads before the norm."""
+    plain = opened(folder)
+    head = contracted(
+        folder, base_hidden_variant="pre_norm", concat_order="hidden_embedding", hidden_variant="pre_norm"
+    )
+    hidden, embedded = mx.random.normal((1, 3, 32)), mx.random.normal((1, 3, 32))
+    assert mx.array_equal(head.read(hidden, embedded), mx.roll(plain.read(hidden, embedded), 32, -1)).item()
+    assert not head.form.reads_normed
+    states = output(head)
+    assert mx.allclose(head.normed(states), head.norm(states)).item()
+    assert not mx.allclose(head.norm(states), states, atol=0.1).item()
+
+
+@pytest.mark.parametrize(
+    ("contract", "reason"),
+    [
+        ({"hidden_variant": "mix:prev:fc:0.5"}, "mtplx contract's hidden_variant 'mix:prev:fc:0.5'"),
+        ({"position_mode": "rotated"}, "mtplx contract's position_mode 'rotated'"),
+        ({"concat_order": 3}, "mtplx contract's concat_order '3'"),
+        ("post_norm", "has mtplx_mtp_contract 'post_norm', not an object"),
+    ],
+)
+def test_any_other_contract_is_refused(folder: Path, contract: Any, reason: str) -> None:
+    mtplx(folder)
+    edit(folder, mtplx_mtp_contract=contract)
+    with pytest.raises(ModelError) as caught:
+        opened(folder)
+    assert reason in str(caught.value) and "\n" not in str(caught.value)
 
 
 NAMES = ("qwen3_5_mtp", "nextn_glm4_moe", "nextn_deepseek_v3")

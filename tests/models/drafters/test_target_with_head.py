@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import pytest
 
 from app.inference.pair_loader import open_drafter
@@ -14,15 +20,19 @@ from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.layer_taps import NORMED
-from engine.target.model_layout import layers_of
+from engine.target.model_layout import layers_of, output_rows
 from models.compatibility.best_drafter import auto_drafter, best_drafter
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import kind_of, own_head
+from models.drafters.mtp_folder import _copies_output, load_mtp
+from models.drafters.mtp_kind import KIND
 from models.drafters.pair_footprint import pair_footprint
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
 from tests.engine.conversations import read
+from tests.models.drafters.head_folders import edit, put
+from tests.toys.architectures import build
 from tests.toys.head_targets import qwen_with_head
 
 
@@ -73,6 +83,48 @@ def test_replies_are_those_of_the_target_alone(folder: Path, target: Loaded) -> 
         plain = read(list(session.reply(messages, settings)))
         assert drafted.ids == plain.ids and drafted.text == plain.text
         assert sum(map(len, drafted.drafts)) > 20
+
+
+@pytest.mark.parametrize(
+    ("change", "shared"),
+    [
+        (lambda output: output, True),
+        (lambda output: output.astype(mx.bfloat16), True),
+        (lambda output: output[::-1], False),
+        (lambda output: output + 0.05 * mx.random.normal(output.shape), False),
+    ],
+    ids=["copy", "rounded", "other rows", "trained on"],
+)
+def test_an_output_matrix_that_copies_the_targets_is_not_held_twice(
+    folder: Path, target: Loaded, tmp_path: Path, change: Callable[[mx.array], mx.array], shared: bool
+) -> None:
+    head = Path(shutil.copytree(folder, tmp_path / "head"))
+    own = change(output_rows(target.network, mx.arange(target.model.vocabulary)))
+    put("language_model.mtp.shared_head.head.weight", own)(head)
+    found = load_mtp(head, target)
+    assert (found.project is None) is shared
+    assert shared or mx.array_equal(found.lm_head.weight, own).item()
+
+
+def test_a_quantized_targets_matrix_serves_for_what_it_was_quantized_from() -> None:
+    network = build("qwen3")
+    matrix = network.lm_head.weight
+    nn.quantize(network, 32, 4, class_predicate=lambda name, _: name == "lm_head")
+    quantized: Any = SimpleNamespace(network=network, model=SimpleNamespace(vocabulary=len(matrix)))
+    for weight, copied in ((matrix, True), (matrix + 0.1 * mx.random.normal(matrix.shape), False)):
+        own = nn.Linear(32, len(matrix), bias=False)
+        own.weight = weight
+        assert _copies_output(own, quantized) is copied
+
+
+def test_the_state_that_a_pack_was_measured_with_comes_first(folder: Path, target: Loaded, tmp_path: Path) -> None:
+    pack = Path(shutil.copytree(folder, tmp_path / "pack"))
+    edit(pack, mtplx_mtp_contract={"base_hidden_variant": "pre_norm"})
+    layers = len(layers_of(target.network))
+    for path, taps in ((folder, (NORMED, layers)), (pack, (layers, NORMED))):
+        found = KIND.load(path, target, False)
+        assert found.drafter.needs.taps == taps[:1]
+        assert [one.make().needs.taps for one in found.variants] == [(tap,) for tap in taps]
 
 
 def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

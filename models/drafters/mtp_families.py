@@ -1,0 +1,148 @@
+"""The architectures whose decoder layer a multi-token prediction head can have: a table, and the layers.
+
+A head's layer is mlx-lm's own of the target's architecture, at the place after the model's last layer. Where a
+checkpoint has tensors of other shapes than that layer, mlx-lm's own conversion makes them fit.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
+
+from engine.drafters.mtp import MtpForm
+from engine.errors import ModelError
+from models.drafters.head_folder import Fields
+from models.drafters.layer_config import partial_rotary_factor, rope_of
+
+
+@dataclass(frozen=True)
+class Family:
+    """An architecture whose layer a head can have.
+
+    module: of mlx_lm.models; layer, model: its classes. arguments: its class of arguments, or one of another module.
+    further: what the layer's constructor gets after the arguments; None: the layer's place. converts: the tensors go
+    through mlx-lm's conversion. delta_norms: upstream stores the norms' weights minus one. window: the argument with
+    the size of the window, if the layer has one. form: of its heads; the window and `may_cast` are found out.
+    """
+
+    module: str
+    layer: str
+    arguments: str = "ModelArgs"
+    model: str = "Model"
+    further: tuple[Any, ...] | None = None
+    converts: bool = False
+    delta_norms: bool = False
+    window: str = ""
+    form: MtpForm = MtpForm()  # noqa: RUF009 - it is frozen
+
+
+_QWEN3_5 = Family("qwen3_5", "DecoderLayer", "TextModelArgs", model="TextModel", delta_norms=True)
+_DEEPSEEK_V3 = Family("deepseek_v3", "DeepseekV3DecoderLayer", converts=True)
+_DEEPSEEK_V32 = Family("deepseek_v32", "DeepseekV32DecoderLayer", converts=True, form=MtpForm(caches=2))
+FAMILIES: Mapping[str, Family] = {
+    **dict.fromkeys(("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), _QWEN3_5),
+    "qwen3_next": Family("qwen3_next", "Qwen3NextDecoderLayer", delta_norms=True),
+    "qwen3": Family("qwen3", "TransformerBlock", further=()),
+    "llama": Family("llama", "TransformerBlock", further=()),
+    "mimo": Family("mimo", "TransformerBlock", further=(), form=MtpForm(hidden_first=True)),
+    # vLLM, `mimo_v2_mtp.py`: a dense layer with a window, whatever the model's last one is
+    "mimo_v2_flash": Family(
+        "mimo_v2_flash", "DecoderLayer", further=(False, True), converts=True, window="sliding_window_size"
+    ),
+    **dict.fromkeys(("deepseek_v3", "kimi_k2", "joyai_llm_flash"), _DEEPSEEK_V3),
+    "deepseek_v32": _DEEPSEEK_V32,
+    "glm_moe_dsa": replace(_DEEPSEEK_V32, arguments="glm_moe_dsa.ModelArgs"),
+    "glm4_moe": Family("glm4_moe", "DecoderLayer"),
+    "glm4_moe_lite": Family("glm4_moe_lite", "Glm4MoeLiteDecoderLayer", converts=True),
+    # SGLang, `bailing_moe_nextn.py`; vLLM, `bailing_moe_mtp.py`
+    "bailing_moe": Family("bailing_moe", "BailingMoeDecoderLayer", converts=True),
+    "bailing_hybrid": Family("bailing_hybrid", "DecoderLayer", converts=True),
+    # vLLM, `step3p5_mtp.py`, and mtplx, `step3p5_mtp_patch.py`: states before the norm, the target's and its own
+    "step3p5": Family(
+        "step3p5", "Step3p5DecoderLayer", delta_norms=True, window="sliding_window",
+        form=MtpForm(reads_normed=False, feeds_normed=False),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BuiltLayer:
+    """A layer without weights. arguments: mlx-lm's, which it was built from. form: of a head that has it."""
+
+    layer: Any
+    arguments: Any
+    form: MtpForm
+
+    @property
+    def eps(self) -> float:
+        """What the norms add to the mean square, in the layer and around it."""
+        return float(self.layer.input_layernorm.eps)
+
+
+def build_layer(family: Family, config: Fields) -> BuiltLayer:
+    """Returns a layer of the family as `config` describes it. Raises ModelError where it describes none."""
+    module = _module(family.module)
+    named, _, arguments_class = family.arguments.rpartition(".")
+    try:
+        arguments = getattr(_module(named) if named else module, arguments_class).from_dict(_with_rope(config))
+        further = (_place(arguments),) if family.further is None else family.further
+        layer = getattr(module, family.layer)(arguments, *further)
+        slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
+        window = int(getattr(arguments, family.window)) if family.window and slides else None
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{config.path}: config.json does not describe a valid layer ({error}); download the drafter again"
+        ) from error
+    return BuiltLayer(layer, arguments, replace(family.form, window=window, may_cast=_may_cast(module, family)))
+
+
+def convert_layer(family: Family, config: Fields, tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """Runs mlx-lm's own conversion over a head's tensors, of which those of the layer are called `layer.*`, as if that
+    were the only one of a model. Raises ModelError where tensors are missing."""
+    arguments = build_layer(family, config).arguments
+    for name, value in (("num_hidden_layers", 1), ("first_k_dense_replace", 0)):
+        if hasattr(arguments, name):
+            setattr(arguments, name, value)
+    model = getattr(_module(family.module), family.model)
+    outer = {
+        name.replace("layer.", "model.layers.0.", 1) if name.startswith("layer.") else name: value
+        for name, value in tensors.items()
+    }
+    try:
+        converted = model.sanitize(SimpleNamespace(args=arguments, norm_head=False), outer)
+    except (KeyError, ValueError) as error:
+        raise ModelError(f"{config.path}: tensors are missing ({error}); download the drafter again") from error
+    return {name.replace("model.layers.0.", "layer.", 1): value for name, value in converted.items()}
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"mlx_lm.models.{name}")
+
+
+def _may_cast(module: Any, family: Family) -> Callable[[str], bool]:
+    """Returns which parameters of the family mlx-lm stores in 16 bits."""
+    predicate = getattr(getattr(module, family.model), "cast_predicate", None)
+    may_cast: Callable[[str], bool] = predicate.fget(None) if predicate is not None else MtpForm.may_cast
+    return may_cast
+
+
+def _with_rope(layer: Fields) -> dict[str, object]:
+    """Returns the fields with those of the rotary embedding where transformers 4 had them, which mlx-lm may expect.
+    Bases of every layer by itself (Step 3.5) stay as they are."""
+    if isinstance(layer.values.get("rope_theta"), list):
+        return copy.deepcopy(dict(layer.values))
+    theta, scaling = rope_of(layer)
+    rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(layer)}
+    return copy.deepcopy({**rope, **layer.values})  # mlx-lm changes what it is given
+
+
+def _place(arguments: Any) -> int:
+    """Returns the place of a layer like the head's: of full attention in a hybrid, else after the last one."""
+    interval = getattr(arguments, "full_attention_interval", None)
+    return int(interval) - 1 if interval else int(arguments.num_hidden_layers)

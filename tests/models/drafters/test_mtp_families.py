@@ -1,0 +1,128 @@
+"""Multi-token prediction heads of every family whose names are known: loaded from a checkpoint, then in the loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.drafters import DraftContext
+from engine.drafters.mtp import Mtp, MtpHead
+from engine.sampling import Sampler, TokenCounts
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.target.layer_taps import NORMED
+from models.convert.stored_head import stored_head
+from models.drafters import mtp_folder
+from models.drafters.head_weights import settle
+from models.drafters.target_match import TargetShape
+from models.parameters import flat_parameters
+from models.storage_options import StorageOptions
+from tests.engine.fewer import fewer
+from tests.engine.replies import PROMPT, attach, plain_reply, reply
+from tests.models.drafters.head_folders import config_of
+from tests.toys.architecture_common import VOCABULARY
+from tests.toys.mtp_heads import PLACE, PUBLISHED, toy_target, write_checkpoint
+
+SHAPE = TargetShape("target", VOCABULARY, PLACE, 32, lambda points: 32 * len(points), {})
+SHAPED = SamplingSettings(temperature=0.9, top_p=0.95, seed=3)
+PAIRS = 20  # more than the toys' windows of 12, and than the 16 keys that an index chooses
+
+
+def loaded(path: Path, dtype: mx.Dtype = mx.float32) -> MtpHead:
+    head = mtp_folder._filled(mtp_folder._open(path, config_of(path)), SHAPE)
+    settle(head, dtype)
+    return head
+
+
+def inputs() -> tuple[mx.array, mx.array]:
+    mx.random.seed(9)
+    return mx.random.normal((1, PAIRS, 32)), mx.random.normal((1, PAIRS, 32))
+
+
+def cache_of(head: MtpHead) -> Any:
+    caches = head.make_caches()
+    return caches[0] if len(caches) == 1 else caches
+
+
+def trim(cache: Any, pairs: int) -> None:
+    for one in cache if isinstance(cache, list) else [cache]:
+        one.trim(pairs)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_head_computes_what_its_layer_computes_over_all_pairs_at_once(name: str, tmp_path: Path) -> None:
+    """In blocks and single steps; steps that are taken back leave no trace."""
+    reference, head = write_checkpoint(name, tmp_path), loaded(tmp_path)
+    hidden, embedded = inputs()
+    raw = reference(hidden, embedded)
+    want = reference.norm("norm", raw)
+    cache, out = cache_of(head), []
+    for start, end in ((0, 6), (6, 7), (7, 15), (15, 16), (16, PAIRS)):
+        head(hidden[:, :2], embedded[:, 1:3], cache)
+        head(hidden[:, :1], embedded[:, :1], cache)
+        trim(cache, 3)
+        out.append(head(hidden[:, start:end], embedded[:, start:end], cache))
+    found = mx.concatenate(out, 1)
+    assert mx.allclose(found, want if PUBLISHED[name].normed else raw, atol=1e-4, rtol=1e-4).item()
+    assert mx.allclose(head.normed(found), want, atol=1e-4, rtol=1e-4).item()
+
+
+# What decides which experts compute, which mlx-lm keeps in 32 bits.
+BIASES = {"bailing_moe": "expert_bias", "bailing_hybrid": "expert_bias"} | dict.fromkeys(
+    ("deepseek_v3", "kimi_k2", "glm4_moe", "glm4_moe_lite", "deepseek_v32", "glm_moe_dsa"), "e_score_correction_bias"
+)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_biases_that_choose_experts_stay_in_32_bits(name: str, tmp_path: Path) -> None:
+    wanted = flat_parameters(write_checkpoint(name, tmp_path).layer)
+    parameters = flat_parameters(loaded(tmp_path, mx.bfloat16))
+    kept = {path for path, value in parameters.items() if value.dtype == mx.float32}
+    assert {path.rpartition(".")[2] for path in kept} == ({BIASES[name]} if name in BIASES else set())
+    assert all(mx.array_equal(parameters[path], wanted[path.removeprefix("layer.")]).item() for path in kept)
+    assert {value.dtype for path, value in parameters.items() if path not in kept} == {mx.bfloat16}
+
+
+def test_a_stored_head_keeps_those_biases_too(tmp_path: Path) -> None:
+    write_checkpoint("glm4_moe", tmp_path)
+    head = stored_head(tmp_path, StorageOptions(dtype="float16"))
+    assert head is not None and head.layer.mlp.gate.e_score_correction_bias.dtype == mx.float32
+    assert head.fc.weight.dtype == mx.float16
+
+
+@pytest.mark.parametrize("name", fewer(PUBLISHED, ["mimo_v2_flash", "deepseek_v32", "step3p5"]))
+def test_the_text_is_the_targets_whatever_a_head_drafts(name: str, tmp_path: Path) -> None:
+    """Afterwards the drafter, wound back, drafts what a new one does."""
+    drafter, network = writes_the_targets_text(name, tmp_path, SHAPED)
+    again = Mtp(drafter.head, CachedModel(network), drafter.needs.taps[0])
+    assert drafted(drafter, network) == drafted(again, network)
+
+
+@pytest.mark.parametrize("name", fewer(PUBLISHED, ["mimo"]))
+def test_the_greedy_text_is_the_targets_whatever_a_head_drafts(name: str, tmp_path: Path) -> None:
+    writes_the_targets_text(name, tmp_path, None)
+
+
+def writes_the_targets_text(name: str, path: Path, sampling: SamplingSettings | None) -> tuple[Mtp, Any]:
+    write_checkpoint(name, path)
+    network = toy_target(name)
+    drafter = Mtp(loaded(path), CachedModel(network), NORMED if PUBLISHED[name].normed else PLACE)
+    ids, rounds, _ = reply(network, drafter, 4, sampling, tokens=20)
+    assert ids == plain_reply(network, sampling, 20)
+    assert sum(len(round_.drafted) for round_ in rounds) > 20
+    return drafter, network
+
+
+def drafted(drafter: Mtp, network: Any) -> list[int]:
+    """What it drafts after the prompt, of which it knows at most the first four pairs."""
+    target = CachedModel(network)
+    attach(drafter, target)
+    target.feed(PROMPT[:-1])
+    drafter.rewind(5)
+    sampler = Sampler(SamplingSettings(), VOCABULARY)
+    draft = drafter.propose(DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler), 4)
+    tokens: Any = draft.tokens.tolist()
+    return list(tokens)
