@@ -13,6 +13,7 @@ from mlx_lm.utils import MODEL_REMAPPING
 from engine.errors import ModelError, UsageError
 from models.catalogue.entries import Catalogue, Drafter, Target, read_catalogue
 from models.catalogue.search import GIB, MAC_SIZES_GB, mac_fit, read_memory, search, smallest_mac_gb, wired_bytes
+from models.drafters import KINDS
 
 TARGET = """
 [[target]]
@@ -39,6 +40,8 @@ source = ["o/r README.md"]
 """
 MAKERS = {"Qwen", "QwenLM", "google", "keras-team", "meta-llama", "mistralai", "HuggingFaceTB", "huggingface"}
 MAKERS |= {"LiquidAI", "microsoft", "ibm-granite", "openai", "zai-org", "MiniMax-AI"}
+MAKERS |= {"OpenBMB", "PrismML-Eng", "meta-models"}
+KNOWN = 'drafters = ["o/head"]\n'
 MEASURED = '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 0.9\non = "M1"\nsource = "s"\n'
 
 
@@ -93,18 +96,37 @@ def test_every_entry_says_where_it_was_read_and_every_number_of_speed_too(own: C
 def test_what_a_model_is_good_at_is_read_on_a_page_of_its_maker(own: Catalogue) -> None:
     """The owner of a page is the maker: none is one of those who converted the weights or wrote about the model."""
     pages = {target.good_at_source.removeprefix("https://huggingface.co/") for target in own.targets}
+    pages = {page.removeprefix("blog/") for page in pages}
     makers = {page.partition("/")[0] for page in pages if page and not page.startswith("https://")}
     assert makers == MAKERS
     addresses = {page.split("/")[2] for page in pages if page.startswith("https://")}
-    assert addresses == {"ai.google.dev", "arxiv.org", "www.alibabacloud.com"}
+    assert addresses == {"ai.google.dev", "arxiv.org", "docs.nvidia.com", "www.alibabacloud.com"}
     assert [target.name for target in own.targets if not target.good_at] == ["Mistral 7B v0.3"]
 
 
 def test_no_entry_is_refused_for_its_kind(own: Catalogue) -> None:
+    loaded = {kind.name for kind in KINDS}
+    assert {"model" if entry.kind == "draft" else entry.kind for entry in own.listed} <= loaded
     refused = [entry for entry in own.listed if entry.trouble]
     assert all(isinstance(entry, Drafter) and "pickle" in entry.trouble for entry in refused) and len(refused) == 2
     pickle = own.entries["yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]
     assert pickle.trouble == "its weights are a pickle, which Redline never loads"
+
+
+def test_models_that_drafters_are_made_for_have_theirs(own: Catalogue) -> None:
+    """What makers publish beside their models, and what Redline cannot use, which is left out."""
+    made_for = {
+        "mlx-community/Qwen3.8-27B-4bit": {"DFlash2", "speculator.dspark", "MTP-4bit"},
+        "mlx-community/gemma-4-26b-a4b-it-4bit": {"google/gemma-4-26B-A4B-it-assistant", "a4b-dspark"},
+        "mlx-community/LFM2.5-2.6B-4bit": {"LiquidAI/LFM2.5-2.6B-DSpark"},
+        "openbmb/MiniCPM5-2B-MLX": {"openbmb/MiniCPM5-2B-DSpark"},
+        "mlx-community/Muse-Glimmer-30B-4bit": {"DFlash2"},
+    }
+    for repository, names in made_for.items():
+        target = own.target(repository)
+        assert target and all(any(drafter.endswith(name) for drafter in target.drafters) for name in names), repository
+    partly_rotated, sinks = "satgeze/Qwen3.6-27B-DSpark", "NVIDIA-Nemotron-3.5-Lightning-30B-A3B-DSpark-bf16"
+    assert not [name for name in own.entries if name.endswith((partly_rotated, sinks))]
 
 
 def faults(catalogue: Catalogue) -> Iterator[str]:
@@ -114,6 +136,8 @@ def faults(catalogue: Catalogue) -> Iterator[str]:
     for drafter in catalogue.drafters:
         if (drafter.size_bytes is None) != (drafter.size is None):
             yield f"{drafter.repository} gives only one of size_bytes and size"
+        if not catalogue.targets_of(drafter):
+            yield f"{drafter.repository} drafts for no target"
     for target in catalogue.targets:
         if bool(target.good_at) != bool(target.good_at_source):
             yield f"{target.repository} gives only one of good_at and good_at_source"
@@ -141,8 +165,9 @@ def test_its_entries_do_not_contradict_each_other(own: Catalogue) -> None:
         (TARGET.replace('good_at = "tests"\n', ""), "o/target gives only one of good_at and good_at_source"),
         (TARGET + 'drafters = ["o/other"]\n', "o/target: its drafter o/other is no other entry"),
         (TARGET + 'drafters = ["o/target"]\n', "o/target: its drafter o/target is no other entry"),
-        (DRAFTER + "size_bytes = 3\n", "o/head gives only one of size_bytes and size"),
-        (TARGET + DRAFTER + MEASURED, "measured o/target: o/head is no drafter of it"),
+        (TARGET + KNOWN + DRAFTER + "size_bytes = 3\n", "o/head gives only one of size_bytes and size"),
+        (TARGET + DRAFTER, "o/head drafts for no target"),
+        (TARGET + MEASURED, "measured o/target: o/head is no drafter of it"),
     ],
 )
 def test_a_contradiction_would_be_found(tmp_path: Path, text: str, what: str) -> None:
@@ -153,7 +178,7 @@ def test_a_contradiction_would_be_found(tmp_path: Path, text: str, what: str) ->
 
 
 def test_entries_refer_to_each_other(tmp_path: Path) -> None:
-    text = TARGET + 'drafters = ["o/head"]\n' + DRAFTER
+    text = TARGET + KNOWN + DRAFTER
     text += MEASURED
     found = read(tmp_path, text)
     target, drafter = found.targets[0], found.drafters[0]

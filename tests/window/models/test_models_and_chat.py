@@ -37,6 +37,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, c
         (SMALL, "compatible"),
         ("z-lab/Qwen3-8B-DFlash-b16", "absent"),
         ("deepseek-ai/dspark_qwen3_8b_block7", "absent"),
+        ("mgoin/Qwen3-8B-speculator.dspark", "absent"),
         ("builtin", "incompatible"),
     ]
     assert "Incompatible. Different tokenizer." in texts(page)
