@@ -40,6 +40,7 @@ from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.feed_forward import FeedForward
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.target_view import TargetView
+from engine.top_k_top_p import largest
 
 Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
 Sequential = Literal["none", "selector", "markov", "gated_markov"]
@@ -216,7 +217,7 @@ class _Selector(nn.Module):
     def __call__(self, logits: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
         """Returns logits (n, vocabulary) that leave the candidates alone, of those (1, vocabulary) and the state
         (1, hidden) of a slot and the tokens (n,) that may come before it."""
-        found = mx.argpartition(-logits, self._candidates - 1, -1)[:, : self._candidates]
+        found = largest(logits, self._candidates)
         wanted = self.predecessor_codebook[before] * self.hidden_projection(hidden)
         scores = mx.take_along_axis(logits, found, -1) + wanted @ self.successor_codebook[found[0]].T
         others = mx.full((before.size, logits.shape[-1]), -math.inf, scores.dtype)

@@ -1,6 +1,7 @@
 """The edges of top-k and top-p, against full sorts."""
 
 import math
+from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -9,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import top_k_top_p
+from engine.drafters.dflash import DFlashHead
 from engine.sampling import Distribution
 from engine.settings import SamplingSettings
+from tests.toys.block_heads import BLOCKS, DFLASH
 
 # Up to one group, just above, one that no group size divides, and the largest vocabulary in use.
 WIDTHS = [7, 2048, 2049, 9001, 49_152]
@@ -80,27 +83,9 @@ def test_a_sort_and_a_bisection_find_the_same_nucleus(width: int, steps: float |
         assert not mx.any(mx.all(by_sort, -1)).item()
 
 
-@pytest.mark.parametrize("sampling", [{"top_p": 0.9}, {"top_k": 40}, {"top_k": 20, "top_p": 0.8, "min_p": 0.01}])
-@pytest.mark.parametrize("width", [300, 9001])
-def test_a_row_is_truncated_alike_alone_and_among_others(sampling: dict[str, float], width: int) -> None:
-    distribution = Distribution(SamplingSettings(temperature=0.8, **sampling), width)
-    logits = logprobs_of(3, 6, width, None) * 2
-    together = distribution.logprobs(logits)
-    for row in range(6):
-        assert mx.array_equal(distribution.logprobs(logits[row : row + 1])[0], together[row]).item()
-
-
-@pytest.mark.parametrize("top_p", [1.0, 0.9])
-def test_equals_of_the_last_of_the_top_k_stay(top_p: float) -> None:
-    distribution = Distribution(SamplingSettings(temperature=1, top_k=3, top_p=top_p), 3000)
-    logits = mx.zeros((1, 3000))
-    logits[0, 5], logits[0, 2000:2004] = 4.0, 3.0
-    inside = np.flatnonzero(np.isfinite(np.array(distribution.logprobs(logits)[0])))
-    assert inside.tolist() == [5, 2000, 2001, 2002, 2003]
-
-
-@pytest.mark.parametrize("sampling", [{"top_p": 0.9}, {"top_k": 64}, {"top_k": 20, "top_p": 0.95}])
-def test_no_sort_is_wider_than_a_threadgroup(sampling: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def sort_widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The width of every sort from now on."""
     widths: list[int] = []
 
     def recorded(name: str) -> None:
@@ -114,6 +99,23 @@ def test_no_sort_is_wider_than_a_threadgroup(sampling: dict[str, float], monkeyp
 
     for name in ("sort", "argsort", "partition", "argpartition", "topk"):
         recorded(name)
+    return widths
+
+
+@pytest.mark.parametrize("sampling", [{"top_p": 0.9}, {"top_k": 64}, {"top_k": 20, "top_p": 0.95}])
+def test_no_sort_is_wider_than_a_threadgroup(sampling: dict[str, float], sort_widths: list[int]) -> None:
     Distribution(SamplingSettings(temperature=1, **sampling), 262_144).logprobs(mx.zeros((2, 262_144)))
-    assert all(width <= top_k_top_p.SORT_WIDTH for width in widths)
-    assert bool(widths) == ("top_k" in sampling)
+    assert all(width <= top_k_top_p.SORT_WIDTH for width in sort_widths)
+    assert bool(sort_widths) == ("top_k" in sampling)
+
+
+def test_the_candidates_of_a_slot_are_those_of_a_sort_without_one(sort_widths: list[int]) -> None:
+    """DFlash 2 scores the likeliest tokens of each slot, and drafts no other."""
+    width = 9001
+    config = replace(DFLASH, vocab_size=width, draft_vocab_size=width, **BLOCKS["dflash2"])
+    head = DFlashHead(config)
+    logits = logprobs_of(0, 1, width, None)
+    after = head.following(logits, mx.ones((1, config.hidden_size)), mx.array([3, 4]))
+    assert sort_widths and max(sort_widths) <= top_k_top_p.SORT_WIDTH
+    best = set(np.argsort(np.array(logits[0]))[-config.candidates :].tolist())
+    assert [set(np.flatnonzero(np.isfinite(row)).tolist()) for row in np.array(after)] == [best, best]
