@@ -10,6 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import numpy as np
 import pytest
 
 from engine.drafters.prompt_lookup import PromptLookup
@@ -22,6 +23,7 @@ from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.replies import CONTEXT, PROMPT, Scripted, draft_model, plain_reply, reply
+from tests.engine.rounding_by_rows import round_by_rows
 from tests.toys.architectures import build
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -35,6 +37,20 @@ def network() -> nn.Module:
 @pytest.fixture(scope="module")
 def truth(network: nn.Module) -> list[int]:
     return reply(network, tokens=60)[0]
+
+
+def test_no_two_tokens_are_nearly_tied(network: nn.Module, truth: list[int]) -> None:
+    """So the texts below are the same on every backend, by whatever rows its float32 products round."""
+    best = mx.sort(network(mx.array([[*PROMPT, *truth]]))[0, len(PROMPT) - 1 : -1], -1)[:, -2:]
+    assert mx.min(best[:, 1] - best[:, 0]).item() > 1000 * np.spacing(np.float32(mx.max(best).item()))
+
+
+@pytest.mark.parametrize("length", [1, 4, 8])
+def test_products_that_round_by_rows_leave_the_text(
+    network: nn.Module, truth: list[int], length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    round_by_rows(monkeypatch)
+    assert reply(network, Scripted(len(PROMPT), truth, frozenset((5, 11, 17, 23))), length, tokens=40)[0] == truth[:40]
 
 
 def test_plain_decoding_is_the_argmax_chain(network: nn.Module, truth: list[int]) -> None:

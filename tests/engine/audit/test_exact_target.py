@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine import backend
 from engine.audit.exact_target import ExactTarget
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.verify_blocks import BLOCK_WIDTH, VerifyBlocks
@@ -25,6 +26,7 @@ from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.fakes import PIECES, ByteTokenizer
 from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, Scripted
+from tests.engine.rounding_by_rows import round_by_rows
 from tests.sweep import EveryLength, mistakes, names
 from tests.toys.architectures import NOT_BUILT, build
 
@@ -56,12 +58,24 @@ def test_every_logit_is_the_same_to_the_last_bit(name: str) -> None:
     assert {round_.width for round_ in rounds} == {BLOCK_WIDTH}
 
 
+def agreement(width: int | None) -> float:
+    """Returns the share of logits that are the same in plain and in speculative decoding."""
+    target = Kept(MODELS["qwen3"])
+    ids, bits, _ = told(target, width=width, tokens=TOKENS)
+    _, theirs, _ = told(target, guesses(target, ids), EveryLength(), width, TOKENS)
+    return float((bits == theirs).all(1).mean())
+
+
+@pytest.mark.skipif(backend.describe().device == "gpu", reason="whether a GPU rounds by rows is its kernels' affair")
 def test_without_it_they_do_not_agree() -> None:
     """Else the other tests would show nothing of the grid."""
-    target = Kept(MODELS["qwen3"])
-    ids, bits, _ = told(target, tokens=TOKENS)
-    _, theirs, _ = told(target, guesses(target, ids), EveryLength(), tokens=TOKENS)
-    assert (bits == theirs).all(1).mean() < 0.5
+    assert agreement(None) < 0.5
+
+
+def test_it_makes_products_agree_that_round_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    round_by_rows(monkeypatch)
+    assert agreement(None) < 0.5
+    assert agreement(BLOCK_WIDTH) == 1
 
 
 @pytest.mark.parametrize(("name", "width"), [("qwen3", 1), ("qwen3", 8), ("qwen3_next", 2)])

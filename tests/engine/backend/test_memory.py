@@ -29,6 +29,13 @@ def metal(monkeypatch: pytest.MonkeyPatch) -> int:
     return 12 << 30
 
 
+@pytest.fixture
+def cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that computes on its CPU, as a Mac may be told to."""
+    monkeypatch.setattr(memory, "describe", lambda: backend.Backend("cpu", "reference", dequantize=True, detail=""))
+    monkeypatch.setattr(memory, "wired_bytes", lambda: None)
+
+
 def test_on_metal_buffers_are_limited_and_weights_are_wired(calls: list, metal: int) -> None:
     memory.hold_weights()
     assert calls == [("set_cache_limit", memory.CACHE_BYTES), ("set_wired_limit", metal)]
@@ -39,6 +46,7 @@ def test_unloading_gives_the_wired_memory_back(calls: list, metal: int) -> None:
     assert calls == [("clear_cache", None), ("set_wired_limit", 0)]
 
 
+@pytest.mark.usefixtures("cpu")
 def test_on_the_cpu_no_limit_is_set(calls: list) -> None:
     memory.hold_weights()
     memory.release_weights()

@@ -17,7 +17,13 @@ def metal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail="M4"))
 
 
-@pytest.mark.usefixtures("metal")
+@pytest.fixture
+def small_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toys are those of a CPU, on Metal too."""
+    monkeypatch.setattr(mx.metal, "is_available", lambda: False)
+
+
+@pytest.mark.usefixtures("metal", "small_states")
 @pytest.mark.parametrize("name", ON_METAL)
 def test_states_that_the_kernel_would_cut_off_are_refused_on_metal(name: str) -> None:
     with pytest.raises(ModelError, match=r"its states have (8|16) numbers, .* a multiple of 32"):
@@ -30,8 +36,10 @@ def test_others_are_not(name: str) -> None:
     assert CachedModel(build(name)).vocabulary == 64
 
 
+@pytest.mark.usefixtures("small_states")
 @pytest.mark.parametrize("name", ON_METAL)
-def test_here_any_size_will_do(name: str) -> None:
+def test_on_a_cpu_any_size_will_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "describe", lambda: backend.Backend("cpu", "reference", dequantize=True, detail=""))
     assert CachedModel(build(name)).vocabulary == 64
 
 
