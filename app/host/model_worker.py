@@ -239,6 +239,11 @@ class ModelWorker:
         if kept is not None and pair.session.kept.add(kept):
             self._last_tokens[path] = kept.tokens
 
+    def give_back_memory(self) -> None:
+        """Gives back what is not in use; what it was for takes longer the next time."""
+        if self._loaded is not None:
+            self._loaded.give_back_memory()
+
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""
         if self._loaded is not None:

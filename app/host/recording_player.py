@@ -129,6 +129,9 @@ class RecordingPlayer:
     def prepare(self, wait: Callable[[float], bool]) -> None:
         """Does nothing: a recording measures nothing."""
 
+    def give_back_memory(self) -> None:
+        """Does nothing: there is no model."""
+
     def recover(self) -> None:
         """Does nothing: there is no state that could be broken."""
 
@@ -152,7 +155,7 @@ def by_request(answers: Sequence[protocol.AnyAnswer]) -> list[Recorded]:
     open_: dict[int, Recorded] = {}
     found: list[Recorded] = []
     for answer in answers:
-        if isinstance(answer, protocol.Ready | protocol.Malformed):
+        if isinstance(answer, protocol.Ready | protocol.Malformed | protocol.MemoryShort):
             continue
         if answer.id not in open_:
             found.append(open_.setdefault(answer.id, []))

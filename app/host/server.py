@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from app import protocol
 from app.command_line import FAILURE, OK, notify
+from app.host.memory_relief import LOOK_S, MemoryRelief
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
 from app.log_file import traceback_of
@@ -189,7 +190,8 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
     """Answers one request after the other until there are no more. Raises WindowGoneError, MachineLostError, and
     whatever keeps the worker from recovering."""
     worker: Worker | None = None
-    while (task := _next(tasks, worker)) is not None:
+    relief = MemoryRelief(writer)
+    while (task := _next(tasks, worker, relief)) is not None:
         try:
             if task.stop.is_set():
                 writer.write(_cancelled(task.request.id))
@@ -199,6 +201,7 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
             for answer in _answers(worker, task):
                 writer.write(answer)
                 answered.wait_again()
+                relief.look(worker)
         except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:
@@ -211,11 +214,16 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
                 worker.recover()
 
 
-def _next(tasks: TaskQueue, worker: Worker | None) -> Task | None:
-    """Returns the next task, None when there will be no more. Until it comes the worker prepares for later ones."""
+def _next(tasks: TaskQueue, worker: Worker | None, relief: MemoryRelief) -> Task | None:
+    """Returns the next task, None when there will be no more. Until it comes the worker prepares for later ones, and
+    gives memory back if the system is short of it."""
     if worker is not None and not tasks.wait(IDLE_S):
         try:
             worker.prepare(tasks.wait)
+            while not tasks.wait(LOOK_S):
+                relief.look(worker)
+        except WindowGoneError:
+            raise
         except Exception as error:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
             raise_if_machine_lost(error)
             print(traceback_of(error), file=sys.stderr)

@@ -140,6 +140,12 @@ class LoadedPair:
             return
         kept.limit_bytes = kept_conversations_bytes(self.needed, kept.nbytes)
 
+    def give_back_memory(self) -> None:
+        """Drops the conversations that are kept, until a reply finds memory for them again, and gives back MLX's freed
+        buffers. The conversation in the caches stays, so a reply may be in progress, between two passes."""
+        self.session.kept.limit_bytes = 0
+        mx.clear_cache()
+
     @contextmanager
     def without_conversations(self) -> Iterator[None]:
         """Empties the caches, and has every reply inside read its whole prompt; afterwards conversations are kept as

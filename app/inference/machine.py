@@ -9,12 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
+_PRESSURE = "kern.memorystatus_vm_pressure_level"
+_NORMAL = 1  # 2: warning, 4: critical, as DISPATCH_MEMORYPRESSURE_NORMAL and so on in dispatch/source.h
 
 
 def processor() -> str:
     """Returns the processor's name, as the system gives it: "Apple M3 Max", "AMD EPYC"."""
     if sys.platform == "darwin":
-        return _sysctl("machdep.cpu.brand_string") or platform.machine()
+        brand = _sysctl("machdep.cpu.brand_string").rstrip(b"\0").decode(errors="replace").strip()
+        return brand or platform.machine()
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -33,11 +36,16 @@ def memory() -> tuple[int, int]:
     return limit, min(machine.available, max(limit - (used or 0), 0))
 
 
-def _sysctl(name: str) -> str:
-    """Returns what macOS's kernel says under `name`, "" where it says nothing."""
+def memory_is_short() -> bool:
+    """Returns whether macOS asks processes to give memory back; False on other systems. Takes microseconds."""
+    return sys.platform == "darwin" and int.from_bytes(_sysctl(_PRESSURE), sys.byteorder) > _NORMAL
+
+
+def _sysctl(name: str) -> bytes:
+    """Returns what macOS's kernel says under `name`, nothing where it has no such value."""
     library, value, size = ctypes.CDLL(None), ctypes.create_string_buffer(128), ctypes.c_size_t(128)
     failed = library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, ctypes.c_size_t(0))
-    return "" if failed else value.value.decode(errors="replace").strip()
+    return b"" if failed else value.raw[: size.value]
 
 
 def _number(path: Path) -> int | None:

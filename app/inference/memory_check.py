@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.inference.cluster import group_of
-from app.inference.machine import memory
+from app.inference.machine import memory, memory_is_short
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
 from engine import backend
@@ -65,7 +65,10 @@ def context_note(folder: ModelFolder, options: Options, verdict: MemoryVerdict) 
 
 def kept_conversations_bytes(needed: int, kept: int) -> int:
     """Returns how many bytes of conversations may be kept beside a pair that needs `needed` bytes at its full context,
-    where `kept` are kept now: what other programs do not want, and at most half of what is free."""
+    where `kept` are kept now: what other programs do not want, and at most half of what is free; nothing while the
+    system is short of memory."""
+    if memory_is_short():
+        return 0
     room = this_room()
     left = int(TIGHT * room.most) - needed
     if room.free is not None:

@@ -11,6 +11,7 @@
                    PrefillProgress* VerifyProgress* (VerifyDone | Failed)
                                                                to Verify
                    Malformed                                   to a line that is none of these
+                   MemoryShort                                 at most once, anywhere
 
 A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or "Cancelled" (stopped
 before its turn, or the host is ending), "Busy" (too many requests are waiting) or "NotLoaded".
@@ -50,8 +51,8 @@ AnyAnswer = (
     messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Working
     | messages.Measuring | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack
     | messages.ReplyDone | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress
-    | messages.VerifyDone | race_messages.RaceProgress | race_messages.RaceReady | race_messages.RunPart
-    | race_messages.PairCompared | race_messages.RaceDone
+    | messages.VerifyDone | messages.MemoryShort | race_messages.RaceProgress | race_messages.RaceReady
+    | race_messages.RunPart | race_messages.PairCompared | race_messages.RaceDone
 )  # fmt: skip
 LastAnswer = (
     messages.Loaded | messages.Unloaded | messages.ReplyDone | messages.Counted | messages.Failed

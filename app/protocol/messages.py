@@ -205,6 +205,10 @@ class Ready(Answer, frozen=True, kw_only=True):
     device: str
 
 
+class MemoryShort(Answer, frozen=True, kw_only=True):
+    """The system is short of memory, and the host gave back what it was not using. Sent once."""
+
+
 class Loading(RequestAnswer, frozen=True, kw_only=True):
     """What a Load is doing now. message: text for the user."""
 

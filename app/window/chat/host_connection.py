@@ -26,6 +26,7 @@ from app.protocol import (
     Loaded,
     Loading,
     Malformed,
+    MemoryShort,
     Pair,
     Ready,
     Request,
@@ -40,6 +41,7 @@ from app.window.common.sentence import capitalised, sentence, without_backticks
 from engine.errors import ContextError
 
 TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new chat."
+SHORT_OF_MEMORY = "This Mac is short of memory. Redline has freed what it was not using."
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 
@@ -81,7 +83,7 @@ class HostConnection(QObject):
         self._previous: Loaded | None = None  # before the load in progress
         self._last_id = 0  # of a request
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
-        self._reported_error = False
+        self._reported_error = self._reported_memory = False
         self._pending = PendingRequests()
         self._silence = QTimer(self, singleShot=True)
         self._due_s = 0.0  # when it ends
@@ -223,6 +225,8 @@ class HostConnection(QObject):
             self.became_ready.emit()
         elif isinstance(answer, Malformed):
             self._report_error(f"The engine could not read a request: {answer.reason}.")
+        elif isinstance(answer, MemoryShort):
+            self._report_short_memory()
         elif isinstance(answer, Working):
             pass
         elif handler := self._handlers.get(answer.id):
@@ -263,6 +267,12 @@ class HostConnection(QObject):
         if not self._reported_error:
             self._reported_error = True
             self.notice.emit(Notice("warning", text, (self.restart_action,)))
+
+    def _report_short_memory(self) -> None:
+        """Reports it once, however often the engine starts again."""
+        if not self._reported_memory:
+            self._reported_memory = True
+            self.notice.emit(Notice("info", SHORT_OF_MEMORY))
 
     def _watch(self) -> None:
         """Gives the host its full time again for the next answer, if one is due; the Mac stays awake meanwhile."""

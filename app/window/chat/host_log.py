@@ -6,7 +6,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 
 from app.log_file import LOG
-from app.protocol import BUSY, CANCELLED, AnyAnswer, Failed, FellBack, Loaded, Pair, Ready
+from app.protocol import BUSY, CANCELLED, AnyAnswer, Failed, FellBack, Loaded, MemoryShort, Pair, Ready
 from app.window.chat.host_connection import HostConnection
 
 LONGEST_LINE = 2000  # characters of the engine's standard error in one record
@@ -34,6 +34,8 @@ class HostLog(QObject):
                     LOG.info("The engine is ready: process %s, MLX %s on %s", pid, answer.mlx, answer.device)
                 case Failed() if answer.kind not in (CANCELLED, BUSY):
                     LOG.warning("Request %s failed: %s", answer.id, answer.kind)
+                case MemoryShort():
+                    LOG.warning("Memory is short; the engine gave back what it was not using")
                 case FellBack():
                     LOG.warning("The drafter failed in reply %s, which goes on by plain decoding", answer.id)
 

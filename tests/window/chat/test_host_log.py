@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.log_file import close_log, open_log
+from app.protocol import MemoryShort
+from app.window.chat.host_connection import SHORT_OF_MEMORY
 from app.window.chat.host_log import HostLog
 from tests.window.chat.fake_host import text_of
 from tests.window.chat.scene import Scene
@@ -67,3 +69,16 @@ def test_the_error_report_says_where_the_log_is_and_not_who_the_user_is(
         assert "Log: ~/logs/redline.log\n" in report and str(tmp_path) not in report
         scene.controller.host.log_file = None
         assert "Log: none\n" in scene.controller.host.error_report()
+
+
+def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Path) -> None:
+    with logged(Scene(tmp_path), log) as scene:
+        scene.ready()
+        for _ in range(2):
+            scene.process.answered.emit([MemoryShort()])
+            os.kill(scene.process.pid, signal.SIGKILL)  # the next engine says it again
+            until(lambda: scene.controller.status.state == "host down")
+            scene.ready()
+    found = [notice for notice in scene.notices if "short of memory" in notice.text]
+    assert [(notice.level, notice.text) for notice in found] == [("info", SHORT_OF_MEMORY)]
+    assert "WARNING Memory is short" in log.read_text()
