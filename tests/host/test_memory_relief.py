@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -85,7 +86,7 @@ def test_the_processor_is_still_named_by_the_same_call(monkeypatch: pytest.Monke
 
 def test_the_system_is_asked_now_and_then_and_the_window_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, asked_at, both = 100.0, list[float](), Recorder()
-    monkeypatch.setattr(memory_relief.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     monkeypatch.setattr(memory_relief, "memory_is_short", lambda: asked_at.append(now_s) or now_s > 101)
     relief = MemoryRelief(both)
     for _ in range(40):
