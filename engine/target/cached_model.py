@@ -82,12 +82,14 @@ class CachedModel:
         self._feeds = False  # whether nobody reads the logits of the pass that is built
         try:
             self.vocabulary = self._measure_vocabulary()
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             if kv_bits is None:
                 raise
+            shared = isinstance(error, TypeError)  # mlx-lm's Gemma 4 has layers that read keys of others, whole ones
+            why: object = "some of its layers read the keys and values of others" if shared else error
             raise UnsupportedCache(
                 f"this model's KV cache cannot be quantized to {kv_bits} bits in groups of {kv_group_size} "
-                f"({error}): leave it as it is"
+                f"({why}): leave it as it is"
             ) from error
 
     @property

@@ -107,11 +107,14 @@ def architecture_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(models.__path__))
 
 
-def build(name: str, seed: int = 0) -> nn.Module:
-    """A tiny model of architecture `name` over `VOCABULARY` tokens; the same one for the same seed."""
+def build(name: str, seed: int = 0, **changes: object) -> nn.Module:
+    """A tiny model of architecture `name` over `VOCABULARY` tokens; the same one for the same seed. changes: to its
+    config."""
     mx.random.seed(seed + 1000 * _SALT.get(name, 0))
-    module = importlib.import_module(f"mlx_lm.models.{name}")
-    model = module.Model(module.ModelArgs.from_dict(_config(name)))
+    module, config = importlib.import_module(f"mlx_lm.models.{name}"), _config(name)
+    for part in (config, config.get("text_config", config)):
+        part.update(changes)
+    model = module.Model(module.ModelArgs.from_dict(config))
     _redraw(model)
     if name == "bitnet":
         _redraw_ternary(model)

@@ -59,20 +59,27 @@ def random_mtp(network: Any, name: str, seed: int = 0) -> Mtp:
     return Mtp(_lively(head), CachedModel(network))
 
 
-def random_block(network: Any, kind: str, seed: int = 0, trees: bool = False) -> DFlash:
-    """A block drafter that reads two layers of the target."""
+def random_block(network: Any, kind: str, seed: int = 0, trees: bool = False, **changes: Any) -> DFlash:
+    """A block drafter that reads two layers of the target; `changes` to its config."""
     from dataclasses import replace
 
     mx.random.seed(seed)
-    width = embed(network)(mx.array([0])).shape[-1]
+    target, width = CachedModel(network), embed(network)(mx.array([0])).shape[-1]
+    changes |= {
+        "vocab_size": target.vocabulary,
+        "draft_vocab_size": target.vocabulary,
+        "mask_id": target.vocabulary - 1,
+    }
     points = (1, len(layers_of(network)))
-    config = replace(DFLASH, points=points, feature_size=2 * width, hidden_size=width, **BLOCKS[kind])
-    return DFlash(_lively(DFlashHead(config)), CachedModel(network), trees=trees)
+    config = replace(DFLASH, points=points, feature_size=2 * width, hidden_size=width, **BLOCKS[kind] | changes)
+    return DFlash(_lively(DFlashHead(config)), target, trees=trees)
 
 
 def random_assistant(network: Any, ordered: bool = False, seed: int = 0) -> Gemma4Assistant:
-    """An assistant for the toy Gemma 4, whose last two layers read the keys and values of its first two."""
+    """An assistant for a toy Gemma 4 that reads its last two layers with keys and values of their own."""
     mx.random.seed(seed)
+    target, sizes = CachedModel(network), vars(network.args)
+    vocabulary, own = target.vocabulary, sizes["num_hidden_layers"] - sizes.get("num_kv_shared_layers", 0)
     args = gemma4_text.ModelArgs.from_dict(
         {
             "hidden_size": 16,
@@ -80,18 +87,18 @@ def random_assistant(network: Any, ordered: bool = False, seed: int = 0) -> Gemm
             "num_hidden_layers": 3,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
-            "head_dim": 8,
-            "global_head_dim": 16,
-            "vocab_size": VOCABULARY,
+            "head_dim": sizes.get("head_dim", 8),
+            "global_head_dim": sizes.get("global_head_dim", 16),
+            "vocab_size": vocabulary,
             "num_kv_shared_layers": 3,
             "hidden_size_per_layer_input": 0,
             "use_double_wide_mlp": False,
             "layer_types": [SLIDING, SLIDING, FULL],
         }
     )
-    clusters = {"clusters": 8, "best_clusters": 2} if ordered else {}
+    clusters = {"clusters": min(8, vocabulary // 2), "best_clusters": 2} if ordered else {}
     layers = [gemma4_text.DecoderLayer(args, place) for place in range(3)]
-    head: AssistantHead = _lively(AssistantHead(AssistantConfig(32, 16, VOCABULARY, **clusters), layers))
+    head: AssistantHead = _lively(AssistantHead(AssistantConfig(32, 16, vocabulary, **clusters), layers))
     if ordered:
-        head.masked_embedding.token_ordering = mx.random.permutation(VOCABULARY).astype(mx.int32)
-    return Gemma4Assistant(head, CachedModel(network), {SLIDING: 0, FULL: 1})
+        head.masked_embedding.token_ordering = mx.random.permutation(vocabulary).astype(mx.int32)
+    return Gemma4Assistant(head, target, {SLIDING: own - 2, FULL: own - 1})
