@@ -42,6 +42,7 @@ def check(target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]
         shared = match_tokens(target, drafter)
     except PairError:
         return _check_other_tokenizer(target, drafter)
+    _mask_id(drafter)
     count = vocabulary_size(target.vocabulary)
     same = f"same {count:,} tokens" if shared == count else f"same tokens up to {shared:,} of {count:,}"
     return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)))
