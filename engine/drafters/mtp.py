@@ -27,6 +27,20 @@ from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
 
 
+class LayerChain(nn.Module):
+    """Blocks of which a hybrid model's layers are, one after the other, as one layer: one of them attends."""
+
+    def __init__(self, blocks: list[Any]) -> None:
+        super().__init__()
+        self.layers = blocks
+
+    def __call__(self, x: mx.array, mask: mx.array | None, cache: Any) -> mx.array:
+        """Returns the states (1, n, hidden) after the last block."""
+        for block in self.layers:
+            x = block(x, mask, cache)
+        return x
+
+
 @dataclass(frozen=True)
 class MtpForm:
     """How heads of different families differ.

@@ -36,6 +36,8 @@ _CACHED = (
     "k_proj.weight",
     "v_proj.weight",
     "kv_a_proj_with_mqa.weight",
+    "indexer.wk.weight",
+    "query_key_value.weight",  # the queries' rows, which do not, among them
 )  # whose rows stand in the head's own cache, one a token
 _FUSED = "fc.weight"  # whose columns are the tapped states of a token
 _CACHE_STEP = 256  # tokens by which the head's cache grows

@@ -15,7 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.drafters.mtp import MtpForm
+from engine.drafters.mtp import LayerChain, MtpForm
 from engine.errors import ModelError
 from models.drafters.head_folder import Fields
 from models.drafters.layer_config import partial_rotary_factor, rope_of
@@ -28,7 +28,8 @@ class Family:
     module: of mlx_lm.models; layer, model: its classes. arguments: its class of arguments, or one of another module.
     further: what the layer's constructor gets after the arguments; None: the layer's place. converts: the tensors go
     through mlx-lm's conversion. delta_norms: upstream stores the norms' weights minus one. window: the argument with
-    the size of the window, if the layer has one. form: of its heads; the window and `may_cast` are found out.
+    the size of the window, if the layer has one. chain: the head's layer is several blocks of the model, whose kinds
+    config.json names. form: of its heads; the window and `may_cast` are found out.
     """
 
     module: str
@@ -39,6 +40,7 @@ class Family:
     converts: bool = False
     delta_norms: bool = False
     window: str = ""
+    chain: bool = False
     form: MtpForm = MtpForm()  # noqa: RUF009 - it is frozen
 
 
@@ -63,6 +65,8 @@ FAMILIES: Mapping[str, Family] = {
     # SGLang, `bailing_moe_nextn.py`; vLLM, `bailing_moe_mtp.py`
     "bailing_moe": Family("bailing_moe", "BailingMoeDecoderLayer", converts=True),
     "bailing_hybrid": Family("bailing_hybrid", "DecoderLayer", converts=True),
+    # vLLM, `nemotron_h_mtp.py`
+    "nemotron_h": Family("nemotron_h", "NemotronHBlock", converts=True, chain=True),
     # vLLM, `step3p5_mtp.py`, and mtplx, `step3p5_mtp_patch.py`: states before the norm, the target's and its own
     "step3p5": Family(
         "step3p5", "Step3p5DecoderLayer", delta_norms=True, window="sliding_window",
@@ -82,7 +86,8 @@ class BuiltLayer:
     @property
     def eps(self) -> float:
         """What the norms add to the mean square, in the layer and around it."""
-        return float(self.layer.input_layernorm.eps)
+        norm = self.layer.layers[0].norm if isinstance(self.layer, LayerChain) else self.layer.input_layernorm
+        return float(norm.eps)
 
 
 def build_layer(family: Family, config: Fields) -> BuiltLayer:
@@ -91,8 +96,7 @@ def build_layer(family: Family, config: Fields) -> BuiltLayer:
     named, _, arguments_class = family.arguments.rpartition(".")
     try:
         arguments = getattr(_module(named) if named else module, arguments_class).from_dict(_with_rope(config))
-        further = (_place(arguments),) if family.further is None else family.further
-        layer = getattr(module, family.layer)(arguments, *further)
+        layer = _layer(family, config, arguments, getattr(module, family.layer))
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
@@ -102,23 +106,41 @@ def build_layer(family: Family, config: Fields) -> BuiltLayer:
     return BuiltLayer(layer, arguments, replace(family.form, window=window, may_cast=_may_cast(module, family)))
 
 
+def _layer(family: Family, config: Fields, arguments: Any, layer_class: Any) -> Any:
+    if family.chain:
+        return LayerChain([layer_class(arguments, kind) for kind in _kinds(config, arguments)])
+    return layer_class(arguments, *((_place(arguments),) if family.further is None else family.further))
+
+
+def _kinds(config: Fields, arguments: Any) -> list[str]:
+    """Returns the kinds of a chain's blocks, as mlx-lm calls them: attention, then experts, where nothing is said.
+    Raises ValueError unless exactly one has keys and values and none a recurrent state."""
+    named = config.get("mtp_layers_block_type", ["full_attention", "moe"])
+    kinds = config.get("mtp_hybrid_override_pattern") or [arguments._block_type_to_char[kind] for kind in named]
+    if list(kinds).count("*") != 1 or not set(kinds) <= set("*E-"):
+        raise ValueError(f"blocks {''.join(kinds)!r}")
+    return list(kinds)
+
+
 def convert_layer(family: Family, config: Fields, tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
     """Runs mlx-lm's own conversion over a head's tensors, of which those of the layer are called `layer.*`, as if that
     were the only one of a model. Raises ModelError where tensors are missing."""
-    arguments = build_layer(family, config).arguments
-    for name, value in (("num_hidden_layers", 1), ("first_k_dense_replace", 0)):
+    built = build_layer(family, config)
+    arguments, blocks = built.arguments, len(built.layer.layers) if family.chain else 1
+    within = "backbone." if family.chain else "model.layers.0."
+    for name, value in (("num_hidden_layers", blocks), ("first_k_dense_replace", 0)):
         if hasattr(arguments, name):
             setattr(arguments, name, value)
     model = getattr(_module(family.module), family.model)
     outer = {
-        name.replace("layer.", "model.layers.0.", 1) if name.startswith("layer.") else name: value
+        name.replace("layer.", within, 1) if name.startswith("layer.") else name: value
         for name, value in tensors.items()
     }
     try:
         converted = model.sanitize(SimpleNamespace(args=arguments, norm_head=False), outer)
     except (KeyError, ValueError) as error:
         raise ModelError(f"{config.path}: tensors are missing ({error}); download the drafter again") from error
-    return {name.replace("model.layers.0.", "layer.", 1): value for name, value in converted.items()}
+    return {name.replace(within, "layer.", 1): value for name, value in converted.items()}
 
 
 def _module(name: str) -> Any:

@@ -24,7 +24,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.drafters.mtp import MtpForm, MtpHead
+from engine.drafters.mtp import LayerChain, MtpForm, MtpHead
 from engine.errors import ModelError
 from engine.target.model_layout import matrix_rows, output_of
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
@@ -123,7 +123,8 @@ def write_mtp(head: MtpHead, path: Path) -> None:
     Raises OSError when the disk refuses.
     """
     theirs = {ours: f"mtp.{names[0]}" for ours, names in _NAMES.items()}
-    tensors = {_renamed(name, theirs, "mtp.layers.0."): value for name, value in flat_parameters(head).items()}
+    layer = "mtp." if isinstance(head.layer, LayerChain) else "mtp.layers.0."
+    tensors = {_renamed(name, theirs, layer): value for name, value in flat_parameters(head).items()}
     replace_with(path / _FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
 
 
@@ -230,7 +231,7 @@ def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry]
     for file in files:
         found = {name: entry for name, entry in read_entries(file).items() if _belongs(name, config, sidecar)}
         entries |= found
-        ours |= {name: _our_name(name) for name in found}
+        ours |= {name: _name_in_chain(name) if _has_chain(config) else _our_name(name) for name in found}
         used += [file] if found else []
     return entries, ours, tuple(used)
 
@@ -244,6 +245,8 @@ def _is_inside(name: str) -> bool:
 def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
     """Whether a tensor is part of the first head of its file."""
     inner = _OUTER.sub("", name)
+    if _has_chain(config) and inner.startswith("mtp."):
+        return True
     if inner.startswith(("mtp.layers.", "mtp_layers.")):
         return inner.split(".")[2 if inner.startswith("mtp.") else 1] == "0"
     if inner.startswith("mtp."):
@@ -259,6 +262,21 @@ def _our_name(name: str) -> str:
     inner = _PART.sub("", _OUTER.sub("", name))
     part, _, kind = inner.rpartition(".")
     return f"{_OURS[part]}.{kind}" if part in _OURS else f"layer.{inner}"
+
+
+def _has_chain(config: Mapping[str, object]) -> bool:
+    """Whether the layer of a head for a model with this config.json is several blocks of the model (Nemotron-H)."""
+    family = FAMILIES.get(str(_text(config).get("model_type")))
+    return family is not None and family.chain
+
+
+def _name_in_chain(name: str) -> str:
+    """Returns what `MtpHead` calls a tensor of a head of several blocks, where `norm` within one is the block's own."""
+    inner = _OUTER.sub("", name).removeprefix("mtp.")
+    numbered = re.match(r"layers\.\d+\.", inner)
+    part, _, kind = inner[numbered.end() if numbered else 0 :].rpartition(".")
+    own = numbered is not None and part == "norm"
+    return f"{_OURS[part]}.{kind}" if part in _OURS and not own else f"layer.{inner}"
 
 
 def _filled(folder: MtpFolder, target: TargetShape) -> MtpHead:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_unflatten
 
 from tests.toys.architecture_common import SLIDING, WINDOW
@@ -72,8 +73,29 @@ PUBLISHED: dict[str, Published] = {
         renamed={"post_attention_layernorm": "pre_mlp_layernorm"}, window=WINDOW,
     ),
     "bailing_moe": _same("bailing_moe", "BailingMoeDecoderLayer", parts=_FINAL, renamed={"gate.gate_proj": "gate"}),
+    # two blocks: attention, whose names have no more than a number before them, then experts
+    "nemotron_h": _same(
+        "nemotron_h", "NemotronHBlock", further=("*", "E"), prefix="mtp.", config={"mtp_hybrid_override_pattern": "*E"},
+        parts={
+            **{part: f"layers.0.{name}" for part, name in _NEXTN.items()}, "norm": "layers.1.final_layernorm",
+        },
+        renamed={"switch_mlp.fc1": "switch_mlp.up_proj", "switch_mlp.fc2": "switch_mlp.down_proj"},
+    ),
     "bailing_hybrid": _same("bailing_hybrid", "DecoderLayer", parts=_FINAL, renamed={"gate.gate_proj": "gate"}),
 }  # fmt: skip
+
+
+class Blocks(nn.Module):
+    """One after the other."""
+
+    def __init__(self, blocks: list[Any]) -> None:
+        super().__init__()
+        self.layers = blocks
+
+    def __call__(self, x: mx.array, mask: mx.array, cache: None) -> mx.array:
+        attention, experts = self.layers
+        x = x + attention.mixer(attention.norm(x), mask)
+        return x + experts.mixer(experts.norm(x))
 
 
 def toy_target(name: str) -> Any:
@@ -114,7 +136,12 @@ def write_checkpoint(name: str, path: Path, seed: int = 0, own_output: mx.array 
     module, arguments, layer_class = published.layer
     args_module, args_class = arguments.split(".")
     args = getattr(_module(args_module), args_class).from_dict(json.loads(json.dumps(config)))
-    layer = getattr(_module(module), layer_class)(args, *published.further)
+    make = getattr(_module(module), layer_class)
+    layer = (
+        Blocks([make(args, kind) for kind in published.further])
+        if name == "nemotron_h"
+        else make(args, *published.further)
+    )
     drawn = {path: _draw(path, value) for path, value in tree_flatten(layer.parameters())}
     layer.update(tree_unflatten(list(drawn.items())))
     hidden = config["hidden_size"]
@@ -132,7 +159,7 @@ def write_checkpoint(name: str, path: Path, seed: int = 0, own_output: mx.array 
     path.mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(str(path / "model.safetensors"), tensors)
     (path / "config.json").write_text(json.dumps(config))
-    return Reference(published, layer, parts, layer.input_layernorm.eps)
+    return Reference(published, layer, parts, config["rms_norm_eps"])
 
 
 def _module(name: str) -> Any:

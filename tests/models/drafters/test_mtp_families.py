@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from engine.drafters import DraftContext
 from engine.drafters.mtp import Mtp, MtpHead
+from engine.errors import ModelError
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -17,12 +19,13 @@ from engine.target.layer_taps import NORMED
 from models.convert.stored_head import stored_head
 from models.drafters import mtp_folder
 from models.drafters.head_weights import settle
+from models.drafters.mtp_kind import KIND
 from models.drafters.target_match import TargetShape
 from models.parameters import flat_parameters
 from models.storage_options import StorageOptions
 from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, attach, plain_reply, reply
-from tests.models.drafters.head_folders import config_of
+from tests.models.drafters.head_folders import config_of, edit
 from tests.toys.architecture_common import VOCABULARY
 from tests.toys.mtp_heads import PLACE, PUBLISHED, toy_target, write_checkpoint
 
@@ -72,7 +75,8 @@ def test_a_head_computes_what_its_layer_computes_over_all_pairs_at_once(name: st
 
 # What decides which experts compute, which mlx-lm keeps in 32 bits.
 BIASES = {"bailing_moe": "expert_bias", "bailing_hybrid": "expert_bias"} | dict.fromkeys(
-    ("deepseek_v3", "kimi_k2", "glm4_moe", "glm4_moe_lite", "deepseek_v32", "glm_moe_dsa"), "e_score_correction_bias"
+    ("deepseek_v3", "kimi_k2", "glm4_moe", "glm4_moe_lite", "deepseek_v32", "glm_moe_dsa", "nemotron_h"),
+    "e_score_correction_bias",
 )
 
 
@@ -91,6 +95,38 @@ def test_a_stored_head_keeps_those_biases_too(tmp_path: Path) -> None:
     head = stored_head(tmp_path, StorageOptions(dtype="float16"))
     assert head is not None and head.layer.mlp.gate.e_score_correction_bias.dtype == mx.float32
     assert head.fc.weight.dtype == mx.float16
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_head_is_stored_beside_converted_weights(name: str, tmp_path: Path) -> None:
+    """And loads from there as it was."""
+    write_checkpoint(name, tmp_path / "source")
+    head = stored_head(tmp_path / "source", StorageOptions())
+    assert head is not None
+    converted = tmp_path / "converted"
+    converted.mkdir()
+    shutil.copy(tmp_path / "source" / "config.json", converted)
+    mtp_folder.write_mtp(head, converted)
+    wanted, found = (flat_parameters(loaded(path)) for path in (tmp_path / "source", converted))
+    assert wanted.keys() == found.keys()
+    assert all(mx.array_equal(found[path], value).item() for path, value in wanted.items())
+    assert KIND.footprint(converted, 4)(100).cache > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        ("exaone_moe", {}, "does not support 'exaone_moe' layers"),
+        ("nemotron_h", {"mtp_hybrid_override_pattern": "M*E"}, "does not describe a valid layer (blocks 'M*E')"),
+        ("step3p5", {"layer_types": ["full_attention"]}, "does not describe a valid layer (list index out of range)"),
+    ],
+)
+def test_what_no_source_describes_is_refused(name: str, changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    write_checkpoint(name if name in PUBLISHED else "mimo", tmp_path)
+    edit(tmp_path, model_type=name, **changes)
+    with pytest.raises(ModelError) as caught:
+        loaded(tmp_path)
+    assert reason in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", fewer(PUBLISHED, ["mimo_v2_flash", "deepseek_v32", "step3p5"]))
