@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,42 +11,16 @@ import pytest
 
 from engine.backend.mlx_lm_imports import KVCache
 from engine.drafters.eagle3 import Eagle3
-from models.drafters import dflash_folder, eagle3_folder, gemma4_assistant_folder, mtp_folder
-from models.drafters.head_folder import open_head, read_ids
-from models.drafters.head_weights import settle
-from models.drafters.target_match import TargetShape
-from models.durable_files import read_json_object
-
-ORACLES = Path(__file__).parent / "oracles"
-LAYERS = {"eagle3_1": 8, "peagle": 8, "nextn_deepseek_v3": 3, "nextn_glm4_moe": 3}
-CLOSE = 2e-5  # of states and logits of the size 1 to 10, in float32
-
-
-def expected(name: str) -> dict[str, np.ndarray]:
-    return dict(np.load(ORACLES / name / "expected.npz"))
-
-
-def target(name: str) -> TargetShape:
-    return TargetShape("target", 64, LAYERS.get(name, 4), 32, lambda points: 32 * len(points), {})
-
-
-def far(ours: mx.array, theirs: np.ndarray) -> float:
-    return float(np.abs(np.array(ours) - theirs.reshape(ours.shape)).max())
+from tests.models.drafters.oracle_heads import CLOSE, ORACLES, embedding_of, far, head_of, recorded
 
 
 @pytest.mark.parametrize("name", ["qwen3_5_mtp", "nextn_deepseek_v3", "nextn_glm4_moe"])
 def test_prediction_heads_compute_what_transformers_does(name: str) -> None:
     """States of nine pairs, then the tokens of four chained steps; a step that is taken back leaves no trace."""
-    folder, want = ORACLES / name, expected(name)
-    head = mtp_folder._filled(mtp_folder._open(folder, read_json_object(folder / "config.json")), target(name))
-    settle(head, mx.float32)
-    if "emb" in want:
-        embedding, project = mx.array(want["emb"]), lambda states: states @ mx.array(want["head"]).T
-        states, last = want["hid"], want["last"]
-    else:
-        tensors: Any = mx.load(str(folder / "model.safetensors"))
-        embedding, project = tensors["model.embed_tokens.weight"], head.project
-        states, last = want["hidden"], want["last"]
+    folder, want = ORACLES / name, recorded(ORACLES / name)
+    head, embedding = head_of(folder), embedding_of(folder, want)
+    project = head.project or (lambda states: states @ mx.array(want["head"]).T)
+    states, last = want["hid" if "hid" in want else "hidden"], want["last"]
     cache, following = KVCache(), mx.array(want["ids"])[:, 1:]
     out = head(mx.array(states)[:, :6], embedding[following[:, :6]], cache)
     head(out[:, -1:], embedding[following[:, 6:7]], cache)
@@ -67,9 +40,7 @@ def test_prediction_heads_compute_what_transformers_does(name: str) -> None:
 def test_blocks_are_those_of_z_lab(name: str) -> None:
     """Two rounds with nine and three committed rows: logits of every slot and, for DFlash 2, the selected path. A
     longer context that is taken back in between leaves no trace."""
-    folder, want = open_head(ORACLES / name, ("model",)), expected(name)
-    head = dflash_folder._filled(folder, dflash_folder._tensors(folder), target(name))
-    settle(head, mx.float32)
+    head, want = head_of(ORACLES / name), recorded(ORACLES / name)
     embedding, output, caches = mx.array(want["emb"]), mx.array(want["head"]), head.make_caches()
     for turn in (0, 1):
         states = mx.array(want[f"t{turn}"])[0]
@@ -86,9 +57,8 @@ def test_blocks_are_those_of_z_lab(name: str) -> None:
 
 @pytest.mark.parametrize("anchor", [0, 1])
 def test_markov_blocks_are_those_of_speculators(anchor: int) -> None:
-    folder, want = open_head(ORACLES / f"dspark_{anchor}", ("model",)), expected(f"dspark_{anchor}")
-    head = dflash_folder._filled(folder, dflash_folder._tensors(folder), target("dspark"))
-    settle(head, mx.float32)
+    folder = ORACLES / f"dspark_{anchor}"
+    head, want = head_of(folder), recorded(folder)
     caches, output = head.make_caches(), mx.array(want["head"])
     assert (head.config.from_anchor, head.config.longest) == (bool(anchor), 4)
     head.remember(mx.array(want["t0"])[0], caches)
@@ -111,32 +81,22 @@ def walked(head: Any, logits: mx.array, hidden: mx.array, before: int) -> list[i
 def test_assistants_compute_what_transformers_does(name: str) -> None:
     """State and logits of a step; tokens of other clusters have no probability, where transformers gives them the
     least."""
-    folder, want = open_head(ORACLES / name, ("model",)), expected(name)
-    head = gemma4_assistant_folder._filled(folder, target(name))
-    settle(head, mx.float32)
+    head, want = head_of(ORACLES / name), recorded(ORACLES / name, ("expected.npz",))
     kv = {"sliding_attention": ("ks", "vs"), "full_attention": ("kf", "vf")}
     read = {kind: (mx.array(want[keys]), mx.array(want[values])) for kind, (keys, values) in kv.items()}
     both = mx.array(want["x"])[0]
     state, hidden = head(both[:, :32], both[:, 32:], read, 8)
-    logits = np.array(head.logits(hidden))
-    known = np.isfinite(logits)
-    assert far(state, want["last"]) < CLOSE
-    assert np.abs(logits - want["logits"].reshape(logits.shape))[known].max() < CLOSE
-    assert known.sum() == (16 if name == "gemma4_ordered" else 64)
-    assert logits.argmax() == want["logits"].argmax()
+    logits = head.logits(hidden)
+    assert far(state, want["last"]) < CLOSE and far(logits, want["logits"]) < CLOSE
+    assert np.isfinite(np.array(logits)).sum() == (16 if name == "gemma4_ordered" else 64)
+    assert mx.argmax(logits).item() == want["logits"].argmax()
 
 
 @pytest.mark.parametrize("name", ["eagle3_1", "peagle"])
 def test_eagle_heads_compute_what_speculators_does(name: str) -> None:
     """Two layers, four taps with norms of their own; chained steps, or the slots of a parallel head."""
-    folder, want = open_head(ORACLES / name, ("model",)), expected(name)
-    tensors = eagle3_folder._tensors(folder)
-    embedding = mx.array(tensors["embed_tokens.weight"])
-    if name == "eagle3_1":
-        del tensors["embed_tokens.weight"]  # the target's
-    head = eagle3_folder._filled(folder, tensors, target(name))
-    settle(head, mx.float32)
-    head.set_draft_vocabulary(read_ids(folder, folder.load(), 24, 64))
+    folder, want = ORACLES / name, recorded(ORACLES / name)
+    head, embedding = head_of(folder), embedding_of(folder, want)
     drafter: Any = Eagle3.__new__(Eagle3)
     drafter.head, drafter._caches = head, [KVCache() for _ in head.layers]
     drafter.target = SimpleNamespace(embed=lambda tokens: embedding[tokens])
