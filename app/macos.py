@@ -22,7 +22,8 @@ _USER_INITIATED = 0x00FFFFFF
 def activity(reason: str) -> Iterator[None]:
     """Holds off App Nap and idle sleep for as long as the context lasts. reason: what `pmset -g assertions` shows.
 
-    `HostConnection._stay_awake` decides when the window does this, AWAKE in app/cli/main.py which commands do.
+    `HostConnection._stay_awake` decides when the window does this, AWAKE in app/cli/main.py which commands do for as
+    long as they run; `redline chat` does while it carries out a line, and not while it waits for one.
     """
     if sys.platform != "darwin" or not _runtime():
         yield

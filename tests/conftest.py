@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
@@ -84,3 +84,18 @@ def toy_drafter_folder(toy_folder: Path) -> Path:
     from tests.toys.folders import make_folder
 
     return make_folder(toy_folder.with_name("drafter"), seed=1, like=toy_folder, noise=0.03)
+
+
+@pytest.fixture
+def activities(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Records the beginnings and ends of what keeps macOS awake."""
+    said: list[str] = []
+
+    @contextmanager
+    def activity(_: str) -> Iterator[None]:
+        said.append("begins")
+        yield
+        said.append("ends")
+
+    monkeypatch.setattr("app.macos.activity", activity)
+    return said

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app import macos
 from app.cli.decoding_options import add_grammar, add_options, add_thinking, check_single, read_options
 from app.cli.terminal.keyboard import ctrl_c
 from app.cli.terminal.progress import Status
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         from app.cli.interactive_chat import converse
 
         return converse(conversation, Terminal(sys.stdout, sys.stderr, look, thoughts=_shows_thoughts(args, look)))
-    with ctrl_c() as cancelled:
+    with macos.activity("redline chat"), ctrl_c() as cancelled:
         events = conversation.ask(prompt, cancelled)
         if args.json:
             return _print_json(events, conversation.options)

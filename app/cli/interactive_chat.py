@@ -19,6 +19,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
+from app import macos
 from app.cli.terminal.keyboard import ctrl_c, unseen_typing
 from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK, lost_machine
@@ -76,7 +77,8 @@ def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = N
             break
         try:
             if line:
-                talk.take(line)
+                with macos.activity("redline chat"):
+                    talk.take(line)
         except KeyboardInterrupt:  # the line is not carried out, and the conversation is as it was
             terminal.note("stopped\n")
     return OK

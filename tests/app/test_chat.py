@@ -61,6 +61,25 @@ def test_ctrl_c_and_ctrl_d_at_the_prompt_leave(leave: type[BaseException]) -> No
     assert desk.session.asked == []
 
 
+def test_a_mac_stays_awake_for_each_reply_and_not_at_the_prompt(
+    activities: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk()
+    play = Terminal.play
+    monkeypatch.setattr(Terminal, "play", lambda *a: (activities.append("reply"), play(*a))[1])
+    lines = iter(["one", "two"])
+
+    def ask() -> str:
+        activities.append("prompt")
+        line = next(lines, None)
+        if line is None:
+            raise EOFError
+        return line
+
+    assert converse(desk.conversation, Terminal(desk.out, desk.notes, PLAIN), ask) == 0
+    assert activities == [*["prompt", "begins", "reply", "ends"] * 2, "prompt"]
+
+
 def test_each_turn_is_answered_in_the_light_of_those_before() -> None:
     desk = Desk()
     desk.type("/system Be brief.", "one", "two", "/quit", "three")

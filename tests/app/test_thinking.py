@@ -60,10 +60,11 @@ def test_a_switch_that_the_template_lacks_is_refused(folder: Path) -> None:
 
 
 def test_the_command_prints_the_answer_alone_and_says_where_the_thought_ended(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], activities: list[str]
 ) -> None:
     options = ["--target", str(folder), "--drafter", "none", "--seed", "1", "--max-thought-tokens", "3"]
     assert main(["chat", "--prompt", "why", *options]) == 0
+    assert activities == ["begins", "ends"]  # what keeps a Mac awake
     shown = capsys.readouterr()
     assert shown.out == "" and "cut off while thinking, at --max-thought-tokens" in shown.err
     assert "Thought for" in shown.err

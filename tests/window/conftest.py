@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -59,18 +58,3 @@ def window(controller: Controller) -> Iterator[MainWindow]:
     shown = open_window(controller)
     yield shown
     end(shown)
-
-
-@pytest.fixture
-def activities(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Records the beginnings and ends of what keeps macOS awake."""
-    said: list[str] = []
-
-    @contextmanager
-    def activity(_: str) -> Iterator[None]:
-        said.append("begins")
-        yield
-        said.append("ends")
-
-    monkeypatch.setattr("app.macos.activity", activity)
-    return said
