@@ -1,9 +1,11 @@
 """Multi-token prediction heads on disk, in every layout in which they are published.
 
     in a checkpoint     Qwen3-Next, Qwen3.5 and later: `mtp.*`, also below `model.` or `language_model.`
-                        (vllm-project/vllm, `vllm/model_executor/models/qwen3_5_mtp.py`). DeepSeek-V3, GLM-4.5:
-                        `model.layers.N.*`, after the N layers of the model (`deepseek_mtp.py`, `glm4_moe_mtp.py`).
-                        MiMo: `model.mtp_layers.0.*`
+                        (vllm-project/vllm, `vllm/model_executor/models/qwen3_5_mtp.py`). DeepSeek-V3, GLM-4.5, Ling,
+                        Step 3.5: `model.layers.N.*`, after the N layers of the model (`deepseek_mtp.py`,
+                        `glm4_moe_mtp.py`, `bailing_moe_mtp.py`, `step3p5_mtp.py`). MiMo: `model.mtp_layers.0.*`;
+                        MiMo-V2: `model.mtp.layers.0.*` (`mimo_v2_mtp.py`). Nemotron-H: `mtp.layers.K.*` for the
+                        blocks K of one head (`nemotron_h_mtp.py`)
     sidecar             a folder of its own, model_type `qwen3_5_mtp`, names without `mtp.` (Blaizzy/mlx-vlm,
                         `speculative/drafters/qwen3_5_mtp/split.py`)
     mtplx               a file beside the target's weights, see `_FILES` (mtplx, `artifacts.py`)

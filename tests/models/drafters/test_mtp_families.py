@@ -97,6 +97,14 @@ def test_a_stored_head_keeps_those_biases_too(tmp_path: Path) -> None:
     assert head.fc.weight.dtype == mx.float16
 
 
+@pytest.mark.parametrize("name", ["glm4_moe_lite", "step3p5"])
+def test_an_output_matrix_of_its_own_is_read_under_both_names(name: str, tmp_path: Path) -> None:
+    own = mx.random.normal((VOCABULARY, 32))
+    write_checkpoint(name, tmp_path, own_output=own)
+    project = loaded(tmp_path).project
+    assert project is not None and mx.allclose(project(mx.eye(32)), own.T, atol=1e-6).item()
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_head_is_stored_beside_converted_weights(name: str, tmp_path: Path) -> None:
     """And loads from there as it was."""
