@@ -1,7 +1,7 @@
 """The licences of everything in the bundle: their texts in a folder each, and one list of them.
 
 Read from the packages' own metadata (PEP 639 and before). Where a wheel has no text of its licence, ours is taken, by
-the licence's name.
+the licence's name. What is compiled into libraries and is no package has its texts in `bundling.notices`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PathDistribution
 from pathlib import Path
 
+from bundling import notices
 from bundling.layout import ROOT, Layout
 from bundling.tools import BuildError
 
@@ -39,14 +40,27 @@ class Licence:
 
 
 def collect(layout: Layout, python_version: str, python_licence: Path) -> list[Licence]:
-    """Write them all; the list, by name. Raises BuildError for what has no licence that could be found."""
+    """Write them all; the list, by name. Raises BuildError for what has no licence that could be found, and for a
+    library that nothing says whose it is."""
     layout.licences.mkdir(parents=True)
     found = [_of_package(layout, info) for info in sorted(layout.site_packages.glob("*.dist-info"))]
     python = Licence("Python", python_version, "PSF-2.0", "https://www.python.org", f"Python-{python_version}")
     _copy([python_licence], layout.licences / python.texts)
-    found = sorted([*found, python], key=lambda licence: licence.name.casefold())
+    found = sorted([*found, python, *_of_parts(layout)], key=lambda licence: licence.name.casefold())
     listed = json.dumps([asdict(licence) for licence in found], indent=1, sort_keys=True)
     (layout.licences / LIST).write_text(listed + "\n")
+    return found
+
+
+def _of_parts(layout: Layout) -> list[Licence]:
+    libraries = notices.native_libraries(layout)
+    if unnoticed := notices.unnoticed(layout, libraries):
+        raise BuildError(f"whose code is in {', '.join(unnoticed)}? Find out, and add it to packaging/notices")
+    found = []
+    for notice in notices.read():
+        if any(map(notice.covers, libraries)):
+            _copy(list(notice.texts), layout.licences / notice.texts[0].stem)
+            found.append(Licence(notice.name, "", notice.licence, notice.homepage, notice.texts[0].stem))
     return found
 
 

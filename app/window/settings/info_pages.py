@@ -137,7 +137,8 @@ def _version(package: str) -> str:
 
 @dataclass(frozen=True)
 class Component:
-    """A package. licence: the name of its licence. folder: of the texts, None if they were not collected."""
+    """A package, or what is compiled into one; that has no version of its own. licence: the name of its licence.
+    folder: of the texts, None if they were not collected."""
 
     name: str
     version: str
@@ -205,7 +206,7 @@ class LicencesDialog(QDialog):
         self.text.setReadOnly(True)
         style(self.text, role="code")
         for component in self._components:
-            item = QListWidgetItem(f"{component.name} {component.version}")
+            item = QListWidgetItem(f"{component.name} {component.version}".rstrip())
             item.setToolTip(component.licence)
             self.packages.addItem(item)
         self.packages.currentRowChanged.connect(self._show)
@@ -216,5 +217,6 @@ class LicencesDialog(QDialog):
     def _show(self, place: int) -> None:
         if 0 <= place < len(self._components):
             component = self._components[place]
-            head = f"{component.name} {component.version}\n{component.licence}\n{component.homepage}".rstrip()
+            name = f"{component.name} {component.version}".rstrip()
+            head = f"{name}\n{component.licence}\n{component.homepage}".rstrip()
             self.text.setPlainText(f"{head}\n\n\n{component.text()}")
