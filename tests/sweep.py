@@ -5,6 +5,8 @@
     python -m tests.sweep --json     a line of JSON for each architecture, as soon as it is known
     python -m tests.sweep --names    the architectures
 
+Some are swept in bfloat16 and 4 bits too, by the names of `QUANTIZED`.
+
 For each file of `mlx_lm/models`: 200 greedy tokens by mlx-lm's own cache classes, one token at a time;
 the same by Redline plain; the same by Redline speculative, with drafts of every length from 0 to 8 that
 go wrong after every possible number of tokens, so that every rewind from 0 to 8 happens before, at and
@@ -26,6 +28,7 @@ from pathlib import Path
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
+from app.diagnostics.architecture_sweep import QUANTIZED
 from engine.audit.reply_check import compare_replies
 from engine.drafters import Drafter
 from engine.errors import RedlineError
@@ -38,6 +41,7 @@ from engine.target.tree_trial import why_no_trees
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.engine.trees import Hidden
 from tests.toys.architectures import NOT_BUILT, NOT_MODELS, architecture_names, build
+from tests.toys.quantized_targets import build_quantized
 
 TOKENS, TREE_TOKENS = 200, 100
 LONGEST = 8
@@ -98,7 +102,7 @@ def by_mlx_lm(network: object, tokens: int) -> list[int]:
 def examine(name: str, tokens: int = TOKENS) -> Row:
     if name in NOT_BUILT:
         return Row(name, "not built", reason=NOT_BUILT[name])
-    network = build(name)
+    network = build_quantized(QUANTIZED[name]) if name in QUANTIZED else build(name)
     try:
         target = CachedModel(network)
     except RedlineError as error:

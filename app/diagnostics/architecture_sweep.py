@@ -17,6 +17,8 @@ from typing import Any
 from app.diagnostics.unseen_kernels import UNSEEN
 
 TOKENS = 60
+# Toys in bfloat16 and 4 bits with heads of 64 numbers, which run the kernels of real targets: architecture by name.
+QUANTIZED = {f"{name}, 4 bits": name for name in ("llama", "qwen3", "qwen3_5", "gemma3_text", "gpt_oss", "qwen3_moe")}
 ROOT = Path(__file__).parents[2]
 _SWEEP = "tests.sweep"
 
@@ -39,12 +41,13 @@ def sweep(seconds: float, notify: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _names() -> list[str]:
-    """Returns the architectures, those first of which a CPU says nothing."""
+    """Returns the architectures, those first of which a CPU says nothing, then those that are swept in 4 bits too."""
     first = list(dict.fromkeys(name for kernel in UNSEEN for name in kernel.architectures))
     printed = subprocess.run(
         [sys.executable, "-m", _SWEEP, "--names"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
-    return [name for name in first if name in printed] + [name for name in printed if name not in first]
+    unseen = [name for name in first if name in printed]
+    return [*unseen, *QUANTIZED, *(name for name in printed if name not in first)]
 
 
 def _run(names: list[str], seconds: float) -> tuple[list[dict[str, Any]], int | None]:

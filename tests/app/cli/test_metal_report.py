@@ -16,7 +16,7 @@ import pytest
 
 from app.cli.main import main
 from app.diagnostics import architecture_sweep, metal_report
-from app.diagnostics.architecture_sweep import ROOT, sweep
+from app.diagnostics.architecture_sweep import QUANTIZED, ROOT, sweep
 from app.diagnostics.metal_report import MetalReport, has_failed
 from app.diagnostics.report_text import markdown
 from app.diagnostics.unseen_kernels import UNSEEN
@@ -24,6 +24,8 @@ from app.inference.options import Options
 from engine import backend
 from engine.backend import Backend
 from engine.session import Session
+from tests.sweep import examine
+from tests.toys.quantized_targets import build_quantized
 
 SECTIONS = {"environment", "pass_costs", "kernel_costs", "memory", "identity", "sweep"}
 
@@ -152,6 +154,24 @@ def test_the_sweep_begins_with_what_a_cpu_cannot_see_and_survives_a_process_that
     monkeypatch.setattr(architecture_sweep, "TOKENS", 12)
     rows = sweep(300, lambda _: None)["rows"]
     assert [row["verdict"] for row in rows] == ["exact", "crashed", "exact"]
+
+
+def test_targets_of_4_bits_are_swept_next() -> None:
+    names = architecture_sweep._names()
+    unseen = {name for kernel in UNSEEN for name in kernel.architectures}
+    before = names[: names.index("llama, 4 bits")]
+    assert set(before) <= unseen and len(set(names)) == len(names)
+    assert set(QUANTIZED.values()) <= set(names)
+
+
+def test_a_target_of_4_bits_runs_the_products_of_one_and_is_swept_here_too() -> None:
+    network = build_quantized("qwen3_moe")
+    kinds = {type(part).__name__ for part in network.modules()}
+    assert {"QuantizedLinear", "QuantizedSwitchLinear", "QuantizedEmbedding"} <= kinds
+    assert network.layers[0].self_attn.q_norm.weight.shape == (64,)
+    assert network(mx.array([[1, 2]])).dtype == mx.bfloat16
+    row = examine("llama, 4 bits", tokens=9)
+    assert row.name == "llama, 4 bits" and row.verdict in ("exact", "near-tie"), row.reason
 
 
 def test_without_a_checkout_the_sweep_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
