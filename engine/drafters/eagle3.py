@@ -19,7 +19,8 @@ Pairs, and the cache that holds them, are explained in `engine.drafters.pair_dra
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlx.core as mx
@@ -171,6 +172,14 @@ class Eagle3Head(nn.Module):
     def set_draft_vocabulary(self, ids: mx.array) -> None:
         """Makes the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
         self._ids = ids.astype(mx.int32)
+
+    def read_as(self, points: tuple[int, ...], norm_before_residual: bool) -> Eagle3Head:
+        """Returns a head of the same weights that is read in another way, for a trial: see `Eagle3Config`."""
+        other, layer = copy(self), copy(self.layers[0])
+        other.config = replace(self.config, points=points, norm_before_residual=norm_before_residual)
+        layer.norm_before_residual = norm_before_residual
+        other.layers = [layer, *self.layers[1:]]
+        return other
 
     def tie_lm_head(self, output: Callable[[mx.array], mx.array]) -> None:
         """Uses the target's output matrix in place of one of its own. output: from states (..., hidden) to logits."""

@@ -128,6 +128,30 @@ def _points(folder: HeadFolder, layers: int) -> tuple[int, ...]:
     return tuple(sorted((2, layers // 2, layers - 3)))
 
 
+def readings(folder: HeadFolder, config: Eagle3Config) -> list[tuple[str, tuple[int, ...], bool]]:
+    """Returns the ways to read a head whose config.json leaves them open: what each does, its points, and whether the
+    normed state is added to. The first is `config`'s.
+
+    Sources disagree about two things: ids within eagle_config are outputs of layers to SGLang and inputs to vLLM, and
+    where nothing says `norm_before_residual`, it is true to vLLM and false to Speculators and SafeAILab, except of
+    P-EAGLE heads, where it is false to all.
+    """
+    top = folder.config
+    nested = top.part("eagle_config").places("eagle_aux_hidden_state_layer_ids")
+    layers = [("layer ids as outputs", config.points)]
+    if nested and not top.places("eagle_aux_hidden_state_layer_ids"):
+        layers.append(("layer ids as inputs", tuple(point - 1 for point in config.points)))
+    residuals = [("the plain residual", config.norm_before_residual)]
+    if top.get("norm_before_residual") is None and config.mask_id is None:
+        residuals.append(("the normed residual", True))
+    both = len(layers) > 1 and len(residuals) > 1
+    return [
+        (f"{ids} and {residual}" if both else ids if len(layers) > 1 else residual, points, normed)
+        for ids, points in layers
+        for residual, normed in residuals
+    ]
+
+
 def fields_of(config: Eagle3Config, about: Mapping[str, object], dtype: str) -> dict[str, object]:
     """config.json of such a head in the Speculators layout. about: what it says under "redline"."""
     return {

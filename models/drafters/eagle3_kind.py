@@ -34,11 +34,19 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from engine.drafters.eagle3 import Eagle3
+    from models.drafters.eagle3_config import readings
     from models.drafters.eagle3_folder import load_eagle3
-    from models.drafters.head_folder import tree_drafting, tree_tau, usual_acceptance
+    from models.drafters.head_folder import open_head, tree_drafting, tree_tau, usual_acceptance
+    from models.drafters.variant_trial import Variant
 
     branches, note = tree_drafting(target, trees)
-    drafter = Eagle3(load_eagle3(folder, target), target.model, branches)
+    head = load_eagle3(folder, target)
+
+    def variant(name: str, points: tuple[int, ...], normed: bool) -> Variant:
+        return Variant(name, lambda: Eagle3(head.read_as(points, normed), target.model, branches))
+
+    variants = tuple(variant(*reading) for reading in readings(open_head(folder, ("model",)), head.config))
+    drafter = Eagle3(head, target.model, branches)
     if branches and not drafter.trees:
         branches, note = False, "drafts chains, not trees: a parallel head cannot draft trees"
     return LoadedDrafter(
@@ -47,6 +55,7 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
         usual_acceptance=usual_acceptance(folder),
         tree_tau=tree_tau(folder) if branches else {},
         note=note,
+        variants=variants,
     )
 
 
