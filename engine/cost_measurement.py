@@ -65,7 +65,7 @@ def measure(
     for width in widths:
         jobs[_PASS, width] = _pass_job(target, draft_context, _sample(members, draft_context, width - 1))
     for who, member in enumerate(members):
-        for length in sorted({1, max(2, max(widths) - 1)}):
+        for length in _measured_lengths(member, max(widths) - 1):
             jobs[who, length] = _draft_job(member, draft_context, length)
         jobs[_EAGER - who, 1] = _eager_job(target, member, draft_context)
     seconds = _quickest(jobs, repeats, between)
@@ -130,6 +130,13 @@ def _run_job(
         return (times[-2] - times[1]) / STEPS
 
     return job
+
+
+def _measured_lengths(member: Drafter, longest: int) -> list[int]:
+    """Returns the draft lengths that are timed. A block drafter may need its one pass from the second token on only, as
+    P-EAGLE does, so no straight line leads there from the first."""
+    most = max(2, longest)
+    return sorted({1, 2, most} if member.traits.shape == "block" else {1, most})
 
 
 def _timed(work: Callable[[], None]) -> Callable[[], float]:

@@ -31,7 +31,7 @@ from models.durable_files import replace_file
 from models.loader import Loaded
 from models.paths import cache_dir
 
-FORMAT = 6
+FORMAT = 7
 MOST = 200  # files kept; the oldest go
 MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured after
 NEAR = 128  # up to here the costs after the first will do

@@ -9,8 +9,9 @@ distributions p and q at its position, x being the token of the text:
     coupled     accepted with the probability that q yields x under the noise with which p yields x
 
 So the rounds along a text are a Markov chain over its positions, and their mean number is a sum
-(`models.expected_rounds`), for every draft length at once. Where a draft has no distribution (prompt lookup, Medusa),
-where it branches, and where a policy decides along the way, the loop itself runs along the text instead.
+(`models.expected_rounds`), for every draft length at once. That is done for draft models and EAGLE-3 heads of one layer
+that draft token by token, and for chains of prompt lookup. For other drafters, for trees, and where a policy decides
+along the way, the loop itself runs along the text instead.
 
     teacher_forcing        the target's and the drafter's distributions over a text, in one pass each
     distribution_overlap   acceptance probabilities, overlap, divergence, entropy and calibration of p and q

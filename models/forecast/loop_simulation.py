@@ -1,8 +1,10 @@
 """The decoding loop along a known text: the real drafter and the real policy, and a target that replays the text.
 
 If choices are greedy or coupled, or drafts are point masses, the rounds are exactly those of writing this text. Under
-rejection, drafts are sampled from the drafter's distribution given that the reply became this text, so the rounds are
-distributed as those of writing it.
+rejection, chains and blocks are sampled from the drafter's distribution given that the reply became this text, so the
+rounds are distributed as those of writing it. For a tree whose children are sampled that distribution is not known.
+
+What a drafter reads of the target comes from one pass over the text, made before (`TargetOutputs`).
 """
 
 from __future__ import annotations
@@ -15,11 +17,16 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.cache.model_cache import LayerKV
 from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter
+from engine.drafters.cross_tokenizer import CrossTokenizerModel
+from engine.drafters.dflash import DFlash
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
-from engine.drafters.eagle3 import Eagle3
+from engine.drafters.medusa import Medusa
+from engine.drafters.pair_drafter import PairDrafter
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
 from engine.loop import Limits, decode
 from engine.noise import Stream
@@ -28,7 +35,7 @@ from engine.policy.costs import Costs
 from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
-from engine.target.layer_taps import LayerTaps
+from engine.target.target_view import TargetView
 from engine.tree.draft_tree import DraftTree
 from models.forecast.round_totals import RoundTotals, simulated_totals
 from models.forecast.teacher_forcing import TargetOutputs, TargetText
@@ -56,7 +63,7 @@ def simulate(
     timed = [TimedDrafter(one, conditioned, costs.of(member)) for member, one in enumerate(drafters)]
     together: Drafter = timed[0] if len(timed) == 1 else DrafterGroup(timed)
     tokens, limits = list(text.tokens[: text.prompt]), Limits(text.limit, 2**31, eos)
-    with _recorded_states(drafters, outputs):
+    with _recorded_target(drafters, outputs, target):
         together.sync(tokens)
         events = decode(target, together, policy, sampler, tokens, limits, time.monotonic())
         rounds = [event for event in events if isinstance(event, Round)]
@@ -65,9 +72,11 @@ def simulate(
 
 
 def can_simulate(drafters: Sequence[Drafter], sampling: SamplingSettings, rule: AcceptanceRule) -> bool:
-    """Returns whether the drafts' distribution given the text is known. It is not for trees with sampled children."""
+    """Returns whether the drafts' distribution given the text is known. Under rejection it is not for trees whose
+    children are sampled; those of Medusa and prompt lookup are fixed."""
     sampled = rule == "rejection" and not sampling.greedy
-    return not (sampled and any(isinstance(drafter, Eagle3) and drafter.trees for drafter in drafters))
+    trees = [one for one in drafters if one.traits.shape == "tree" and not isinstance(one, Medusa | PromptLookup)]
+    return not (sampled and trees)
 
 
 class ReplayedTarget(CachedModel):
@@ -82,7 +91,7 @@ class ReplayedTarget(CachedModel):
         self.vocabulary = vocabulary
         self.taps = None
         self.launched = 0
-        self._text, self._length = text, 0
+        self._text, self._length = text, text.prompt - 1
 
     @property
     def length(self) -> int:
@@ -114,51 +123,65 @@ class ReplayedTarget(CachedModel):
         return mx.where(mx.arange(self.vocabulary) == token[:, None], 0.0, -mx.inf)
 
 
-class RecordedTaps(LayerTaps):
-    """Hidden states of a pass that is over; any row can be taken any number of times."""
+class RecordedView(TargetView):
+    """A view of a target that has read the whole text: it shows what was to be seen after as many tokens as `replayed`
+    has now. Any hidden state can be read any number of times."""
 
-    def __init__(self, states: mx.array, points: Sequence[int]) -> None:
-        self.points, self.width = tuple(points), states.shape[-1]
-        self._states = states
-
-    @property
-    def start(self) -> int:
-        return 0
+    def __init__(self, view: TargetView, outputs: TargetOutputs, replayed: ReplayedTarget) -> None:
+        self.model = view.model
+        self._outputs, self._replayed = outputs, replayed
 
     @property
-    def end(self) -> int:
-        return int(self._states.shape[0])
+    def length(self) -> int:
+        return self._replayed.length
 
-    def take(self, start: int, end: int, points: Sequence[int] | None = None) -> mx.array:
-        return self._states[start:end]
+    @property
+    def recorded(self) -> tuple[int, int]:
+        return 0, self._replayed.length
+
+    def hidden(self, taps: Sequence[int], start: int, end: int) -> mx.array:
+        assert self._outputs.states is not None
+        return self._outputs.states[start:end]
+
+    def kv(self, layer: int) -> LayerKV:
+        return self._outputs.kv[layer].at(self._replayed.length)
 
 
 @contextmanager
-def _recorded_states(drafters: Sequence[Drafter], outputs: TargetOutputs) -> Iterator[None]:
-    """Gives the drafters that read hidden states those of `outputs`. All drafters start and end with nothing cached."""
+def _recorded_target(drafters: Sequence[Drafter], outputs: TargetOutputs, replayed: ReplayedTarget) -> Iterator[None]:
+    """Gives the drafters that read the target what `outputs` has of it. All drafters start and end with nothing
+    cached."""
     readers: list[Any] = [one for one in drafters if one.needs.taps]
-    targets: list[CachedModel] = [one.target.model for one in readers]
-    own = [target.taps for target in targets]
+    own: list[TargetView] = [one.target for one in readers]
     try:
-        for drafter, target in zip(readers, targets, strict=True):
-            assert outputs.states is not None
-            target.taps = RecordedTaps(outputs.states, drafter.needs.taps)
-        for drafter in drafters:
-            drafter.rewind(0)
+        for drafter, view in zip(readers, own, strict=True):
+            drafter.target = RecordedView(view, outputs, replayed)
+        for one in drafters:
+            one.rewind(0)
         yield
     finally:
-        for drafter in drafters:
-            drafter.rewind(0)
-        for target, taps in zip(targets, own, strict=True):
-            target.taps = taps
+        for one in drafters:
+            one.rewind(0)
+        for drafter, view in zip(readers, own, strict=True):
+            drafter.target = view
 
 
 def _unread(drafter: Drafter, tokens: int) -> int:
     """Returns how many of `tokens` committed tokens a draft reads first: the last one, and those of rounds without
-    this drafter."""
+    this drafter. Of a model with another tokenizer these are at most as many, as it may have drafted them itself."""
     if isinstance(drafter, DraftModel):
         return tokens - drafter.model.length
-    return tokens - 1 - drafter.pairs if isinstance(drafter, Eagle3) else 1
+    if isinstance(drafter, PairDrafter):
+        return tokens - 1 - drafter.pairs
+    if isinstance(drafter, DFlash):
+        return tokens - drafter.known
+    return tokens - drafter.reusable_prefix() if isinstance(drafter, CrossTokenizerModel) else 1
+
+
+def _drafted(draft: Draft, length: int) -> int:
+    """Returns how many tokens were drafted for a `draft` of at most `length`: a model that drafts in its own tokens
+    proposes fewer where their text is that of fewer."""
+    return draft.tokens.size if draft.times_s is None else length
 
 
 class TimedDrafter:
@@ -175,7 +198,7 @@ class TimedDrafter:
     def propose(self, context: DraftContext, length: int) -> Draft:
         self.spent_s += self._costs.reading_s(_unread(self._drafter, len(context.tokens)))
         draft = self._drafter.propose(replace(context, sampler=self._sampler), length)
-        drafted = draft.tokens.size
+        drafted = _drafted(draft, length)
         self.spent_s += self._costs.draft_s(drafted) - (self._costs.saved_s if drafted else 0.0)
         return draft
 

@@ -2,17 +2,22 @@
 
 The target gives one distribution a position. A drafter of chains gives one for every depth of a draft: at depth d of
 token i, the distribution for the token as the d-th further token of a draft that matched the text so far.
+
+That is for draft models and EAGLE-3 heads of one layer, which draft token by token. What other drafters draft from is
+seen where the loop is simulated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import mlx.core as mx
 
-from engine.drafters import Drafter
+from engine.cache.model_cache import LayerKV
+from engine.cache.sliding_window import SlidingKVCache
+from engine.drafters import Drafter, Needs
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.sampling import Distribution, TokenCounts
@@ -39,13 +44,31 @@ class TargetText:
 
 
 @dataclass(frozen=True)
+class RecordedKV:
+    """The keys and values of one layer over a text. rows: from the first token on that the layer still saw at the start
+    of the reply. window: how many tokens the layer sees, None for all."""
+
+    rows: LayerKV
+    window: int | None
+
+    def at(self, length: int) -> LayerKV:
+        """Returns what the target shows of this layer after the first `length` tokens: see `ModelCache.kv`."""
+        first = self.rows.start
+        start = first if self.window is None else max(first, length - self.window)
+        seen = slice(start - first, length - first)
+        return LayerKV(self.rows.keys[:, seen], self.rows.values[:, seen], start)
+
+
+@dataclass(frozen=True)
 class TargetOutputs:
     """What the target computes over a text. logits: (n, vocabulary), row i for token i of the reply. states: (tokens,
-    width) as a drafter's `LayerTaps` have them, or None if no drafter reads any."""
+    width) as a drafter's `LayerTaps` have them, or None if no drafter reads any. kv: by layer, for a drafter that
+    reads keys and values."""
 
     text: TargetText
     logits: mx.array
     states: mx.array | None
+    kv: Mapping[int, RecordedKV] = field(default_factory=dict)
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Yields [start, end) of rows whose distributions fit into memory together."""
@@ -64,29 +87,58 @@ class TargetOutputs:
         return TokenCounts(distribution, before).rows(self.tokens(start, end - 1))
 
 
-def target_outputs(target: CachedModel, text: TargetText, points: Sequence[int] | None) -> TargetOutputs:
-    """Runs the target over `text`, in as few passes as a prompt takes. points: of the hidden states, see
-    `engine.target.layer_taps`; None for none. Leaves the cache empty."""
+def target_outputs(target: CachedModel, text: TargetText, needs: Needs) -> TargetOutputs:
+    """Runs the target over `text`, in as few passes as a prompt takes, or as its windows allow where a drafter reads
+    keys and values. needs: what is recorded. Leaves the cache empty."""
     target.rewind(0)
-    target.record(tuple(points or ()))
-    taps = target.taps
+    target.record(needs.taps)
+    taps, kv = target.taps, _KVRecord(target, needs.kv_layers)
     try:
         first = text.prompt - 1
         for _ in target.prefill(text.tokens[:first]):
             pass
+        kv.extend()
         parts = []
-        for start in range(first, len(text.tokens) - 1, PREFILL_CHUNK):
-            end = min(start + PREFILL_CHUNK, len(text.tokens) - 1)
+        for start in range(first, len(text.tokens) - 1, kv.longest_pass):
+            end = min(start + kv.longest_pass, len(text.tokens) - 1)
             parts.append(target.forward(mx.array(text.tokens[start:end], mx.int32)))
             mx.eval(parts[-1], target.cache.arrays(), taps.arrays() if taps else [])
+            kv.extend()
         states = taps.take(0, len(text.tokens) - 1) if taps else None
         logits = mx.concatenate(parts)
         mx.eval(logits, [] if states is None else states)
-        return TargetOutputs(text, logits, states)
+        return TargetOutputs(text, logits, states, kv.layers())
     finally:
         target.record()
         target.rewind(0)
         mx.clear_cache()
+
+
+class _KVRecord:
+    """The keys and values of some layers, gathered while passes go through the target. longest_pass: tokens of a pass
+    after which every window still shows all of them."""
+
+    def __init__(self, target: CachedModel, layers: Sequence[int]) -> None:
+        self._target = target
+        entries = {layer: target.cache.entries[layer] for layer in layers}
+        self._windows = {n: one.max_size if isinstance(one, SlidingKVCache) else None for n, one in entries.items()}
+        self.longest_pass = min([PREFILL_CHUNK, *(window for window in self._windows.values() if window)])
+        self._rows: dict[int, LayerKV] = {}
+
+    def extend(self) -> None:
+        """Adds the rows of the tokens that have gone through since, as far as they are still seen."""
+        for layer in self._windows if self._target.length else ():
+            latest = self._target.cache.kv(layer)
+            rows = self._rows.get(layer, LayerKV(latest.keys[:, :0], latest.values[:, :0], latest.start))
+            new = rows.start + rows.keys.shape[1] - latest.start
+            keys = mx.concatenate([rows.keys, latest.keys[:, new:]], 1)
+            values = mx.concatenate([rows.values, latest.values[:, new:]], 1)
+            mx.eval(keys, values)
+            self._rows[layer] = LayerKV(keys, values, rows.start)
+
+    def layers(self) -> dict[int, RecordedKV]:
+        """Returns all that was gathered."""
+        return {layer: RecordedKV(rows, self._windows[layer]) for layer, rows in self._rows.items()}
 
 
 class ChainLogits(Protocol):
@@ -105,10 +157,13 @@ class ChainLogits(Protocol):
 
 
 def chain_logits(drafter: Drafter, target: CachedModel, longest: int) -> ChainLogits | None:
-    """Returns the logits of a drafter that samples chains; None for any other."""
+    """Returns the logits of a draft model or a head of one layer that drafts token by token; None for any other
+    drafter."""
+    if drafter.traits.shape != "chain":
+        return None
     if isinstance(drafter, DraftModel):
         return _DraftModelLogits(drafter)
-    if isinstance(drafter, Eagle3) and not drafter.trees:
+    if isinstance(drafter, Eagle3) and drafter.head.config.windows == (None,):
         return _Eagle3Logits(drafter, target, longest)
     return None
 
@@ -135,7 +190,8 @@ class _Eagle3Logits:
     """The head unrolled as in training: depth 0 reads the target's states, deeper ones the head's own output."""
 
     def __init__(self, drafter: Eagle3, target: CachedModel, longest: int) -> None:
-        self._head, self._embed = drafter.head, embed(target.model)
+        self._head, own = drafter.head, drafter.head.config.own_embedding
+        self._embed = drafter.head.embed_tokens if own else embed(target.model)
         self.ids: mx.array | None = drafter.head.ids
         self.depths = longest
 
@@ -143,7 +199,7 @@ class _Eagle3Logits:
         assert outputs.states is not None
         tokens = outputs.text.tokens
         head, pairs = self._head, len(tokens) - 2  # the pair of the last but one token has nothing to predict
-        hidden = head.fuse(outputs.states[:pairs].astype(head.fc.weight.dtype))[None]
+        hidden = head.fuse(outputs.states[:pairs].astype(head.norm.weight.dtype))[None]
         following = mx.array(tokens[1 : pairs + 1], mx.int32)
         embedded = self._embed(following)[None].astype(hidden.dtype)
         attend, first = _UnrolledAttention(head), outputs.text.prompt - 2

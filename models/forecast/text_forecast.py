@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.drafters import Drafter
+from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.policy import Policy
 from engine.policy.costs import Costs
@@ -25,7 +26,8 @@ class TextForecast:
     """drafters: one, or the members of a group in their order. longest: the longest chain considered. eos: ids that end
     a reply. Uses the caches of target and drafters and leaves them empty.
 
-    has_distributions: whether every drafter samples chains or copies tokens, so that `compare` works.
+    has_distributions: whether every drafter copies a chain of tokens or is one of those that `chain_logits` knows, so
+    that `compare` works.
     """
 
     def __init__(self, target: CachedModel, drafters: Sequence[Drafter], longest: int, eos: frozenset[int]) -> None:
@@ -33,17 +35,16 @@ class TextForecast:
         found = [chain_logits(drafter, target, longest) for drafter in drafters]
         self._sampling_member = next((place for place, one in enumerate(found) if one is not None), 0)
         self._chain: ChainLogits | None = found[self._sampling_member] if found else None
-        simple = [one is not None or isinstance(own, PromptLookup) for one, own in zip(found, drafters, strict=True)]
+        simple = [one is not None or _copies(own) for one, own in zip(found, drafters, strict=True)]
         self.has_distributions = self._chain is not None and all(simple)
 
     def can_simulate(self, sampling: SamplingSettings, rule: AcceptanceRule) -> bool:
-        """Returns whether `simulate` works: not for trees whose children are sampled under rejection."""
+        """Returns whether `simulate` works: see `models.forecast.loop_simulation.can_simulate`."""
         return can_simulate(self._drafters, sampling, rule)
 
     def outputs(self, text: TargetText) -> TargetOutputs:
         """Runs the target over `text` once."""
-        points = [drafter.needs.taps for drafter in self._drafters if drafter.needs.taps]
-        return target_outputs(self._target, text, points[0] if points else None)
+        return target_outputs(self._target, text, DrafterGroup(self._drafters).needs)
 
     def compare(
         self, outputs: TargetOutputs, sampling: SamplingSettings, rules: Sequence[AcceptanceRule]
@@ -127,3 +128,8 @@ class TextForecast:
         matches = [place < known and draft[place] == reply[place] for place in range(self._longest)]
         survival: Floats = np.cumprod([1.0, *matches], dtype=np.float64)
         return survival, len(draft)
+
+
+def _copies(drafter: Drafter) -> bool:
+    """Returns whether it copies a chain of tokens, not a tree."""
+    return isinstance(drafter, PromptLookup) and drafter.traits.shape != "tree"

@@ -11,6 +11,7 @@ import engine.cost_measurement as measurement
 from engine import verify_pass
 from engine.cost_measurement import STEPS, measure
 from engine.drafters import Draft, DraftContext, Needs, Traits
+from engine.drafters.eagle3 import Eagle3
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
 from engine.policy.costs import MIN_PLAIN, READING, Costs
@@ -21,6 +22,7 @@ from tests.engine.drafters.test_medusa import medusa
 from tests.engine.fakes import Counting
 from tests.engine.replies import PROMPT, draft_model, reply
 from tests.toys.architectures import build
+from tests.toys.heads import random_eagle3
 
 COSTS = Costs(verify=((1, 1.0), (3, 2.0), (5, 2.4)), draft=((0, 0.0), (1, 0.3), (4, 0.9)))
 
@@ -76,6 +78,15 @@ def test_measuring_leaves_both_caches_empty_and_the_next_reply_exact(name: str, 
     assert [length for length, _ in costs.draft] == [0, 1, 3]
     assert all(s > 0 for _, s in (*costs.verify, *costs.draft[1:]))
     assert reply(target, drafter, 3, tokens=20)[0] == reply(network, tokens=20)[0]
+
+
+def test_a_block_is_measured_at_two_tokens_too() -> None:
+    """A parallel head makes the second token in the pass that makes all others: two cost what eight do, not little more
+    than one."""
+    target = CachedModel(build("qwen3"))
+    head = Eagle3(random_eagle3(mask_id=5), target)
+    costs = measure(target, Sampler(SamplingSettings(), 64), head, widths=(1, 9), context=20, repeats=1)
+    assert [length for length, _ in costs.draft] == [0, 1, 2, 8]
 
 
 def test_passes_are_measured_at_their_widths_after_the_context() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.drafters import Drafter
+from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.metrics import Metrics
 from engine.policy import Policy
@@ -85,7 +86,7 @@ def test_what_is_drawn_given_the_text_is_what_rejection_draws() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["draft", "auto", "lookup"])
+@pytest.mark.parametrize("kind", ["draft", "auto", "lookup", "pard"])
 @pytest.mark.parametrize(
     ("temperature", "rule"),
     [(0.0, "rejection"), (1.0, "rejection"), (1.0, "coupled")],
@@ -110,6 +111,8 @@ def test_tau_is_forecast_from_other_texts(kind: str, temperature: float, rule: A
 
 
 def table_drafters(kind: str) -> list[Drafter]:
+    if kind == "pard":
+        return [DraftModel(CachedModel(TableModel(TABLES[1])), SIZE, mask_id=SIZE - 1)]
     return [PromptLookup(shortest=1) if kind == "lookup" else draft_model(TableModel(TABLES[1]), SIZE)]
 
 
