@@ -121,15 +121,18 @@ class AssistantHead(nn.Module):
 class Gemma4Assistant:
     """Drafts chains with `head` for `target`.
 
-    kv_layers: by the kind of layer, the target's layer whose keys and values the head reads. Raises ModelError, or its
-    kind UnsupportedCache, for a target that cannot show them.
+    kv_layers: by the kind of layer, the target's layer whose keys and values the head reads. later: whether every step
+    stands one position later, as transformers has it, for a trial. Raises ModelError, or its kind UnsupportedCache, for
+    a target that cannot show them.
     """
 
     name = "gemma4-assistant"
     traits = Traits("chain")
 
-    def __init__(self, head: AssistantHead, target: CachedModel, kv_layers: Mapping[str, int]) -> None:
-        self.head = head
+    def __init__(
+        self, head: AssistantHead, target: CachedModel, kv_layers: Mapping[str, int], later: bool = False
+    ) -> None:
+        self.head, self._later = head, later
         self.needs = Needs((NORMED,), latest_only=True, kv_layers=tuple(kv_layers.values()))
         self.target = TargetView(target, self.needs.taps, True, self.needs.kv_layers)
         self._kv_layers = kv_layers
@@ -150,7 +153,7 @@ class Gemma4Assistant:
         def next_logits(token: mx.array) -> mx.array:
             nonlocal state
             embedded = self.target.embed(token).astype(dtype) * head.config.backbone_size**0.5
-            state, hidden = head(embedded, state, kv, seen - 1)
+            state, hidden = head(embedded, state, kv, seen - 1 + self._later)
             return head.logits(hidden)
 
         return draw_chain(context, next_logits(mx.array([context.tokens[-1]], mx.int32)), next_logits, length)

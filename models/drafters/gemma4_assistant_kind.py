@@ -31,14 +31,20 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 
 
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+    """At which position an assistant stands is disputed: vLLM, SGLang and mlx-vlm take that of the last token that the
+    target has seen, transformers the one after it."""
     from engine.drafters.gemma4_assistant import Gemma4Assistant
     from models.drafters.gemma4_assistant_folder import load_assistant
     from models.drafters.head_folder import usual_acceptance
+    from models.drafters.variant_trial import Variant
 
     head, layers = load_assistant(folder, target)
     note = "drafts chains, not trees: an assistant cannot draft trees" if trees else ""
-    drafter = Gemma4Assistant(head, target.model, layers)
-    return LoadedDrafter(drafter, usual_acceptance=usual_acceptance(folder), note=note)
+    variants = (
+        Variant("the position of the last token seen", lambda: Gemma4Assistant(head, target.model, layers)),
+        Variant("the position after it", lambda: Gemma4Assistant(head, target.model, layers, later=True)),
+    )
+    return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:
