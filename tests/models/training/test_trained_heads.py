@@ -83,6 +83,7 @@ def guesses(kind: TrainingKind, trainee: Any, target: Loaded, root: int) -> list
 
 @pytest.mark.parametrize("kind", ["eagle3", "mtp", "dflash"])
 def test_training_sees_what_drafting_sees(target: Loaded, kind: TrainingKind) -> None:
+    """To 1e-4 of the largest logit: a random head amplifies rounding from step to step, more or less with the BLAS."""
     trainee = trainee_of(target, kind)
     batch = batch_of(target, kind, trainee)
     rows: Any = batch.rows.tolist()
@@ -90,7 +91,8 @@ def test_training_sees_what_drafting_sees(target: Loaded, kind: TrainingKind) ->
     for root in ROOTS:
         for depth, drafted in enumerate(guesses(kind, trainee, target, root)):
             there = trained[depth][rows.index(root + depth)]
-            assert mx.allclose(there, drafted, atol=2e-4, rtol=1e-4).item(), (root, depth)
+            apart, largest = mx.abs(there - drafted).max().item(), mx.abs(drafted).max().item()
+            assert apart < 1e-4 * largest, (root, depth)
 
 
 @pytest.mark.parametrize("kind", ["mtp", "dflash"])
