@@ -65,9 +65,9 @@ def test_a_disk_that_refuses_disturbs_nobody(tmp_path: Path, capfd: pytest.Captu
 
 
 def test_the_log_names_no_home_and_steers_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "home", lambda: Path("/Users/ada"))
+    monkeypatch.setattr(Path, "home", lambda: Path("/folder/ada"))
     file = open_log(tmp_path)
-    LOG.info("Could not load /Users/ada/models/x \x1b]52;c;YQ==\x07")
+    LOG.info("Could not load /folder/ada/models/x \x1b]52;c;YQ==\x07")
     assert file is not None and "load ~/models/x" in file.read_text()
     assert "ada" not in file.read_text() and "\x1b" not in file.read_text()
 
