@@ -1,7 +1,8 @@
 """The log of the window: what a report of a fault needs, in a file of bounded size that only its user can read.
 
 It has starts, versions, the machine, models that were loaded, errors and deaths of the engine. It has nothing from a
-conversation: neither texts nor titles, and of an error that may quote what it was given only the kind and the place.
+conversation: neither texts nor titles, and of an error whose message may quote what it was given only the kind and the
+place.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import cast
 from platformdirs import user_log_path
 
 from app.safe_text import safe
+from engine.errors import RedlineError
 
 FILE = "redline.log"
 MAX_BYTES, OLDER_FILES = 512 << 10, 2  # of one file; beside the newest one
-_QUOTING = (ValueError, LookupError)  # their messages repeat the value or the key that was wrong
+_TELLING = (RedlineError, RuntimeError, MemoryError, TypeError, AttributeError, ImportError, AssertionError)
 
 LOG = logging.getLogger("redline")
 LOG.addHandler(logging.NullHandler())  # nothing is written before `open_log`
@@ -60,7 +62,15 @@ def close_log() -> None:
 def traceback_of(error: BaseException) -> str:
     """Returns the traceback of an error and of those that led to it, the first one first. Messages that may quote what
     the user or a model wrote are left out."""
-    return "".join(_parts(error)).rstrip()
+    return "".join(_parts(error, set())).rstrip()
+
+
+def name_of(error: BaseException) -> str:
+    """Returns the kind of an error, with its message where that cannot quote a conversation."""
+    kind = type(error).__name__
+    if isinstance(error, OSError):
+        return f"{kind}: {error.strerror}"
+    return f"{kind}: {error}" if isinstance(error, _TELLING) else kind
 
 
 def without_home(text: str) -> str:
@@ -68,15 +78,16 @@ def without_home(text: str) -> str:
     return text.replace(str(Path.home()), "~")
 
 
-def _parts(error: BaseException) -> Iterator[str]:
+def _parts(error: BaseException, seen: set[int]) -> Iterator[str]:
+    """seen: ids of the errors that were told already, as two may name each other as their cause."""
+    seen.add(id(error))
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if before is not None:
-        yield from _parts(before)
+    if before is not None and id(before) not in seen:
+        yield from _parts(before, seen)
         yield "\n\n"
     yield "Traceback (most recent call last):\n"
     yield from traceback.format_tb(error.__traceback__)
-    kind = type(error).__name__
-    yield kind if isinstance(error, _QUOTING) else f"{kind}: {error}"
+    yield name_of(error)
 
 
 class _Formatter(logging.Formatter):

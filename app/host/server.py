@@ -21,7 +21,7 @@ from app.command_line import FAILURE, OK, notify
 from app.host.memory_relief import LOOK_S, MemoryRelief
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
-from app.log_file import traceback_of
+from app.log_file import name_of, traceback_of
 from app.protocol import silence
 from engine.backend import raise_if_machine_lost
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError
@@ -150,7 +150,7 @@ class Server:
 
     def _give_up(self, error: Exception) -> None:
         self._code = FAILURE
-        notify(f"the engine is stopping after an error ({type(error).__name__}: {error})")
+        notify(f"the engine is stopping after an error ({name_of(error)})")
 
     def _watch_signals(self) -> None:
         """Leaves on SIGTERM and Ctrl-C. The signal only writes to a pipe, from whatever thread it interrupts, so a long
@@ -201,7 +201,8 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
             for answer in _answers(worker, task):
                 writer.write(answer)
                 answered.wait_again()
-                relief.look(worker)
+                if not isinstance(task.request, protocol.Race):  # which is timed
+                    relief.look(worker)
         except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:

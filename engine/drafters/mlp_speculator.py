@@ -87,7 +87,7 @@ class MlpSpeculatorNetwork(nn.Module):
 class MlpSpeculator(LatestStateDrafter):
     """Drafts chains with `network` for `target`."""
 
-    name = "mlp_speculator"
+    name = "mlp-speculator"
 
     def __init__(self, network: MlpSpeculatorNetwork, target: CachedModel) -> None:
         super().__init__(target)

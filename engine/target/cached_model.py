@@ -82,11 +82,11 @@ class CachedModel:
         self._feeds = False  # whether nobody reads the logits of the pass that is built
         try:
             self.vocabulary = self._measure_vocabulary()
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             if kv_bits is None:
                 raise
-            shared = isinstance(error, TypeError)  # mlx-lm's Gemma 4 has layers that read keys of others, whole ones
-            why: object = "some of its layers read the keys and values of others" if shared else error
+            # An attention that computes with whole keys and values meets the tuples of quantized ones.
+            why = str(error) if isinstance(error, ValueError) else "its attention cannot read a quantized cache"
             raise UnsupportedCache(
                 f"this model's KV cache cannot be quantized to {kv_bits} bits in groups of {kv_group_size} "
                 f"({why}): leave it as it is"

@@ -42,7 +42,9 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     note = "drafts chains, not trees: an assistant cannot draft trees" if trees else ""
     variants = (
         Variant("the position of the last token seen", lambda: Gemma4Assistant(head, target.model, layers)),
-        Variant("the position after it", lambda: Gemma4Assistant(head, target.model, layers, later=True)),
+        Variant(
+            "the position after the last token seen", lambda: Gemma4Assistant(head, target.model, layers, later=True)
+        ),
     )
     return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)
 

@@ -97,4 +97,4 @@ def _config(folder: HeadFolder, target: TargetShape) -> MlpSpeculatorConfig:
     )
 
 
-KIND = DrafterKind("mlp_speculator", "MLP speculator", detect, check, load, footprint)
+KIND = DrafterKind("mlp-speculator", "MLP speculator", detect, check, load, footprint)

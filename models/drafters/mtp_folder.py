@@ -320,11 +320,11 @@ def _copies_output(own: Any, target: Loaded) -> bool:
 
 def _head(folder: MtpFolder, built: BuiltLayer, own_output: int | None) -> MtpHead:
     """Returns the head around a layer, without weights."""
-    form = _as_contracted(built.form, folder.contract)
+    form = _with_contract(built.form, folder.contract)
     return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
 
 
-def _as_contracted(form: MtpForm, contract: Fields) -> MtpForm:
+def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
     """Returns the form that a pack's `mtplx_mtp_contract` asks for (mtplx, `mtp_patch.py`, `MTPContract`). What is
     mtplx's own default says nothing, as every pack has it, and so do positions: rotary embeddings look at distances.
     Raises ModelError for what Redline does not know."""

@@ -58,7 +58,7 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     kept, usual = found.variants[best], found.variants[0]
     target.model.forget_taps(found.drafter.needs.taps, found.drafter.needs.latest_only)
     note = (
-        f"reads {kept.name}: {rates[best]:.0%} of its drafts were accepted in a trial, {rates[0]:.0%} with {usual.name}"
+        f"uses {kept.name}: {rates[best]:.0%} of its drafts were accepted in a trial, {rates[0]:.0%} with {usual.name}"
     )
     return replace(found, drafter=kept.make(), note=join_notes(found.note, note))
 
@@ -68,11 +68,12 @@ def rates_of_trial(
 ) -> list[float] | None:
     """Returns what `try_variants` does, from an earlier trial for the same purpose if there was one."""
     key = f"{_key(folder, target.folder.path)}{purpose and ' '}{purpose}"
-    rates = _remembered(key, len(variants), cache_root)
+    names = [variant.name for variant in variants]
+    rates = _remembered(key, names, cache_root)
     if rates is None:
         rates = try_variants(variants, target)
         if rates is not None:
-            _remember(key, rates, cache_root)
+            _remember(key, names, rates, cache_root)
     return rates
 
 
@@ -145,20 +146,22 @@ def _key(folder: Path, target: Path) -> str:
     return digest.hexdigest()
 
 
-def _remembered(key: str, count: int | None, cache_root: Path | None) -> list[float] | None:
-    """Returns the rates of an earlier trial, None without one. count: of its variants, None for any number. A damaged
-    file counts as none."""
+def _remembered(key: str, names: Sequence[str] | None, cache_root: Path | None) -> list[float] | None:
+    """Returns the rates of an earlier trial of variants with these names, in their order, None without one. names: None
+    for any. A damaged file counts as none."""
     try:
-        rates = read_json_object(cache_dir(cache_root) / _FILE).get(key)
+        entry = read_json_object(cache_dir(cache_root) / _FILE).get(key)
     except ModelError:
         return None
-    sound = (
-        isinstance(rates, list) and count in (None, len(rates)) and all(isinstance(rate, float | int) for rate in rates)
-    )
-    return [float(rate) for rate in rates] if sound and isinstance(rates, list) else None
+    if not isinstance(entry, dict) or not isinstance(rates := entry.get("rates"), list):
+        return None
+    if names is not None and entry.get("names") != list(names):
+        return None
+    sound = len(rates) == len(names or rates) and all(isinstance(rate, float | int) for rate in rates)
+    return [float(rate) for rate in rates] if sound else None
 
 
-def _remember(key: str, rates: Sequence[float], cache_root: Path | None) -> None:
+def _remember(key: str, names: Sequence[str], rates: Sequence[float], cache_root: Path | None) -> None:
     """Adds the rates to those of other heads. A disk that refuses only costs another trial."""
     path = cache_dir(cache_root) / _FILE
     try:
@@ -167,6 +170,6 @@ def _remember(key: str, rates: Sequence[float], cache_root: Path | None) -> None
         known = {}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_json(path, {**known, key: list(rates)})
+        replace_json(path, {**known, key: {"names": list(names), "rates": list(rates)}})
     except OSError:
         return

@@ -178,10 +178,10 @@ def _unread(drafter: Drafter, tokens: int) -> int:
     return tokens - drafter.reusable_prefix() if isinstance(drafter, CrossTokenizerModel) else 1
 
 
-def _drafted(draft: Draft, length: int) -> int:
+def _drafted(drafter: Drafter, draft: Draft, length: int) -> int:
     """Returns how many tokens were drafted for a `draft` of at most `length`: a model that drafts in its own tokens
     proposes fewer where their text is that of fewer."""
-    return draft.tokens.size if draft.times_s is None else length
+    return length if isinstance(drafter, CrossTokenizerModel) else draft.tokens.size
 
 
 class TimedDrafter:
@@ -198,7 +198,7 @@ class TimedDrafter:
     def propose(self, context: DraftContext, length: int) -> Draft:
         self.spent_s += self._costs.reading_s(_unread(self._drafter, len(context.tokens)))
         draft = self._drafter.propose(replace(context, sampler=self._sampler), length)
-        drafted = _drafted(draft, length)
+        drafted = _drafted(self._drafter, draft, length)
         self.spent_s += self._costs.draft_s(drafted) - (self._costs.saved_s if drafted else 0.0)
         return draft
 

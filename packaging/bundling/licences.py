@@ -55,7 +55,9 @@ def collect(layout: Layout, python_version: str, python_licence: Path) -> list[L
 def _of_parts(layout: Layout) -> list[Licence]:
     libraries = notices.native_libraries(layout)
     if unnoticed := notices.unnoticed(layout, libraries):
-        raise BuildError(f"whose code is in {', '.join(unnoticed)}? Find out, and add it to packaging/notices")
+        raise BuildError(
+            f"no licence notice for {', '.join(unnoticed)}: add the text of its makers to packaging/notices"
+        )
     found = []
     for notice in notices.read():
         if any(map(notice.covers, libraries)):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app import log_file
-from app.log_file import FILE, LOG, OLDER_FILES, close_log, open_log, traceback_of
+from app.log_file import FILE, LOG, OLDER_FILES, close_log, name_of, open_log, traceback_of
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +85,15 @@ def test_a_traceback_has_every_cause_and_nothing_that_an_error_quotes() -> None:
     assert text.index("ValueError") < text.index("KeyError") < text.index("RuntimeError: the device was lost")
     assert text.count("test_a_traceback_has_every_cause") == 3
     assert not [line for line in text.splitlines() if "secret" in line and not line.startswith("    ")]
+
+
+def test_only_errors_that_cannot_quote_a_conversation_say_more_than_their_kind() -> None:
+    assert name_of(KeyError("secret")) == "KeyError" and name_of(ValueError("secret")) == "ValueError"
+    assert name_of(OSError(28, "No space left on device", "secret")) == "OSError: No space left on device"
+    assert name_of(RuntimeError("[metal] out of memory")) == "RuntimeError: [metal] out of memory"
+
+
+def test_errors_that_name_each_other_as_their_cause_have_a_traceback() -> None:
+    one, other = RuntimeError("one"), RuntimeError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert traceback_of(one).count("RuntimeError") == 2

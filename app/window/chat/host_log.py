@@ -3,6 +3,8 @@ error, and how it ended. Nothing from requests and answers that could be from a 
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
+
 from PySide6.QtCore import QObject
 
 from app.log_file import LOG
@@ -18,6 +20,7 @@ class HostLog(QObject):
     def __init__(self, host: HostConnection) -> None:
         super().__init__(host)
         self._process = host.process
+        self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._line = ""  # of standard error, as far as it has come
         host.process.stderr_read.connect(self._log_stderr)
         host.process.answered.connect(self._log_answers)
@@ -47,7 +50,7 @@ class HostLog(QObject):
         LOG.warning("Could not load target %s with drafter %s: %s", pair.target, pair.drafter, reason)
 
     def _log_stderr(self, data: bytes) -> None:
-        *lines, self._line = (self._line + data.decode(errors="replace")).split("\n")
+        *lines, self._line = (self._line + self._decode(data)).split("\n")
         self._line = self._line[:LONGEST_LINE]
         for line in lines:
             LOG.info("engine: %s", line[:LONGEST_LINE])

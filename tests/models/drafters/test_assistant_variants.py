@@ -36,7 +36,7 @@ def test_an_assistant_stands_where_more_of_its_drafts_are_accepted(
     found = KIND.load(path, target, False)
     monkeypatch.setattr(variant_trial, "try_variants", lambda *_: rates)
     kept = choose_variant(found, path, target, tmp_path)
-    assert ("reads the position after it: 60% of its drafts" in kept.note) == bool(ahead)
+    assert ("uses the position after the last token seen: 60% of its drafts" in kept.note) == bool(ahead)
     drafter, places = kept.drafter, []
     head = drafter.head  # type: ignore[attr-defined]
 

@@ -81,7 +81,7 @@ def test_the_convention_that_a_head_was_trained_with_is_found_out(
     kept = choose_variant(found, path, target, tmp_path)
     config = kept.drafter.head.config  # type: ignore[attr-defined]
     assert (config.points, config.norm_before_residual) == (points, normed) and kept.drafter.needs.taps == points
-    assert kept.note.startswith(f"reads {reading}: ") == (reading != next(iter(READINGS)))
+    assert kept.note.startswith(f"uses {reading}: ") == (reading != next(iter(READINGS)))
     target.model.forget_taps(points)
 
 

@@ -133,7 +133,9 @@ def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, t
     for _ in range(2):
         opened = open_drafter(str(folder), target)
         assert opened.drafter is not None and opened.drafter.name == "mtp"
-    ((_, rates),) = json.loads((tmp_path / "head-variants.json").read_text()).items()
+    (kept,) = json.loads((tmp_path / "head-variants.json").read_text()).values()
+    rates = kept["rates"]
+    assert kept["names"] == ["the state after the final norm", "the state before the final norm"]
     assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
 
 

@@ -55,7 +55,7 @@ def test_the_variant_that_is_accepted_most_is_kept_and_named(
 ) -> None:
     right, wrong = Variant("the right state", heads(9)), Variant("the wrong state", heads(2))
     kept = choose_variant(found(wrong, right), toy_folder, target, tmp_path)
-    assert kept.note.startswith("a note; reads the right state: ") and kept.note.endswith("% with the wrong state")
+    assert kept.note.startswith("a note; uses the right state: ") and kept.note.endswith("% with the wrong state")
     assert kept.drafter is not None and kept.drafter._wrong == right.make()._wrong  # type: ignore[attr-defined]
     first = found(right, wrong)
     assert choose_variant(first, toy_folder, target, tmp_path / "other") is first
@@ -108,3 +108,10 @@ def test_a_head_with_one_reading_needs_no_trial(target: Loaded, toy_folder: Path
     alone = replace(found(Variant("one", lambda: Scripted(1, [1]))), variants=())
     assert choose_variant(alone, toy_folder, target, tmp_path) is alone
     assert not list(tmp_path.iterdir())
+
+
+def test_a_trial_of_the_same_variants_in_another_order_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    """A pack that says how it is to be read turns the order round, and rates are kept by their places."""
+    variant_trial._remember("key", ["after", "before"], [0.1, 0.8], tmp_path)
+    assert variant_trial._remembered("key", ["after", "before"], tmp_path) == [0.1, 0.8]
+    assert variant_trial._remembered("key", ["before", "after"], tmp_path) is None

@@ -82,3 +82,11 @@ def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Pat
     found = [notice for notice in scene.notices if "short of memory" in notice.text]
     assert [(notice.level, notice.text) for notice in found] == [("info", SHORT_OF_MEMORY)]
     assert "WARNING Memory is short" in log.read_text()
+
+
+def test_a_character_that_comes_in_two_parts_is_logged_whole(tmp_path: Path, log: Path) -> None:
+    written = "café au lait\n".encode()
+    with logged(Scene(tmp_path), log) as scene:
+        for part in (written[:4], written[4:]):
+            scene.process.stderr_read.emit(part)
+    assert "engine: café au lait" in log.read_text()
