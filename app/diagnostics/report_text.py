@@ -68,9 +68,9 @@ def _memory(samples: Sequence[Mapping[str, int]]) -> list[str]:
 
 def _identity(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     def verdicts(one: Mapping[str, Any]) -> str:
-        return ", ".join(f"{count} {verdict}" for verdict, count in one["verdicts"].items())
+        return ", ".join(f"{count} {verdict}" for verdict, count in one["verdicts"].items()) or "not reached in time"
 
-    lines = [(one["drafter"], one["draft_length"], verdicts(one), one["waits_a_round"]) for one in rows]
+    lines = [(one["drafter"], one["draft_length"], verdicts(one), one["waits_a_round"] or "") for one in rows]
     return table(("drafter", "draft length", "greedy and coupled replies", "max waits per round"), lines)
 
 
