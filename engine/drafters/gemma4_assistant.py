@@ -16,19 +16,17 @@ With ordered embeddings (E2B, E4B) the tokens are in clusters. Only those of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.cache.snapshot import Snapshot
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Traits, empty_draft
 from engine.drafters.chain import draw_chain
+from engine.drafters.latest_state import LatestStateDrafter
 from engine.target.cached_model import CachedModel
-from engine.target.layer_taps import NORMED
-from engine.target.target_view import TargetView
 
 KeysValues = Mapping[str, tuple[mx.array, mx.array]]  # by the kind of layer
 
@@ -118,7 +116,7 @@ class AssistantHead(nn.Module):
         return mx.put_along_axis(unlikely, tokens[None], scores, -1)
 
 
-class Gemma4Assistant:
+class Gemma4Assistant(LatestStateDrafter):
     """Drafts chains with `head` for `target`.
 
     kv_layers: by the kind of layer, the target's layer whose keys and values the head reads. later: whether every step
@@ -132,23 +130,18 @@ class Gemma4Assistant:
     def __init__(
         self, head: AssistantHead, target: CachedModel, kv_layers: Mapping[str, int], later: bool = False
     ) -> None:
+        super().__init__(target, kv_layers=tuple(kv_layers.values()))
         self.head, self._later = head, later
-        self.needs = Needs((NORMED,), latest_only=True, kv_layers=tuple(kv_layers.values()))
-        self.target = TargetView(target, self.needs.taps, True, self.needs.kv_layers)
         self._kv_layers = kv_layers
-        self._known = 0
-
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        pass
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Nothing is proposed before a second token, as the target has seen none, nor where its keys and values do not
         reach the last token yet, as in exact-verify between two blocks."""
         seen = len(context.tokens) - 1
-        if length == 0 or seen < 1 or self.target.length < seen:
+        if length == 0 or self.target.length < seen or (latest := self.state(context)) is None:
             return empty_draft()
         kv, head, dtype = self._keys_values(), self.head, self.head.dtype
-        state = self.target.hidden(self.needs.taps, seen - 1, seen).astype(dtype)
+        state = latest.astype(dtype)
 
         def next_logits(token: mx.array) -> mx.array:
             nonlocal state
@@ -157,23 +150,6 @@ class Gemma4Assistant:
             return head.logits(hidden)
 
         return draw_chain(context, next_logits(mx.array([context.tokens[-1]], mx.int32)), next_logits, length)
-
-    def hint(self, context: DraftContext) -> None:
-        return None
-
-    def rewind(self, length: int) -> None:
-        self._known = length
-
-    def reusable_prefix(self) -> int:
-        """All that is known, if the last state of it can be read; else the target must see one token again."""
-        start, end = self.target.recorded
-        return self._known if start < self._known <= end else max(self._known - 1, 0)
-
-    def snapshot(self) -> Snapshot:
-        return self._known
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self._known = snapshot
 
     def _keys_values(self) -> dict[str, tuple[mx.array, mx.array]]:
         """Returns the target's keys and values by the kind of layer; those of a window are what that layer still

@@ -1,4 +1,5 @@
-"""What drafters share that read the target's latest state and remember nothing else: Medusa and MLP speculators.
+"""What drafters share that read the target's latest state and remember nothing else: Medusa, MLP speculators and Gemma
+4 assistants.
 
 The row that they read is the target's last normed state at the last token that it has seen, whose logits gave the last
 committed token.
@@ -20,12 +21,12 @@ from engine.target.target_view import TargetView
 class LatestStateDrafter:
     """The bookkeeping of a drafter for `target`: everything of `Drafter` but its name, traits and `propose`.
 
-    token_map: as in `Needs`.
+    token_map, kv_layers: as in `Needs`. Raises what `TargetView` raises for a target that cannot show these layers.
     """
 
-    def __init__(self, target: CachedModel, token_map: mx.array | None = None) -> None:
-        self.needs = Needs((NORMED,), latest_only=True, token_map=token_map)
-        self.target = TargetView(target, self.needs.taps, latest_only=True)
+    def __init__(self, target: CachedModel, token_map: mx.array | None = None, kv_layers: tuple[int, ...] = ()) -> None:
+        self.needs = Needs((NORMED,), latest_only=True, kv_layers=kv_layers, token_map=token_map)
+        self.target = TargetView(target, self.needs.taps, True, kv_layers)
         self._known = 0
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:

@@ -304,7 +304,7 @@ def _built(folder: MtpFolder) -> MtpHead:
 
 def _copies_output(own: Any, target: Loaded) -> bool:
     """Whether a head's output matrix is the target's, but for what 16 bits and the target's quantization round: by
-    rows that are evenly spread."""
+    rows that are evenly spread. Stricter than `is_copy`, since the target's own rows then draft."""
     theirs = output_of(target.network).module
     ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
     mine, other = (matrix_rows(module, ids).astype(mx.float32) for module in (own, theirs))
