@@ -30,13 +30,14 @@ from app.window.markdown import write
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.transcript import PRELOADED
+from tests.machine_speed import slowness
 from tests.window.chat.text_host import TextRequest, command
 from tests.window.chats import end, open_window
 from tests.window.markdown.hostile_replies import CLASSES, NAMED
 from tests.window.transcript.bench import Gaps
 from tests.window.waiting import for_a_while, until
 
-GOAL_MS = 100
+GOAL_MS = 100  # on the machine of `tests.machine_speed`; failures are counted by how slow this one is just then
 LONGEST = 10_000_000  # characters
 MOST_TOKENS = 8_000  # of one reply
 PATIENCE_S = 900.0  # for one reply
@@ -164,7 +165,7 @@ def attack(seed: int, short: bool, count: int = 500) -> list[str]:
                 failures.append(f"{name}, reply {number} of {len(text):,} characters: {error}")
                 break
             gaps = (measured.gaps_ms[-1][0], measured.opening_ms[-1][0])
-            if max(gaps) > GOAL_MS:
+            if max(gaps) > GOAL_MS and max(gaps) > GOAL_MS * slowness():
                 failures.append(
                     f"{name}, reply {number} of {len(text):,} characters: {gaps[0]:.0f} ms, opening {gaps[1]:.0f} ms"
                 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from tests.machine_speed import assert_quick
 from tests.window.transcript.bench import Gaps, open_long, share_ms, shown, sources, stream
 from tests.window.transcript.samples import question, reply
 
@@ -43,13 +44,16 @@ COSTLY = {
 @pytest.mark.timing
 @pytest.mark.parametrize("name", COSTLY)
 def test_a_costly_reply_never_stops_the_window_for_long(app: QApplication, name: str) -> None:
-    transcript, gaps = shown(), Gaps()
-    gaps.start()
-    transcript.show_branch([question(1), reply(2, COSTLY[name], 1)], lambda _: [])
-    for _ in range(300):
+    def largest_gap_s() -> float:
+        transcript, gaps = shown(), Gaps()
+        gaps.start()
+        transcript.show_branch([question(1), reply(2, COSTLY[name], 1)], lambda _: [])
+        for _ in range(300):
+            QApplication.processEvents()
+        transcript.column.verticalScrollBar().setValue(0)
         QApplication.processEvents()
-    transcript.column.verticalScrollBar().setValue(0)
-    QApplication.processEvents()
-    gaps.stop()
-    transcript.close()
-    assert max(gaps.busy_s) <= 0.1
+        gaps.stop()
+        transcript.close()
+        return max(gaps.busy_s)
+
+    assert_quick(largest_gap_s, 0.1)
