@@ -17,7 +17,7 @@ PROBS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # accep
 RENEWAL = 0.01  # probability per token that the text changes and the acceptance probability is drawn anew
 PRIOR_WEIGHT = 8.0  # trials that a measured acceptance rate counts for; texts differ from it by about 0.16
 UNUSUAL = 0.1  # share of texts about which the measured rate says nothing
-PLACE_FACTORS = 0.6, 1.7  # bounds of how much better or worse than the common estimate a place may be
+PLACE_FACTORS = 0.6, 1.7  # bounds of how much better or worse than all together a place may be
 TREE_WEIGHT, TREE_MEMORY = 4.0, 0.97  # accepted tokens that a tree's curve counts for; decay per token
 
 # Nodes of the trees that are considered: with the target's own row they fill 2, 4, 8, 16 and 32 rows. One row more
@@ -51,10 +51,12 @@ class AcceptanceEstimate:
     """
 
     def __init__(self, longest: int, usual: Sequence[float] = ()) -> None:
-        self._prior = self._weights = _prior(usual[0] if usual else None)
-        self._factors, (low, high) = [1.0] * longest, PLACE_FACTORS
-        for place, (prob, common) in enumerate(zip(usual, self.probs(), strict=False)):
-            self._factors[place] = min(max(prob / common, low), high)
+        reached = list(accumulate(usual[:-1], mul, initial=1.0))
+        self._prior = self._weights = _prior(_mean(usual, reached) if usual else None)
+        self._factors = [1.0] * longest
+        if any(usual):
+            ratios = [prob / common for prob, common in zip(usual, self.probs(), strict=False)]
+            self._factors[: len(ratios)] = [_bounded(ratio / _mean(ratios, reached)) for ratio in ratios]
 
     def probs(self) -> list[float]:
         """Returns the probability at each place, given that the places before it were accepted: (longest,)."""
@@ -129,6 +131,16 @@ class TreeExpectedLength:
     def elapse(self, tokens: int) -> None:
         fades = TREE_MEMORY**tokens
         self._accepted, self._predicted = fades * self._accepted, fades * self._predicted
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Returns the weighted mean. There may be more weights than values."""
+    return sum(map(mul, values, weights)) / sum(weights[: len(values)])
+
+
+def _bounded(factor: float) -> float:
+    low, high = PLACE_FACTORS
+    return min(max(factor, low), high)
 
 
 @cache

@@ -51,6 +51,15 @@ def test_an_estimate_returns_to_where_it_began_as_tokens_go_by(usual: tuple[floa
     assert seen[2] == pytest.approx(began[0], rel=0.05)
 
 
+def test_places_that_are_usually_alike_stay_alike_when_the_rate_is_known_well() -> None:
+    """What is usual of a place is compared with what the estimate expects of it, which rises from place to place as
+    long as the rate is uncertain; it must not stay above the rate that is found."""
+    estimate = AcceptanceEstimate(8, (0.95,) * 8)
+    for _ in range(200):
+        estimate.learn(19, 1)
+    assert mean(estimate.probs()) == pytest.approx(0.95, abs=0.01)
+
+
 @pytest.mark.parametrize("usual", [(0.0,), (0.8, 0.8, 0.0), (0.5, 0.0), (1.0,) * 20])
 def test_a_usual_chance_that_is_wrong_is_found_out(usual: tuple[float, ...]) -> None:
     """A place that is never tried would never be known better."""
