@@ -4,9 +4,11 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
@@ -52,6 +54,30 @@ def users_scheduling(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if timing:
         _schedule("SCHED_BATCH")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow_for(*ids): slow, of the cases of a test, those with these ids (* is any)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(name: str) -> Generator[None, Any, Any]:
+    """Marks as slow the cases of a test that its mark `slow_for` names. A name that no case has is an error."""
+    made = yield
+    for wanted in slow_names(made):
+        cases = [item for item in made if wanted == item.callspec.id or fnmatchcase(item.callspec.id, wanted)]
+        if not cases:
+            raise pytest.UsageError(f"{name} has no case {wanted}, which is marked as slow")
+        for item in cases:
+            item.add_marker(pytest.mark.slow)
+    return made
+
+
+def slow_names(made: Any) -> list[str]:
+    """What the marks `slow_for` of a test name; `made` is all that was collected of it."""
+    if not isinstance(made, list) or not made or not isinstance(made[0], pytest.Function):
+        return []
+    return [wanted for mark in made[0].iter_markers("slow_for") for wanted in mark.args]
 
 
 def pytest_collection_finish() -> None:

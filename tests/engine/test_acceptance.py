@@ -52,6 +52,7 @@ def engine_rule(p: np.ndarray, q: np.ndarray, point_mass: bool = False):
     return (lambda i, x: float(keeps[i, x])), correct
 
 
+@pytest.mark.slow_for("1-6", "2-6", "0-5", "[01]-8")
 @pytest.mark.parametrize("k", range(9))
 @pytest.mark.parametrize("seed", range(4))
 def test_rejection_commits_the_targets_distribution(k: int, seed: int) -> None:

@@ -18,6 +18,7 @@ EXACT = {"exact"} if backend.describe().device == "cpu" else {"exact", "near-tie
 EVERY_TIME = ["llama", "qwen3_next", "gpt_oss", *KNOWN]
 
 
+@pytest.mark.slow_for("gpt_oss-80")
 @pytest.mark.parametrize(
     ("name", "tokens"),
     [*((name, 80) for name in EVERY_TIME), *(pytest.param(name, TOKENS, marks=pytest.mark.slow) for name in names())],

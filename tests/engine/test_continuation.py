@@ -21,6 +21,7 @@ from tests.toys.architectures import build
 PLENTY = 10_000
 
 
+@pytest.mark.slow_for("draft model-greedy")
 @pytest.mark.parametrize(("kind", "rule"), paired(["none", "lookup", "draft model"], ["greedy", "coupled"]))
 def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, rule: str) -> None:
     """In another session, so that nothing but the ids is left of the first part."""

@@ -82,6 +82,7 @@ def follows(answer: Sequence[int]) -> bool:
     return whole and answer[-1] == EOS and EOS in matcher.tokens()
 
 
+@pytest.mark.slow_for("draft model-rejection", "draft model-greedy", "eagle-coupled", "eagle-greedy")
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("kind", ["draft model", "eagle", "eagle trees"])
 def test_a_drafted_answer_follows_the_grammar_and_is_that_of_plain_masked_decoding(kind: str, sampling: str) -> None:
@@ -120,6 +121,7 @@ def test_what_the_grammar_forces_is_drafted_first_and_verified() -> None:
     assert not any("nothing else" in one.reason for one in answered("plain", GREEDY)[0])
 
 
+@pytest.mark.slow_for("draft model")
 @pytest.mark.parametrize("kind", ["plain", "draft model", "eagle trees"])
 def test_a_round_with_a_grammar_waits_once_more_for_its_draft_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unforced(CountingMatcher):

@@ -44,7 +44,7 @@ PAIRS = {
     **{f"{name}, {kind}": (name, kind) for name in MODELS for kind in DRAFTERS},
     **{kind: (name, kind) for kind, (name, _) in HEADS.items()},
 }
-EVERY_TIME = ["llama, lookup", "mamba2, draft model", "eagle3", "mtp", "assistant"]
+EVERY_TIME = ["llama, lookup", "mamba2, draft model", "eagle3"]
 
 
 def text(seed: int, length: int = 150) -> list[int]:
@@ -89,6 +89,7 @@ def test_two_alternating_conversations_say_what_each_says_alone(pair: str) -> No
         assert mine.reused == theirs.reused
 
 
+@pytest.mark.slow_for("qwen3-*")
 @pytest.mark.parametrize(
     ("name", "kv_bits", "exact"), [("wide llama", 8, False), ("qwen3", None, True), ("llama", None, True)]
 )
@@ -118,6 +119,7 @@ def test_a_long_common_beginning_stays_and_both_continue() -> None:
     same(again, answer(roomy("qwen3", 0), [*first, 5], SHAPED))
 
 
+@pytest.mark.slow_for("llama")
 @pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama"])
 def test_an_edit_after_a_switch_goes_back_to_a_mark(name: str) -> None:
     """Recurrent states cannot drop tokens: the place before the reply is kept with the conversation."""

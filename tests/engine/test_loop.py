@@ -236,6 +236,7 @@ def test_a_step_that_was_submitted_ahead_is_not_planned_again(
     assert len(planned) == 2 - queues  # where the first token is waited for, the second step is planned too
 
 
+@pytest.mark.slow
 def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     network: nn.Module, truth: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ from tests.engine.replies import PROMPT
 
 
 # Reversed, so that the hybrid model has drafts.
+@pytest.mark.slow_for("qwen3-draft model")
 @pytest.mark.parametrize(("name", "kind"), paired(MODELS, DRAFTERS[::-1]))
 def test_turns_and_edits_answer_like_a_fresh_session(name: str, kind: str) -> None:
     """Three turns, an edit of the last one, an edit of the first, and a conversation with nothing in common."""
@@ -70,6 +71,9 @@ def test_a_full_prompt_is_fed_once() -> None:
     assert sum(network.rows) == len(LONG) - 1 + SHORT.max_tokens
 
 
+@pytest.mark.slow_for(
+    "qwen3_next-none", "qwen3_next-lookup", "mamba2-lookup", "mamba2-draft model", "qwen3-draft model", "qwen3-lookup"
+)
 @pytest.mark.parametrize("kind", DRAFTERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_edit_of_the_last_message_keeps_everything_before_it(name: str, kind: str) -> None:
@@ -132,6 +136,7 @@ def test_messages_go_through_the_template_and_reuse_the_turns_before() -> None:
 ALL_KINDS = ["none", "eagle", "lookup", "eagle", "eagle trees", "eagle", "none", "none", "eagle trees"]
 
 
+@pytest.mark.slow_for("llama-kinds2", "llama-kinds0")
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
@@ -169,6 +174,7 @@ def walk_away_everywhere(name: str, kind: str, prompt: list[int], follow: Callab
         same(answer(s, after, LEFT, d), fresh(name, after, LEFT, kind))
 
 
+@pytest.mark.slow_for("llama-lookup trees", "llama-eagle", "mamba2-none")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -180,11 +186,13 @@ def test_a_reply_left_at_any_event_can_be_gone_on_from(name: str, kind: str) -> 
     walk_away_everywhere(name, kind, PROMPT, lambda tokens: [*tokens, *TURN])
 
 
+@pytest.mark.slow_for("none")
 @pytest.mark.parametrize("kind", ["none", "draft model"])
 def test_a_reply_left_at_any_event_can_be_asked_again(kind: str) -> None:
     walk_away_everywhere("qwen3_next", kind, PROMPT, lambda tokens: PROMPT)
 
 
+@pytest.mark.slow_for("qwen3")
 @pytest.mark.parametrize("name", ["qwen3", "llama", "mamba2"])
 def test_a_long_prompt_left_half_way_can_be_asked_again(name: str) -> None:
     for leave_at in range(4):

@@ -47,6 +47,7 @@ def test_cancelling_while_the_drafter_reads_the_prompt_ends_the_reply() -> None:
     assert answer(s, LONG, SHORT, d).ids == fresh("qwen3", LONG, SHORT).ids
 
 
+@pytest.mark.slow_for("mamba2-draft model", "llama-lookup", "mamba2-none")
 @pytest.mark.parametrize("kind", DRAFTERS)
 @pytest.mark.parametrize("name", ["llama", "mamba2"])
 def test_cancelling_a_reply_keeps_what_was_said(name: str, kind: str) -> None:

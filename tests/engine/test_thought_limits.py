@@ -49,6 +49,7 @@ def ids(rounds: list[Round]) -> list[int]:
     return [token for one in rounds for token in one.tokens]
 
 
+@pytest.mark.slow_for("limits1-*")
 @pytest.mark.parametrize(
     ("limits", "seed", "reason"), [((6, 40), 6, "length"), ((40, 5), 6, "thought"), ((1, 1), 2, "thought")]
 )

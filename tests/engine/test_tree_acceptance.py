@@ -235,6 +235,7 @@ def test_children_drawn_without_replacement_keep_the_targets_distribution(shape:
     agree(emitted(parents, p, q), p, size, depth + 1)
 
 
+@pytest.mark.slow_for("[12]")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_over_four_tokens(seed: int) -> None:
     parents, size = SHAPES["uneven" if seed else "binary"], 4

@@ -138,6 +138,14 @@ def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
     return Instrument(monkeypatch)
 
 
+@pytest.mark.slow_for(
+    "another tokenizer-coupled",
+    "dflash2-rejection",
+    "assistant-auto",
+    "eagle trees-coupled",
+    "medusa-coupled",
+    "medusa-rejection",
+)
 @pytest.mark.parametrize(("kind", "rule"), [*paired(KINDS, RULES, each=2), *paired(HEADS, RULES)])
 def test_a_round_waits_for_the_device_once(kind: str, rule: str, instrument: Instrument) -> None:
     policy, sampling = ("auto", "greedy") if rule == "auto" else ("fixed", rule)
@@ -146,6 +154,7 @@ def test_a_round_waits_for_the_device_once(kind: str, rule: str, instrument: Ins
     assert waits == [1] * len(rounds) == [round_.waits for round_ in rounds]
 
 
+@pytest.mark.slow_for("eagle-12")
 @pytest.mark.parametrize(("kind", "length"), [("draft model", 0), ("eagle", 12), ("eagle trees", 12)])
 def test_it_waits_once_whatever_its_length(kind: str, length: int, instrument: Instrument) -> None:
     """Under rejection at temperature 0, where a plain step is submitted before the one before it has been told."""

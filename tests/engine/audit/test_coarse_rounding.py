@@ -83,6 +83,7 @@ class AlteredModule(Altered):
         return getattr(self._network, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [KINDS[1:3], pytest.param(KINDS[:3], marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("sampling", "alter"), paired([GREEDY, WARM], [ahead_by_one, tilted]))
 def test_a_mistake_in_wide_passes_is_no_rounding_in_any_type(
@@ -102,6 +103,7 @@ def test_a_mistake_in_wide_passes_is_no_rounding_in_any_type(
     assert not any(one.near_tie for one in differences)
 
 
+@pytest.mark.slow_for("sampling2-*", "sampling5-*")
 @pytest.mark.parametrize(("sampling", "kind"), paired([GREEDY, WARM], KINDS))
 def test_a_wrong_token_is_a_failure_whatever_rounding_does(
     kind: tuple[str, int | None], sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +114,7 @@ def test_a_wrong_token_is_a_failure_whatever_rounding_does(
     assert found.difference is not None and not found.near_tie
 
 
+@pytest.mark.slow
 def test_the_target_is_as_it_was_after_it_was_computed_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     round_by_rows(monkeypatch)
     network = AlteredModule(coarse("qwen3", 4), tilted)

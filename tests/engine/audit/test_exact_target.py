@@ -47,7 +47,7 @@ def guesses(target: Kept, ids: list[int], prompt: Sequence[int] = PROMPT) -> Scr
     return Scripted(len(prompt), ids, mistakes(len(ids)), target.vocabulary)
 
 
-@pytest.mark.parametrize("name", fewer(NAMES, ["gemma2", "deepseek_v3"], slow=["mamba2"]))
+@pytest.mark.parametrize("name", fewer(NAMES, slow=["mamba2"]))
 def test_every_logit_is_the_same_to_the_last_bit(name: str) -> None:
     target = Kept(build(name) if name not in MODELS else MODELS[name])
     ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
@@ -78,6 +78,7 @@ def test_it_makes_products_agree_that_round_by_rows(monkeypatch: pytest.MonkeyPa
     assert agreement(BLOCK_WIDTH) == 1
 
 
+@pytest.mark.slow_for("qwen3-1")
 @pytest.mark.parametrize(("name", "width"), [("qwen3", 1), ("qwen3", 8), ("qwen3_next", 2)])
 def test_any_width_of_block_will_do(name: str, width: int) -> None:
     target = Kept(MODELS[name])
@@ -87,7 +88,7 @@ def test_any_width_of_block_will_do(name: str, width: int) -> None:
     assert max(len(round_.drafted) for round_ in rounds) == width - 1
 
 
-@pytest.mark.parametrize("name", fewer(MODELS, slow=["mamba2"]))
+@pytest.mark.parametrize("name", fewer(MODELS, slow=["mamba2", "qwen3_next"]))
 def test_steps_launched_ahead_are_the_same_to_the_last_bit(name: str) -> None:
     target = Kept(MODELS[name])
     ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
@@ -146,7 +147,7 @@ def test_every_drafter_leaves_the_bits_alone(name: str, settings: Any, kind: str
     assert any(round_.drafted for round_ in other.rounds)
 
 
-@pytest.mark.parametrize("name", fewer(MODELS, slow=["mamba2"]))
+@pytest.mark.parametrize("name", fewer(MODELS, slow=["mamba2", "llama"]))
 def test_later_turns_and_edits_have_the_bits_of_a_fresh_conversation(name: str) -> None:
     """What is kept of earlier turns was made by passes that a fresh start would make too."""
     session = Session(CachedModel(MODELS[name]), ByteTokenizer(), CONTEXT)
@@ -168,6 +169,7 @@ def test_the_next_turn_keeps_the_blocks_that_it_would_make_itself() -> None:
     assert answer(session, [*said, *LONG[:30]], EXACT_SHORT).reused == 0  # 64 of it make one wide block now
 
 
+@pytest.mark.slow_for("qwen3")
 @pytest.mark.parametrize("name", ["qwen3", "mamba2"])
 def test_a_reply_gone_on_with_has_the_bits_of_one_that_was_never_cut(name: str) -> None:
     def session() -> Session:

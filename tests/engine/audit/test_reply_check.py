@@ -28,6 +28,7 @@ def warm(network: nn.Module) -> list[Round]:
     return told(network, WARM)
 
 
+@pytest.mark.slow_for("gemma3_text-*", "mamba2-*", "llama-sampling0")
 @pytest.mark.parametrize(
     ("name", "sampling"),
     [
@@ -47,6 +48,7 @@ def test_a_sound_reply_is_identical(name: str, sampling: SamplingSettings) -> No
     assert [step.done for step in seen if isinstance(step, PromptProgress)] == [0, len(PROMPT) - 1]
 
 
+@pytest.mark.slow_for("greedy")
 @pytest.mark.parametrize("sampling", [SamplingSettings(), SHAPED], ids=["greedy", "shaped"])
 def test_every_difference_is_told_as_plain_decoding_has_it_after_the_same_tokens(
     network: nn.Module, sampling: SamplingSettings
@@ -66,6 +68,7 @@ def test_every_difference_is_told_as_plain_decoding_has_it_after_the_same_tokens
     assert receipt.verdict == "failure" and "at token 7" in receipt.summary
 
 
+@pytest.mark.slow
 def test_differences_do_not_hide_those_after_them(network: nn.Module) -> None:
     """Greedy: two places forged, each by the second best token, both found and measured."""
     rounds = told(network, SamplingSettings())
@@ -113,6 +116,7 @@ def test_what_a_wrong_rewind_left_behind_is_found(network: nn.Module, monkeypatc
     assert receipt.failures[0].plain_token == truth[at]
 
 
+@pytest.mark.slow
 def test_whatever_the_cache_held_before_does_not_matter(network: nn.Module, warm: list[Round]) -> None:
     target, rounds = CachedModel(network), warm
     for _ in target.prefill([9, 8, 7, *PROMPT]):

@@ -91,6 +91,7 @@ def test_the_same_text_is_identical(network: nn.Module, sampling: SamplingSettin
     assert str(found) == "identical over 40 tokens"
 
 
+@pytest.mark.slow_for("sampling7-qwen3_next")
 @pytest.mark.parametrize(
     ("sampling", "name"), paired([SamplingSettings(), WARM], ["llama", "gemma3_text", "mamba2", "qwen3_next"])
 )
@@ -205,6 +206,7 @@ def test_judging_leaves_the_target_empty_and_usable(network: nn.Module, monkeypa
     assert reply(target)[0] == truth
 
 
+@pytest.mark.slow_for("sampling1-qwen3_next")
 @pytest.mark.parametrize("name", ["llama", "qwen3_next"])
 @pytest.mark.parametrize("sampling", [SamplingSettings(), WARM])
 def test_in_exact_verify_no_rounding_excuses_a_difference(name: str, sampling: SamplingSettings) -> None:

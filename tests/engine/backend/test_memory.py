@@ -61,6 +61,7 @@ def test_buffers_are_cleared_every_256_tokens(calls: list) -> None:
     assert calls == [("clear_cache", None)] * 2
 
 
+@pytest.mark.slow_for("3")
 @pytest.mark.parametrize("length", [0, 3])
 def test_a_reply_clears_buffers_as_it_grows(calls: list, length: int) -> None:
     network = build("llama")

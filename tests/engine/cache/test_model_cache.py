@@ -84,6 +84,7 @@ def test_going_back_any_distance_is_exact(network: nn.Module, fresh: Straight, b
     assert agree(logits_after(model, 80 - back + 1), fresh[80 - back + 1])
 
 
+@pytest.mark.slow_for("lfm2", "llama4", "deepseek_v3")
 def test_a_pinned_place_is_reached_again(network: nn.Module, fresh: Straight) -> None:
     model = CachedModel(network)
     model.feed(SEQUENCE[:40])

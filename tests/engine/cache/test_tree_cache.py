@@ -67,6 +67,15 @@ def same_memory(a: CachedModel, b: CachedModel) -> None:
         assert np.abs(mine - theirs).max() < 1e-3
 
 
+@pytest.mark.slow_for(
+    "12-1-gemma3_text",
+    "13-1-gemma3_text",
+    "330-1-qwen3",
+    "330-1-gemma3_text",
+    "330-1-llama",
+    "330-3-qwen3",
+    "330-3-nemotron-nas",
+)
 @pytest.mark.parametrize("network", KINDS, indirect=True)
 @pytest.mark.parametrize(
     ("length", "lacking"), [*((length, 1) for length in LENGTHS), (2, 8), (WINDOW - 1, 3), (WINDOW, 8), (330, 3)]
@@ -162,6 +171,7 @@ def truth(network: nn.Module) -> list[int]:
     return reply(network, tokens=90)[0]
 
 
+@pytest.mark.slow_for("1-*-qwen3", "5-*-qwen3", "16-*-qwen3", "16-*-gemma3_text", "1-*-gemma3_text")
 @pytest.mark.parametrize("network", KINDS, indirect=True)
 @pytest.mark.parametrize(("length", "wrong"), paired([1, 5, 16], [(), range(0, 90, 4), range(1, 90, 2)]), ids=str)
 def test_any_pattern_of_mistakes_in_trees_gives_the_same_text(
@@ -189,6 +199,7 @@ def test_max_tokens_is_met_exactly_by_trees(network: nn.Module, truth: list[int]
         assert end.reason == "length"
 
 
+@pytest.mark.slow_for("llama", "qwen3")
 def test_eos_inside_an_accepted_way_ends_the_reply_there(network: nn.Module, truth: list[int]) -> None:
     """And the caches with it: what is gone on with is what would have been said."""
     at = next(i for i in range(6, 30) if truth[i] not in truth[:i])
@@ -212,6 +223,7 @@ def chain_of(tokens: list[int], network: nn.Module) -> CachedModel:
     return model
 
 
+@pytest.mark.slow_for("gemma3_text-2", "gemma3_text-3", "llama-[013]", "qwen3-[23]")
 @pytest.mark.parametrize("leave_at", [0, 1, 2, 3, 5])
 def test_walking_away_from_trees_at_any_yield_leaves_the_cache_right(
     network: nn.Module, truth: list[int], leave_at: int

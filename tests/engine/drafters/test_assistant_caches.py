@@ -43,6 +43,7 @@ def target_of(kv_bits: int | None) -> CachedModel:
     return target
 
 
+@pytest.mark.slow_for("None-greedy")
 @pytest.mark.parametrize(("kv_bits", "rule"), paired(BITS, RULES))
 def test_the_text_is_that_of_plain_decoding(kv_bits: int | None, rule: str) -> None:
     """Of the same target with the same cache: drafts are exact, quantized keys are not."""
@@ -53,6 +54,7 @@ def test_the_text_is_that_of_plain_decoding(kv_bits: int | None, rule: str) -> N
     assert sum(len(round_.drafted) for round_ in rounds) > 30
 
 
+@pytest.mark.slow_for("8")
 @pytest.mark.parametrize("kv_bits", BITS)
 def test_drafts_after_rounds_and_edits_are_those_from_nothing(kv_bits: int | None) -> None:
     """What is read of a window that has slid, and of quantized keys that were rewound, is what a new target has."""

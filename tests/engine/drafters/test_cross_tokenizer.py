@@ -67,6 +67,7 @@ def read_bytes(drafter: Any) -> bytes:
     return b"".join(DRAFTER[token] for token in drafter._tokens)
 
 
+@pytest.mark.slow_for("qwen3_next-coupled-TLI", "qwen3-greedy-*")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("name", "rule"), paired(["qwen3", "qwen3_next"], ["greedy", "coupled"]))
 def test_the_text_is_that_of_plain_decoding(name: str, rule: str, kind: str) -> None:
@@ -77,6 +78,7 @@ def test_the_text_is_that_of_plain_decoding(name: str, rule: str, kind: str) -> 
     assert sum(len(round_.drafted) for round_ in rounds) > 20
 
 
+@pytest.mark.slow_for("qwen3-TLI", "qwen3_next-SLEM")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["qwen3", "qwen3_next"])
 def test_what_is_read_is_the_committed_text_whatever_was_refused_or_edited(name: str, kind: str) -> None:

@@ -81,6 +81,7 @@ def test_only_shared_ids_are_possible_and_each_row_is_a_distribution(
         drafter.rewind(0)
 
 
+@pytest.mark.slow_for("8-12-None-rejection", "8-12-5-*")
 @pytest.mark.parametrize("rule", ["rejection", "coupled"])
 @pytest.mark.parametrize(("target", "own", "shared"), SHAPES)
 def test_the_text_is_the_targets_whatever_the_drafter_knows(
@@ -165,6 +166,7 @@ STEPS = st.lists(st.tuples(st.lists(st.integers(0, 63), max_size=12), st.integer
 EACH = fewer(NETWORKS, slow=["mamba2"])
 
 
+@pytest.mark.slow_for("qwen3_next")
 @pytest.mark.parametrize("name", EACH)
 @settings(deadline=None, max_examples=12, derandomize=True)
 @given(steps=STEPS)
@@ -252,6 +254,7 @@ def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
 # --- in parallel ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("coupled-qwen3_next")
 @pytest.mark.parametrize(("rule", "name"), paired(["greedy", "coupled"], NETWORKS))
 def test_a_parallel_draft_leaves_the_text_alone(rule: str, name: str) -> None:
     sampling = SamplingSettings() if rule == "greedy" else WARM

@@ -148,6 +148,7 @@ class Tampering(Sampler):
         return found._replace(tokens=tokens, q=mx.exp(mx.take_along_axis(found.logprobs, tokens, -1)))
 
 
+@pytest.mark.slow_for("8")
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("length", [2, 4, 8])
 def test_whether_a_place_is_filled_does_not_hang_on_what_is_drawn_there(

@@ -18,6 +18,7 @@ def fresh_eagle(name: str, prompt: list[int], settings: SamplingSettings, trees:
     return answer(session(name), prompt, settings, eagle(name, trees))
 
 
+@pytest.mark.slow_for("llama, greedy, trees")
 @pytest.mark.parametrize(
     ("name", "settings", "trees"),
     [
@@ -50,6 +51,7 @@ def test_the_next_turn_reuses_all_but_what_the_head_needs(trees: bool) -> None:
     assert answer(s, edited, SHORT, d).reused == 19  # the last common token is fed again, for its features
 
 
+@pytest.mark.slow_for("0")
 @pytest.mark.parametrize("chunks", [0, 2])
 def test_a_prompt_cancelled_half_way_can_be_asked_again(chunks: int) -> None:
     s, d = session("qwen3"), eagle("qwen3", trees=True)
@@ -61,6 +63,7 @@ def test_a_prompt_cancelled_half_way_can_be_asked_again(chunks: int) -> None:
         same(answer(s, again, SHORT, d), fresh_eagle("qwen3", again, SHORT, True))
 
 
+@pytest.mark.slow
 def test_two_conversations_on_one_target_do_not_hear_each_other() -> None:
     target, d = CachedModel(network_of("qwen3")), eagle("qwen3", trees=True)
     a, b = (Session(target, ByteTokenizer(), 2000) for _ in range(2))
@@ -69,6 +72,7 @@ def test_two_conversations_on_one_target_do_not_hear_each_other() -> None:
         same(answer(s, prompt, SHORT, d), fresh_eagle("qwen3", prompt, SHORT, True))
 
 
+@pytest.mark.slow
 def test_a_stop_string_inside_an_accepted_way_cuts_all_memories_alike() -> None:
     whole = fresh("qwen3", PROMPT, SamplingSettings(max_tokens=30))
     at = next(i for i in range(8, 26) if whole.ids[i] < 52 and whole.ids[i] not in whole.ids[:i])

@@ -16,6 +16,7 @@ WARM = SamplingSettings(temperature=0.8, top_p=0.95, repetition_penalty=1.2, see
 SAMPLINGS = {"greedy": SamplingSettings(), "coupled": WARM}
 
 
+@pytest.mark.slow_for("trees for llama-*", "qwen3_next-*", "qwen3-*", "mamba2-*")
 @pytest.mark.parametrize(("model", "rule"), paired([*MODELS, "trees for qwen3", "trees for llama"], SAMPLINGS))
 def test_the_text_is_plains_and_a_known_one_takes_few_rounds(model: str, rule: str) -> None:
     name, trees, sampling = model.removeprefix("trees for "), model.startswith("trees for "), SAMPLINGS[rule]

@@ -185,6 +185,7 @@ def test_the_text_is_the_targets_whatever_the_heads_guess(name: str, sampling: S
                 assert (Metrics.of(rounds).mean_acceptance_length or 0) >= least
 
 
+@pytest.mark.slow_for("gemma3_text")
 @pytest.mark.parametrize("name", BRANCHES)
 def test_second_guesses_make_a_tree_longer_than_a_chain(name: str) -> None:
     network = NETWORKS[name]

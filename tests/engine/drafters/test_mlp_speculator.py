@@ -116,6 +116,7 @@ def test_it_drafts_no_further_than_its_stages_and_nothing_before_there_is_a_stat
     assert fed([5]).propose(standing([5]), 3).tokens.size == 0
 
 
+@pytest.mark.slow_for("llama-sampling0", "gemma3_text-sampling1", "qwen3_next-sampling0")
 @pytest.mark.parametrize("sampling", [SamplingSettings(), SamplingSettings(temperature=0.9, seed=3)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_text_is_the_targets(name: str, sampling: SamplingSettings) -> None:

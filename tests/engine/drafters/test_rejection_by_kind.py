@@ -170,6 +170,7 @@ def completed(text: Text, chance: float, p: Distributions) -> Iterator[tuple[Tex
         yield from completed((*text, token), chance * share, p)
 
 
+@pytest.mark.slow_for("DFlash*", "Gemma 4, ordered*", "TLI*", "gated*")
 @pytest.mark.parametrize(("kind", "settings"), paired(KINDS, SETTINGS))
 def test_what_is_committed_has_the_targets_distribution(kind: str, settings: str) -> None:
     """Tokens that cannot be drafted come by the correction, as often as the target wants them."""
@@ -194,6 +195,7 @@ def test_what_is_committed_has_the_targets_distribution(kind: str, settings: str
         assert outside.sum() == SIZE - SPARSE[kind] and corrected[outside].sum() > 0.01
 
 
+@pytest.mark.slow_for("PARD", "Gemma 4*", "gated DSpark", "DFlash", "P-EAGLE", "TLI")
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_token_is_drawn_from_the_q_that_is_told(kind: str) -> None:
     """By Gumbel noise a token is drawn with its probability when it wins over the likeliest just where its noise leads

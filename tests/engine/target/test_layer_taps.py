@@ -198,6 +198,7 @@ def states(name: str, points: tuple[int, ...]) -> np.ndarray:
 STEPS = st.lists(st.tuples(st.sampled_from(["chunks", "forward", "rewind", "take"]), st.integers(0, 20)), max_size=12)
 
 
+@pytest.mark.slow_for("qwen3_next-True", "mamba2-False", "gemma3_text-True")
 @pytest.mark.parametrize("latest_only", [False, True])
 @pytest.mark.parametrize("name", KEPT)
 @settings(deadline=None, max_examples=15, derandomize=True)

@@ -31,6 +31,7 @@ def refused_after(model: CachedModel, known: int, kept: int) -> None:
     model.rewind(known + kept)
 
 
+@pytest.mark.slow_for("mamba")
 @pytest.mark.parametrize("name", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in COVERED)])
 def test_states_after_a_refusal_are_those_of_a_narrower_pass_and_nothing_is_fed_again(name: str) -> None:
     model, straight = CachedModel(build(name)), CachedModel(build(name))

@@ -184,6 +184,7 @@ def test_states_of_layers_elsewhere_are_not_shown() -> None:
         shape_of(loaded)
 
 
+@pytest.mark.slow
 def test_the_list_of_pipelines_is_that_of_mlx_lm() -> None:
     names = [name for name in architecture_names() if name in PIPELINES | SPLIT and name not in NOT_BUILT]
     found = {name for name in names if pipeline_of(build(name)) is not None}
@@ -215,6 +216,7 @@ def led(name: str) -> tuple[CachedModel, list[Any]]:
     return target, said
 
 
+@pytest.mark.slow_for("qwen3_5")
 @pytest.mark.parametrize("name", ["llama", "qwen3_5"])
 def test_a_rank_that_follows_ends_with_the_same_cache(name: str) -> None:
     """The numbers that a real group would carry are put into its place."""

@@ -66,6 +66,7 @@ class NearestKey:
         return max(self.target.recorded[1] - 1, 0)
 
 
+@pytest.mark.slow_for("qwen3")
 @pytest.mark.parametrize("name", ["llama", "qwen3"])
 def test_a_new_kind_of_drafter_needs_one_file(name: str) -> None:
     """Alone and in a group, over two turns: the text is plain decoding's, and drafts are accepted."""
