@@ -79,6 +79,7 @@ def test_the_window_goes_before_programs_that_wait_and_cuts_none(tmp_path: Path)
         assert scene.notices == []
 
 
+@pytest.mark.slow
 def test_stop_in_the_window_leaves_programs_alone(tmp_path: Path) -> None:
     with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
         program = Program(server)
@@ -111,6 +112,7 @@ def test_a_program_that_leaves_frees_the_host(tmp_path: Path) -> None:
         assert len(scene.requested(Stop)) == 1
 
 
+@pytest.mark.slow
 def test_one_that_waits_and_leaves_is_never_asked(tmp_path: Path) -> None:
     with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
         first = Program(server)
@@ -123,6 +125,7 @@ def test_one_that_waits_and_leaves_is_never_asked(tmp_path: Path) -> None:
         assert len(order(scene)) == 1
 
 
+@pytest.mark.slow
 def test_a_host_that_is_killed_fails_one_request_and_answers_the_next(tmp_path: Path) -> None:
     with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
         cut, waits = Program(server), Program(server)
@@ -137,6 +140,7 @@ def test_a_host_that_is_killed_fails_one_request_and_answers_the_next(tmp_path: 
         assert server.state().phase == "on"
 
 
+@pytest.mark.slow
 def test_a_host_that_hangs_fails_all_requests_until_it_is_restarted(tmp_path: Path) -> None:
     with Scene(tmp_path, STUCK_SOON, rounds=4, hang_after=6) as scene, served(scene, tmp_path) as server:
         assert Program(server).wait().text == text_of(12)
@@ -195,6 +199,7 @@ def test_programs_wait_for_a_host_that_stops_late(tmp_path: Path) -> None:
         assert waits.wait().text == text_of(120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_programs_behind_a_reply_of_the_window_that_hangs_are_refused(tmp_path: Path, stream: bool) -> None:
     body = {**CHAT, "stream": stream}
@@ -302,6 +307,7 @@ def test_another_model_of_the_window_is_never_answered_with_silently(tmp_path: P
         assert scene.requested(PassedReply)[-1].target == "another"
 
 
+@pytest.mark.slow
 def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
     with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
         scene.controller.pair.unload()
@@ -310,6 +316,7 @@ def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
         assert len(scene.requested(Load)) == 2
 
 
+@pytest.mark.slow
 def test_models_that_do_not_load_are_an_error_for_programs(tmp_path: Path) -> None:
     with Scene(tmp_path, fail_load="broken") as scene, served(scene, tmp_path) as server:
         settings = scene.controller.conversation.settings
@@ -320,6 +327,7 @@ def test_models_that_do_not_load_are_an_error_for_programs(tmp_path: Path) -> No
         assert "broken does not fit" in failed.error["message"]
 
 
+@pytest.mark.slow
 def test_a_race_waits_for_a_running_request_and_programs_wait_for_it(tmp_path: Path) -> None:
     with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
         scene.controller.host.racing = True
@@ -351,6 +359,7 @@ def test_every_field_of_a_reply_is_passed_on_or_left_out_on_purpose() -> None:
     assert set(Count.__struct_fields__) - set(PassedCount.__struct_fields__) == {"cache"}
 
 
+@pytest.mark.slow
 def test_the_window_is_kept_awake_while_programs_wait(tmp_path: Path, activities: list[str]) -> None:
     with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
         until(lambda: activities and activities[-1] == "ends")

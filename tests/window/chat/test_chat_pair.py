@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from app.protocol import Pair, SamplingSettings
 from app.store.records import ChatSettings
 from app.window.chat.chat_pair import MINUTE_S
@@ -101,6 +103,7 @@ def test_models_are_unloaded_when_idle_but_not_during_a_reply(tmp_path: Path) ->
         until(lambda: scene.controller.status.state == "unloaded")
 
 
+@pytest.mark.slow
 def test_zero_minutes_never_unload(tmp_path: Path) -> None:
     with Scene(tmp_path) as scene:
         scene.controller.pair.set_idle_minutes(SOON)
@@ -113,6 +116,7 @@ def test_zero_minutes_never_unload(tmp_path: Path) -> None:
 # --- counting ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_context_is_counted_with_the_draft_and_while_a_reply_streams(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=4) as scene:
         scene.ready()
@@ -127,6 +131,7 @@ def test_the_context_is_counted_with_the_draft_and_while_a_reply_streams(tmp_pat
         until(lambda: scene.counts[-1] == (2 + 12, 4096))
 
 
+@pytest.mark.slow
 def test_a_count_of_another_conversation_is_not_shown(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=1, pause_s=0.0) as scene:
         scene.ask("a b c d e f g h")

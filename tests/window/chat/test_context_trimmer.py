@@ -96,6 +96,7 @@ def test_the_rest_is_summarized_by_the_model_and_the_summary_is_shown(tmp_path: 
         assert not [record for record in scene.controller.path if REQUEST in record.text]
 
 
+@pytest.mark.slow
 def test_a_second_trim_keeps_the_summary_of_the_first(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT) as scene:
         full(scene)
@@ -119,6 +120,7 @@ def test_a_question_that_is_too_long_alone_is_refused_with_the_reason(tmp_path: 
         assert scene.controller.path == path and not scene.controller.busy
 
 
+@pytest.mark.slow
 def test_a_summary_can_be_stopped_and_nothing_is_sent(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT) as scene:
         full(scene)
@@ -131,6 +133,7 @@ def test_a_summary_can_be_stopped_and_nothing_is_sent(tmp_path: Path) -> None:
         assert scene.ask("short").state == "complete"
 
 
+@pytest.mark.slow
 def test_another_conversation_ends_a_summary(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT) as scene:
         full(scene)

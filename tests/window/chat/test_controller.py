@@ -48,6 +48,7 @@ def test_a_reply_is_announced_and_its_rounds_arrive_in_frames(tmp_path: Path) ->
         assert set(seen[3:-2]) == {"rounds"} and len(seen) < 150
 
 
+@pytest.mark.slow
 def test_a_reply_is_shown_in_parts_and_its_end_in_a_turn_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_reply_is_shown_in_parts_and_its_end_in_a_turn_of_its_own(
         assert max(shown.values()) == 3 and len(ended) == 2 and not set(ended) & set(shown)
 
 
+@pytest.mark.slow
 def test_what_waits_for_its_turn_is_shown_at_once_when_a_reply_is_ended_without_its_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +80,7 @@ def test_what_waits_for_its_turn_is_shown_at_once_when_a_reply_is_ended_without_
         assert not scene.controller.busy and scene.controller.regenerate(message)
 
 
+@pytest.mark.slow
 def test_what_is_exported_between_the_parts_of_a_reply_can_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +118,7 @@ def test_stop_before_the_models_are_loaded_ends_the_reply(tmp_path: Path) -> Non
         assert scene.ended[0].state == "stopped" and not scene.controller.busy
 
 
+@pytest.mark.slow
 def test_a_message_sent_before_the_engine_listens_is_answered(tmp_path: Path) -> None:
     with Scene(tmp_path, ready_s=0.2, rounds=2) as scene:
         assert scene.ask().state == "complete"
@@ -197,6 +201,7 @@ def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) ->
         assert scene.text(message) == scene.ended[0].text
 
 
+@pytest.mark.slow
 def test_a_reply_that_ends_in_another_conversation_is_reported(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=30, pause_s=0.005) as scene:
         scene.controller.send("over there")
@@ -236,6 +241,7 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
     assert reopened(tmp_path).conversations() == []
 
 
+@pytest.mark.slow
 def test_a_deleted_conversation_without_a_title_has_the_name_of_the_sidebar(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=1) as scene:
         scene.ask("first")
@@ -245,6 +251,7 @@ def test_a_deleted_conversation_without_a_title_has_the_name_of_the_sidebar(tmp_
         assert scene.notice("“New Chat” was deleted.") is not None
 
 
+@pytest.mark.slow
 def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=3) as scene:
         controller, history = scene.controller, scene.history
@@ -275,6 +282,7 @@ def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Pat
         assert not history.folder.exists()
 
 
+@pytest.mark.slow
 def test_a_reply_that_was_deleted_while_it_streamed_is_not_learned(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=10_000, pause_s=0.002) as scene:
         scene.controller.set_learning(True)
@@ -313,6 +321,7 @@ def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
     assert title_of(" \n") == ""
 
 
+@pytest.mark.slow
 def test_the_window_is_kept_awake_until_a_reply_has_ended_or_its_engine_has_died(
     tmp_path: Path, activities: list[str]
 ) -> None:

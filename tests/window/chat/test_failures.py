@@ -54,6 +54,7 @@ def test_a_host_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
     assert all(record.state == "cut" for record in path if record.role == "assistant")
 
 
+@pytest.mark.slow
 def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=40, pause_s=0.005, kill_after=8) as scene:
         scene.controller.send("go on")
@@ -66,6 +67,7 @@ def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) 
         assert len({record.id for record in scene.ended}) == 1 and len(scene.controller.path) == 2
 
 
+@pytest.mark.slow
 def test_a_cut_reply_of_a_deleted_conversation_is_not_offered(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=40, pause_s=0.005) as scene:
         scene.controller.send("go on")
@@ -90,6 +92,7 @@ def test_a_death_without_a_reply_is_reported_and_the_engine_restarts(tmp_path: P
         assert scene.ask().state == "complete"
 
 
+@pytest.mark.slow
 def test_an_engine_that_keeps_dying_is_given_up_and_a_waiting_reply_ends(tmp_path: Path) -> None:
     with Scene(tmp_path, kill_on_load=True) as scene:
         scene.controller.send("hi")
@@ -126,6 +129,7 @@ def test_falling_back_is_a_status_and_a_note(tmp_path: Path) -> None:
 # --- the engine hangs or is late --------------------------------------------------------------
 
 
+@pytest.mark.slow_for("*no progress")
 @pytest.mark.parametrize(
     ("timeouts", "behaviour", "text"),
     [
@@ -161,6 +165,7 @@ def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Pat
         assert scene.controller.status.state == "on"
 
 
+@pytest.mark.slow
 def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path) -> None:
     with Scene(tmp_path, Timeouts(silent_s=0.3)) as scene:
         scene.ready()
@@ -177,12 +182,14 @@ def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path) -
             os.kill(scene.process.pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_an_engine_that_says_that_it_works_is_not_reported(tmp_path: Path) -> None:
     with Scene(tmp_path, Timeouts(silent_s=0.3), measure_s=0.9) as scene:
         assert scene.ask().state == "complete"
         assert not scene.notices
 
 
+@pytest.mark.slow
 def test_an_engine_is_not_stuck_where_the_window_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after the computer slept: what the engine said meanwhile has not been read yet."""
     monkeypatch.setattr("app.window.chat.host_connection.LATE_S", 0.1)
@@ -196,6 +203,7 @@ def test_an_engine_is_not_stuck_where_the_window_stood_still(tmp_path: Path, mon
         assert scene.ended[0].state == "complete" and not stuck
 
 
+@pytest.mark.slow_for("True")
 @pytest.mark.parametrize("stuck", [False, True])
 def test_quitting_during_a_reply_saves_it_and_takes_two_seconds_at_most(tmp_path: Path, stuck: bool) -> None:
     behaviour = {"hang_after": 30} if stuck else {}
@@ -215,6 +223,7 @@ def test_quitting_during_a_reply_saves_it_and_takes_two_seconds_at_most(tmp_path
 # --- the engine talks nonsense ----------------------------------------------------------------
 
 
+@pytest.mark.slow_for("bad[12]")
 @pytest.mark.parametrize(
     "bad",
     [
@@ -240,6 +249,7 @@ def test_a_bad_line_is_reported_once_and_loses_nothing(tmp_path: Path, bad: dict
         assert len(scene.notices) == 1 and scene.notices[0].level == "warning"
 
 
+@pytest.mark.slow
 def test_a_conversation_too_long_for_the_protocol_fails_at_once_and_the_next_is_answered(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2) as scene:
         scene.ready()
@@ -252,6 +262,7 @@ def test_a_conversation_too_long_for_the_protocol_fails_at_once_and_the_next_is_
         assert scene.ended[1].state == "complete"
 
 
+@pytest.mark.slow
 def test_a_missing_round_ends_the_reply_and_what_follows_is_ignored(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=20, skip_after=6, pause_s=0.0) as scene:
         record = scene.ask()
@@ -281,6 +292,7 @@ def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
         beside.close()
 
 
+@pytest.mark.slow
 def test_a_window_that_stalls_keeps_nothing_from_the_disk(tmp_path: Path) -> None:
     with Scene(tmp_path, **FOREVER) as scene:
         scene.controller.send("hi")
@@ -297,6 +309,7 @@ def reopened_beside(folder: Path, message: int) -> str:
         return str(beside.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchone()[0])
 
 
+@pytest.mark.slow
 def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_path: Path) -> None:
     store = reopened(tmp_path)
     disk = Disk(store)
@@ -316,6 +329,7 @@ def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_pa
     assert whole_path(tmp_path)[-1] == scene.ended[0]
 
 
+@pytest.mark.slow
 def test_a_reply_that_ends_on_a_full_disk_stays_on_screen_and_is_saved_later(tmp_path: Path) -> None:
     store = reopened(tmp_path)
     disk = Disk(store)

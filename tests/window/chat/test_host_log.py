@@ -71,6 +71,7 @@ def test_the_error_report_says_where_the_log_is_and_not_who_the_user_is(
         assert "Log: none\n" in scene.controller.host.error_report()
 
 
+@pytest.mark.slow
 def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Path) -> None:
     with logged(Scene(tmp_path), log) as scene:
         scene.ready()
@@ -84,6 +85,7 @@ def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Pat
     assert "WARNING Memory is short" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_character_that_comes_in_two_parts_is_logged_whole(tmp_path: Path, log: Path) -> None:
     written = "café au lait\n".encode()
     with logged(Scene(tmp_path), log) as scene:

@@ -113,6 +113,7 @@ def test_a_host_that_dies_quickly_is_given_up_until_the_user_restarts_it(listene
     until(lambda: len(listener.deaths) == 6)
 
 
+@pytest.mark.slow
 def test_deaths_after_good_work_are_not_counted_together(listeners: Any) -> None:
     listener = listeners(kill_after=1)
     for number in range(1, 5):
@@ -169,6 +170,7 @@ def test_a_host_quits_by_itself_when_asked(listeners: Any) -> None:
     assert listener.client.pid == 0 and not listener.deaths
 
 
+@pytest.mark.slow_for("False")
 @pytest.mark.parametrize("deaf", [False, True])
 def test_a_host_that_hangs_at_quit_is_ended_within_two_seconds(listeners: Any, deaf: bool) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(%r, flush=True); time.sleep(60)"

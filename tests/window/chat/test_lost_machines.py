@@ -39,6 +39,7 @@ def test_a_lost_machine_is_one_notice_and_the_reply_goes_on_once_it_is_back(tmp_
     assert whole_path(tmp_path)[-1].text == text_of(36)
 
 
+@pytest.mark.slow
 def test_where_machines_cannot_be_reached_this_computer_goes_on_alone(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=3, unreachable="studio cannot be reached: check the network") as scene:
         scene.controller.change_settings(SHARED)
@@ -56,6 +57,7 @@ def test_where_machines_cannot_be_reached_this_computer_goes_on_alone(tmp_path: 
         assert scene.ask("again").state == "complete"
 
 
+@pytest.mark.slow
 def test_a_target_that_is_too_large_for_this_computer_is_not_offered_here(tmp_path: Path) -> None:
     with Scene(tmp_path, fail_load="lookup") as scene:
         scene.controller.change_settings(SHARED)

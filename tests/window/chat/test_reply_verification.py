@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from app.protocol import Load, Pair, Verify
 from app.store.records import ChatSettings
 from engine.audit.receipt import Receipt
@@ -65,6 +67,7 @@ def test_a_verification_can_be_stopped_and_repeated(tmp_path: Path) -> None:
     assert whole_path(tmp_path)[1].receipt is not None
 
 
+@pytest.mark.slow
 def test_a_new_reply_ends_the_verification(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=30, verify_s=0.05) as scene:
         record = scene.ask()
@@ -75,6 +78,7 @@ def test_a_new_reply_ends_the_verification(tmp_path: Path) -> None:
         assert not any(notice.level == "error" for notice in scene.notices)
 
 
+@pytest.mark.slow
 def test_nothing_is_verified_during_a_reply(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=100) as scene:
         record = scene.ask()
@@ -93,6 +97,7 @@ def test_one_reply_is_verified_at_a_time(tmp_path: Path) -> None:
         assert scene.controller.verifying_message is None and scene.verified == []
 
 
+@pytest.mark.slow
 def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Path) -> None:
     """The conversation has changed its model since. Verifying needs no drafter."""
     with Scene(tmp_path, rounds=2) as scene:
@@ -109,6 +114,7 @@ def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Pa
         assert any("which wrote this reply" in text for _, text in scene.verifying)
 
 
+@pytest.mark.slow
 def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2) as scene:
         record = scene.ask()
@@ -121,6 +127,7 @@ def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
         assert [(load.pair.drafter, load.pair.context) for load in scene.requested(Load)][:1] == [("lookup", None)]
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, fail_load="none") as scene:
         record = scene.ask()
@@ -138,6 +145,7 @@ def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_pa
         assert scene.ask("And?").state == "complete" and scene.verified == []
 
 
+@pytest.mark.slow
 def test_a_prompt_that_has_changed_is_reported_without_a_receipt(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, refuse_verify="the prompt of this reply has changed") as scene:
         record = scene.ask()
@@ -148,6 +156,7 @@ def test_a_prompt_that_has_changed_is_reported_without_a_receipt(tmp_path: Path)
     assert whole_path(tmp_path)[1].receipt is None
 
 
+@pytest.mark.slow
 def test_a_death_of_the_engine_ends_the_verification_only(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, kill_after=2) as scene:
         record = scene.ask()
@@ -157,6 +166,7 @@ def test_a_death_of_the_engine_ends_the_verification_only(tmp_path: Path) -> Non
     assert whole_path(tmp_path)[1].state == "complete"
 
 
+@pytest.mark.slow
 def test_a_reply_without_rounds_cannot_be_verified(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2) as scene:
         record = scene.ask()
@@ -173,6 +183,7 @@ def test_a_reply_without_rounds_cannot_be_verified(tmp_path: Path) -> None:
         assert scene.requested(Verify) == []
 
 
+@pytest.mark.slow
 def test_the_system_prompt_of_the_reply_is_verified(tmp_path: Path) -> None:
     """Not the one that the conversation has now."""
     with Scene(tmp_path, rounds=2) as scene:
@@ -185,6 +196,7 @@ def test_the_system_prompt_of_the_reply_is_verified(tmp_path: Path) -> None:
         assert [message.content for message in request.messages] == ["Be brief.", "Why?"]
 
 
+@pytest.mark.slow
 def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) -> None:
     """It would slow the race down. What the chat needs is loaded after the race."""
     with Scene(tmp_path, rounds=2) as scene:
@@ -199,6 +211,7 @@ def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) ->
         until(lambda: scene.loaded_pair() == ANOTHER)
 
 
+@pytest.mark.slow
 def test_a_reply_of_a_target_that_is_shared_is_verified_on_the_same_machines(tmp_path: Path) -> None:
     shared = Pair(target="models/large", drafter="lookup", hosts="hosts.json")
     with Scene(tmp_path, rounds=2) as scene:

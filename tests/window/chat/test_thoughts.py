@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from app.protocol import Reply
 from app.store.records import LENGTH_REACHED, THOUGHT_REACHED, UNANSWERED
 from app.window.transcript.reply_tile import can_continue
@@ -48,11 +50,13 @@ def test_a_thought_that_reached_its_limit_says_so_and_goes_on(tmp_path: Path) ->
         assert scene.requested(Reply)[-1].continuation_ids == tuple(range(6))
 
 
+@pytest.mark.slow
 def test_another_limit_within_the_thought_says_so_too(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, thought=9, reason="length") as scene:
         assert scene.ask().note == f"{LENGTH_REACHED} {UNANSWERED}"
 
 
+@pytest.mark.slow
 def test_a_reply_stopped_in_its_thought_goes_on_and_is_drawn_again_and_asked_anew(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=60, thought=120, pause_s=0.005) as scene:
         scene.controller.send("why")

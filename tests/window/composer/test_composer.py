@@ -79,6 +79,7 @@ def test_enter_sends_the_message_and_shift_enter_starts_a_line(composer: Compose
     assert composer.editor.toPlainText() == ""
 
 
+@pytest.mark.slow
 def test_enter_that_ends_a_composition_does_not_send(composer: Composer, controller: Controller) -> None:
     QTest.keyClicks(composer.editor, "a")
     QApplication.sendEvent(composer.editor, QInputMethodEvent("にほん", []))
@@ -91,6 +92,7 @@ def test_enter_that_ends_a_composition_does_not_send(composer: Composer, control
     assert controller.path[0].text == "a日本"
 
 
+@pytest.mark.slow
 def test_a_message_that_cannot_be_sent_stays_in_the_composer(composer: Composer, controller: Controller) -> None:
     controller.send("a reply elsewhere")
     controller.open(2)
@@ -111,6 +113,7 @@ def test_during_a_reply_the_button_stops_it_and_enter_does_nothing(composer: Com
     assert composer.editor.toPlainText() == "next"
 
 
+@pytest.mark.slow
 def test_the_field_grows_with_its_text_up_to_a_limit(composer: Composer) -> None:
     one = composer.editor.height()
     composer.set_draft(Draft(text="a\nb\nc"))
@@ -143,6 +146,7 @@ def test_up_edits_the_last_message_only_in_an_empty_composer(window: MainWindow,
     assert composer.editor.hasFocus() and composer.editor.toPlainText() == ""
 
 
+@pytest.mark.slow
 def test_edit_last_message_shows_a_question_that_is_out_of_view(window: MainWindow, controller: Controller) -> None:
     """Also a second time, with what was typed before. Esc leads back to the composer, whose draft has stayed."""
     open_chat(controller, "Why?", "So.\n\n" * 400)
@@ -217,6 +221,7 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
     assert all(any(name in text and why in text for text in said) for name, why in reasons.items())
 
 
+@pytest.mark.slow
 def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
     paste(composer, files=(tmp_path,))
     image = QMimeData()
@@ -227,6 +232,7 @@ def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWin
     assert any("Images cannot be attached" in text for text in notices(window))
 
 
+@pytest.mark.slow
 def test_the_attachments_of_a_message_have_a_limit(composer: Composer, window: MainWindow) -> None:
     for _ in range(3):
         paste(composer, "x" * 900_000)
@@ -265,6 +271,7 @@ def test_a_draft_is_restored_at_the_next_start_until_it_is_sent(composer: Compos
     until(lambda: controller.library.value(DRAFT.format(0)) == "", 5)
 
 
+@pytest.mark.slow
 def test_attachments_count_towards_the_context(composer: Composer, window: MainWindow) -> None:
     window.controller.start()
     QTest.keyClicks(composer.editor, "a b")
@@ -281,6 +288,7 @@ def test_the_composer_warns_when_the_context_is_nearly_full(composer: Composer, 
     assert not composer.warning.isVisible()
 
 
+@pytest.mark.slow
 def test_what_is_longer_than_the_context_is_kept_and_not_sent(composer: Composer, controller: Controller) -> None:
     open_chat(controller, "Why?", "So.")
     composer.editor.setPlainText("And now?")

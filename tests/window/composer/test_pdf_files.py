@@ -75,6 +75,7 @@ def test_the_text_of_a_draft_that_is_gone_goes_nowhere(composer: Composer, tmp_p
     assert not composer._pdf_reader.busy and not composer.draft.attachments
 
 
+@pytest.mark.slow_for("time")
 @pytest.mark.parametrize("hostile", ["time", pytest.param("memory", marks=pytest.mark.slow), "size"])
 def test_a_file_that_takes_too_much_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostile: str, composer: Composer

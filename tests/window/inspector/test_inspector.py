@@ -150,6 +150,7 @@ def test_the_first_rounds_are_drawn_though_little_is_known(
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_it_is_in_the_colours_of_the_look_and_nothing_is_left_of_another() -> None:
     inspector = showing(mixed(60), LIGHT)
     for look, other in ((LIGHT, DARK), (DARK, LIGHT)):

@@ -33,6 +33,7 @@ def frozen() -> Iterator[None]:
     gc.callbacks.remove(garbage_collection._freeze_survivors)
 
 
+@pytest.mark.slow
 def test_what_survives_is_left_out_until_a_full_collection(frozen: None) -> None:
     made = [Cycle() for _ in range(1000)]
     gc.collect(1)

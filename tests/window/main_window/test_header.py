@@ -51,6 +51,7 @@ def test_errors_and_warnings_stay_and_infos_disappear(shown: NoticeBanners, monk
     assert sorted(texts(shown)) == ["error", "warning"]
 
 
+@pytest.mark.slow
 def test_an_info_stays_while_it_has_the_focus(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = window.parts.notices
     monkeypatch.setattr(header, "OFFER_MS", 30)

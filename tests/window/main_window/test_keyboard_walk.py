@@ -133,6 +133,7 @@ def test_every_control_of_the_settings_is_named_and_reached(whole: MainWindow, p
     assert unreached(shown, controls(shown)[0]) == []
 
 
+@pytest.mark.slow
 def test_hidden_fields_of_the_form_are_named_too(whole: MainWindow) -> None:
     whole.show_side("chat settings")
     form = whole.parts.panel.form

@@ -36,6 +36,7 @@ def test_requests_of_the_transcript_reach_the_controller(window: MainWindow, con
     assert controller.path[0].text == "Why not?"
 
 
+@pytest.mark.slow
 def test_an_edit_that_is_refused_stays_open_with_its_text(window: MainWindow, controller: Controller) -> None:
     controller.send("a reply elsewhere")
     open_chat(controller, "Why?", "So.")
@@ -66,6 +67,7 @@ def test_what_is_typed_over_the_transcript_becomes_the_message(window: MainWindo
     assert editor.toPlainText() == "hi"
 
 
+@pytest.mark.slow
 def test_the_inspector_is_filled_only_while_it_is_in_sight(
     window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ def test_the_status_of_speculation_is_shown_in_words_with_its_reason(
             assert f"because of {state}" in text
 
 
+@pytest.mark.slow
 def test_each_state_has_an_icon_of_its_own_and_the_chip_shows_it(window: MainWindow, controller: Controller) -> None:
     seen = set()
     for state in STATE_TEXTS:
@@ -135,6 +138,7 @@ def test_the_first_run_says_what_redline_is_and_offers_something_to_try(tmp_path
     controller.close()
 
 
+@pytest.mark.slow
 def test_later_new_chats_do_not_explain_again(window: MainWindow) -> None:
     assert window.parts.welcome.cards[0].isVisible()
     assert not any(line.isVisible() for line in window.parts.welcome.introduction)
@@ -160,6 +164,7 @@ def test_the_arrangement_of_the_window_is_restored(window: MainWindow, controlle
     end(second)
 
 
+@pytest.mark.slow_for('{"geometry"*')
 @pytest.mark.parametrize("value", ["{", '{"geometry": "?"}', '{"geometry": "AAAA", "sidebar_width": 100000}'])
 def test_a_damaged_arrangement_is_ignored(controller: Controller, value: str) -> None:
     controller.library.set_value(PLACES, value)
@@ -201,6 +206,7 @@ def test_search_shows_the_sidebar_first(window: MainWindow) -> None:
     assert window.parts.sidebar.field.hasFocus()
 
 
+@pytest.mark.slow
 def test_the_legend_is_there_while_there_are_tints_to_explain(window: MainWindow, controller: Controller) -> None:
     assert not window.legend.isVisible()
     open_chat(controller, "Why?", "So.")
@@ -216,6 +222,7 @@ def test_the_title_of_the_window_is_the_conversations(window: MainWindow, contro
     assert window.windowTitle() == window.parts.header.title.text() == "Rayleigh"
 
 
+@pytest.mark.slow
 def test_draft_and_verify_are_timed_apart_while_the_inspector_shows_them(
     window: MainWindow, controller: Controller
 ) -> None:
@@ -233,6 +240,7 @@ def test_escape_stops_wherever_the_focus_is(window: MainWindow, controller: Cont
     assert controller.path[1].state == "stopped"
 
 
+@pytest.mark.slow
 def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_alone(
     window: MainWindow, controller: Controller
 ) -> None:

@@ -27,12 +27,14 @@ def test_no_two_commands_have_the_same_key(window: MainWindow) -> None:
     assert len(keys) > 25
 
 
+@pytest.mark.slow
 def test_no_action_of_the_window_has_a_key_that_is_not_in_the_table(window: MainWindow) -> None:
     known = set(window.commands.values())
     others = [a for a in window.findChildren(QAction) if a.shortcuts() and a not in known]
     assert [a.text() for a in others if a.shortcutContext() != Qt.ShortcutContext.WidgetShortcut] == []
 
 
+@pytest.mark.slow
 def test_standard_keys_of_text_fields_are_left_to_them(window: MainWindow) -> None:
     actions = window.commands.items()
     ours = {keys.toString() for name, a in actions if name not in EDITED_IN_TEXT for keys in a.shortcuts()}
@@ -42,6 +44,7 @@ def test_standard_keys_of_text_fields_are_left_to_them(window: MainWindow) -> No
     assert ours & taken == set()
 
 
+@pytest.mark.slow
 def test_about_settings_and_quit_have_their_roles(window: MainWindow) -> None:
     roles = {name: action.menuRole() for name, action in window.commands.items()}
     assert roles.pop("about") == QAction.MenuRole.AboutRole
@@ -91,6 +94,7 @@ def test_regenerate_continue_and_stop_apply_to_the_last_reply(window: MainWindow
     assert controller.path[1].parent == reply.parent and controller.path[1].versions == 2
 
 
+@pytest.mark.slow_for("models", "races")
 @pytest.mark.parametrize("opener", ["settings", "races", "models"])
 def test_window_commands_act_on_the_window_in_front(window: MainWindow, opener: str) -> None:
     other = window.settings.show("data") if opener == "settings" else getattr(window, opener).show()
@@ -123,11 +127,13 @@ def test_closing_the_main_window_quits_only_when_no_other_is_open(window: MainWi
     assert window.isVisible()
 
 
+@pytest.mark.slow
 def test_refused_tokens_have_a_command(window: MainWindow) -> None:
     window.commands["refused"].trigger()
     assert window.preferences.show_refused and window.parts.transcript.options.refused
 
 
+@pytest.mark.slow
 def test_editing_commands_of_the_menu_reach_the_focused_text(window: MainWindow) -> None:
     editor = window.parts.composer.editor
     editor.setPlainText("word")
@@ -137,6 +143,7 @@ def test_editing_commands_of_the_menu_reach_the_focused_text(window: MainWindow)
         assert editor.toPlainText() == text
 
 
+@pytest.mark.slow
 def test_show_logs_opens_the_folder_of_the_log(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_quitting_on_a_full_disk_asks_first_and_can_be_called_off(full: tuple[Sc
     assert window.close()
 
 
+@pytest.mark.slow
 def test_what_the_disk_refuses_can_be_saved_elsewhere(
     full: tuple[Scene, MainWindow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_second_start_raises_the_first_window_and_ends(tmp_path: Path) -> None
         assert heard(first, "raised") is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_window_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with driven(tmp_path, "tell me", **FOREVER) as process:
@@ -118,6 +119,7 @@ def test_a_signal_ends_the_window_in_order(tmp_path: Path, number: signal.Signal
     assert last.state == "stopped" and "quit" in last.note
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_slot_is_reported_and_the_window_stays(tmp_path: Path) -> None:
     with driven(tmp_path, "raise: a bug", rounds=2) as process:
         assert "a bug" in heard(process, "notice")
@@ -207,6 +209,7 @@ def failed_start(folder: Path, *arguments: str, start: Sequence[str] = ("-m", "a
     return done.stderr
 
 
+@pytest.mark.slow_for("surroundings1-*")
 @pytest.mark.parametrize(
     ("surroundings", "message"),
     [

@@ -55,6 +55,7 @@ def test_growing_gives_what_writing_at_once_gives_of_more_documents(source: str,
     check_growth(source, cuts)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(NOISE, CUTS)
 @example("~~~\n\n a\n", [4, 6, 7])
@@ -127,6 +128,7 @@ def test_an_open_fence_grows_without_being_written_again() -> None:
     assert document.lastBlock().text() == "y = "
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.one_of(documents(), NOISE), st.integers(20, 120))
 @example("a\n$$\nb\n- c\n$$\nd\n", 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -103,6 +104,7 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
     race.close()
 
 
+@pytest.mark.slow
 def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
     window: MainWindow, fake: FakeModels, controller: Controller
 ) -> None:
@@ -128,6 +130,7 @@ def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
     assert len(banners) == told
 
 
+@pytest.mark.slow
 def test_the_welcome_replays_a_recorded_race(window: MainWindow) -> None:
     window.parts.welcome.race.click()
     shown = window.races.window
@@ -136,6 +139,7 @@ def test_the_welcome_replays_a_recorded_race(window: MainWindow) -> None:
     shown.close()
 
 
+@pytest.mark.slow
 def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Controller) -> None:
     controller.change_settings(ChatSettings(pair=Pair(target=QWEN, drafter=EAGLE)))
     QApplication.processEvents()

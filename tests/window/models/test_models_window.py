@@ -41,6 +41,7 @@ def test_the_first_time_the_built_in_model_is_chosen_and_others_are_recommended(
     assert sum(row.section.startswith("Also fit") for row in page.rows.items) > 9
 
 
+@pytest.mark.slow
 def test_a_model_and_its_drafter_are_downloaded_with_the_window_closed(page: ModelsWindow, fake: FakeModels) -> None:
     fake.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
     fake.pull(EAGLE, asking(EAGLE), done(EAGLE, 1000))
@@ -106,6 +107,7 @@ def test_a_failed_download_shows_why_and_what_to_do(
     assert "Download with Drafter (6.66 GB)" in buttons(page)
 
 
+@pytest.mark.slow
 def test_a_download_of_an_earlier_run_is_listed_and_resumed(opened: Opened, fake: FakeModels) -> None:
     fake.put(model(SMALL, 0.1, "unknown", complete=False, total_bytes=400_000_000, trouble="300 MB are missing"))
     fake.pull(SMALL, asking(SMALL), planned(SMALL, SIZES), WAIT)
@@ -143,6 +145,7 @@ def test_a_model_that_does_not_fit_cannot_be_used_and_another_is_suggested(opene
         assert said in texts(page)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_too_large_shows_the_smallest_mac_for_it(opened: Opened, fake: FakeModels) -> None:
     FakeModels(fake.folder, 16)  # the same answers from a smaller machine
     page = opened()
@@ -175,6 +178,7 @@ def test_deleting_asks_first_and_names_who_shares_the_files(opened: Opened, fake
     assert page.line.text.text() == "Deleted Qwen3 8B; 4.62 GB freed."
 
 
+@pytest.mark.slow
 def test_a_cancelled_deletion_deletes_nothing(opened: Opened, fake: FakeModels) -> None:
     install_three(fake)
     fake.answer(f"remove {QWEN} --from hub --dry-run", {"frees_bytes": 1, "stays_bytes": 0})
@@ -204,6 +208,7 @@ def test_search_filters_the_list_and_escape_clears_it_then_closes_the_window(pag
     assert not page.isVisible()
 
 
+@pytest.mark.slow
 def test_the_arrows_pass_over_headings_and_enter_takes_the_first_action(page: ModelsWindow, fake: FakeModels) -> None:
     page.list.setFocus()
     QTest.keyClick(page.list, Qt.Key.Key_Down)
@@ -214,6 +219,7 @@ def test_the_arrows_pass_over_headings_and_enter_takes_the_first_action(page: Mo
     assert row.key in page.downloads.downloads
 
 
+@pytest.mark.slow
 def test_failed_commands_are_shown(opened: Opened, fake: FakeModels) -> None:
     fake.put(model(SMALL, 0.35))
     (fake.folder / "pairs.json").unlink()
@@ -224,6 +230,7 @@ def test_failed_commands_are_shown(opened: Opened, fake: FakeModels) -> None:
     assert f"Nothing is known of fits {SMALL.replace('/', '-')}." in texts(page)
 
 
+@pytest.mark.slow
 def test_an_answer_counts_whatever_the_exit_status_and_the_warnings(opened: Opened, fake: FakeModels) -> None:
     install_three(fake)
     (fake.folder / "complaint").write_text("redline: warning")
@@ -233,6 +240,7 @@ def test_an_answer_counts_whatever_the_exit_status_and_the_warnings(opened: Open
     assert page.library.known.fits[QWEN].level == "good"
 
 
+@pytest.mark.slow
 def test_every_control_is_named_and_reached(opened: Opened, fake: FakeModels) -> None:
     install_three(fake)
     page = opened()

@@ -50,6 +50,7 @@ def test_a_real_download_is_paused_resumed_and_listed(
     assert [(one.name, one.complete) for one in found[0].models if one.origin == "hub"] == [(NAME, True)]
 
 
+@pytest.mark.slow
 def test_the_window_imports_neither_mlx_nor_the_library_of_the_hub() -> None:
     heavy = "{'mlx.core', 'mlx_lm', 'huggingface_hub', 'httpx2', 'numpy', 'transformers', 'rich'}"
     modules = "app.window.models.models_window, app.window.main_window.secondary_windows"

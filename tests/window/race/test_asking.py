@@ -74,6 +74,7 @@ def test_a_race_is_loaded_asked_for_told_and_replayed(start: Start, tmp_path: Pa
     assert not window.line.isVisible()
 
 
+@pytest.mark.slow
 def test_a_stop_keeps_the_pairs_that_are_whole(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=3)
     window = asked(start(command(tmp_path, document, pause_s=0.4)), document)
@@ -98,6 +99,7 @@ def test_a_stop_before_the_first_pair_says_so_and_lets_one_race_again(start: Sta
     assert window.document.pairs == 2
 
 
+@pytest.mark.slow
 def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     main = start(command(tmp_path, document, pause_s=60))
@@ -108,6 +110,7 @@ def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Pa
     assert "during the race" in window.measuring.title.text()
 
 
+@pytest.mark.slow
 def test_a_silent_engine_is_reported_in_the_race_that_waits_for_it(start: Start, tmp_path: Path) -> None:
     """Also one that was silent before the race began."""
     document, timeouts = simple(pairs=2), dataclasses.replace(QUICK, silent_s=0.2)
@@ -119,6 +122,7 @@ def test_a_silent_engine_is_reported_in_the_race_that_waits_for_it(start: Start,
     assert window.measuring.why.text() == SILENT
 
 
+@pytest.mark.slow
 def test_a_target_that_cannot_be_loaded_ends_the_race(start: Start) -> None:
     window = asked(start(fake_host(fail_load="auto")), simple())
     until(lambda: not window.request.busy)
@@ -135,6 +139,7 @@ def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:
     assert window.measuring.title.text() == STOPPED_FOR_REPLY
 
 
+@pytest.mark.slow
 def test_a_race_ends_with_its_window(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     window = asked(start(command(tmp_path, document, pause_s=60)), document)
@@ -155,6 +160,7 @@ def test_it_begins_as_the_chat_decodes_that_it_is_opened_from(start: Start, tmp_
     assert (asked.temperature, asked.top_p, asked.seed) == (0.5, 0.8, 3)
 
 
+@pytest.mark.slow
 def test_the_target_of_the_chat_is_raced_whichever_is_loaded(start: Start) -> None:
     main = start(fake_host())
     controller, another = main.races._controller, Pair(target="models/another")
@@ -166,6 +172,7 @@ def test_the_target_of_the_chat_is_raced_whichever_is_loaded(start: Start) -> No
     until(lambda: (there := controller.loaded_pair) and there.pair == controller.conversation.settings.pair)
 
 
+@pytest.mark.slow
 def test_a_race_tells_everyone_that_it_goes_on_and_when_it_is_over(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     main = start(command(tmp_path, document, pause_s=60))

@@ -126,6 +126,7 @@ def test_a_faster_side_is_ahead_in_the_middle(boards: list[RaceBoard]) -> None:
 LONG = [*range(12)] * 60  # more than one piece of Markdown, whose first stays as it is when the text grows
 
 
+@pytest.mark.slow_for("several pieces")
 @pytest.mark.parametrize(
     "document",
     [open_race(RACE), simple(parts_at=10), race([(steady(0, 1, LONG, 12, 0.1), steady(1, 1, LONG, 12, 0.1))])],
@@ -230,6 +231,7 @@ def test_no_text_of_a_race_steers_the_window(boards: list[RaceBoard], monkeypatc
     assert not [one for one in board.panes[0].reader.document().allFormats() if one.isImageFormat()]
 
 
+@pytest.mark.slow_for("size[01]")
 @pytest.mark.parametrize("size", [(1100, 640), (1240, 520), (900, 380)])
 def test_large_text_cuts_nothing_and_the_board_scrolls(boards: list[RaceBoard], size: tuple[int, int]) -> None:
     board = made(boards, open_race(RACE))

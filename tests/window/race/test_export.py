@@ -23,6 +23,7 @@ def exported(window: RaceWindow, path: Path, kind: str, monkeypatch: pytest.Monk
     window.controls.save_asked.emit(kind)
 
 
+@pytest.mark.slow
 def test_the_window_exports_while_it_goes_on(
     window: RaceWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -265,6 +265,7 @@ def test_the_panel_and_the_conversation_have_the_same_settings(panel: ChatPanel,
     assert controller.conversation.settings == panel.form.settings() == NEW_CHAT
 
 
+@pytest.mark.slow
 def test_the_panel_shows_why_speculation_is_off(panel: ChatPanel, controller: Controller) -> None:
     controller.status_changed.emit(SpeculationStatus("unsupported", "Model", "", "its cache cannot be rewound"))
     assert panel.state.text() == "Speculation not available: its cache cannot be rewound."
@@ -306,6 +307,7 @@ def test_a_warning_comes_before_a_preset_is_replaced(presets: Presets, controlle
     assert not presets.name.isVisible()
 
 
+@pytest.mark.slow
 def test_large_text_widens_the_panel_to_its_form_and_a_small_window_scrolls(
     window: MainWindow, panel: ChatPanel
 ) -> None:

@@ -116,6 +116,7 @@ def test_damaged_values_are_replaced_by_defaults(text: str) -> None:
 # --- the look ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_palette_has_the_colours_of_the_appearance(window: MainWindow) -> None:
     """Except on macOS, which keeps its own palette: there, as everywhere, the style sheet has them."""
 
@@ -160,6 +161,7 @@ def test_the_window_follows_the_system_unless_the_user_chose(
     assert window.theme.appearance.scheme == "light"
 
 
+@pytest.mark.slow
 def test_macos_draws_its_own_controls(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (theme, form_fields):
         monkeypatch.setattr(module, "NATIVE", True)
@@ -206,6 +208,7 @@ def test_the_last_reply_is_exported_as_a_web_page(
     assert "Why \\u003cb>?" in page and '"name":"Reply"' in page
 
 
+@pytest.mark.slow
 def test_a_failed_export_is_shown(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +236,7 @@ def test_every_title_makes_a_file_name(title: str, name: str) -> None:
     assert file_name(title) == name
 
 
+@pytest.mark.slow
 def test_all_conversations_are_exported_under_different_names(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +263,7 @@ def test_a_conversation_is_imported(
     assert controller.conversation.id == 5 and controller.conversation.title == "Counting to thirty"
 
 
+@pytest.mark.slow_for("-3")
 @pytest.mark.parametrize("zoom", [SMALLEST, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 3)), LARGEST])
 def test_no_choice_is_clipped(window: MainWindow, controller: Controller, zoom: int) -> None:
     window.change_preferences(zoom=zoom)
@@ -297,6 +302,7 @@ def test_a_field_that_has_been_laid_out_asks_for_no_other_layout(app: QApplicati
     assert not any(requests)
 
 
+@pytest.mark.slow
 def test_controls_widen_with_their_text_and_go_below_their_names_where_there_is_no_room(window: MainWindow) -> None:
     settings = window.settings.show("appearance")
     boxes = settings.appearance.findChildren(QComboBox)

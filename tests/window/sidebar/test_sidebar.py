@@ -146,6 +146,7 @@ def test_delete_removes_a_conversation_and_undo_restores_it(
     assert "Bread" in rows(sidebar)
 
 
+@pytest.mark.slow
 def test_undo_in_the_composer_undoes_typing_only(window: MainWindow, controller: Controller) -> None:
     controller.delete(2)
     window.parts.composer.editor.setFocus()
@@ -176,6 +177,7 @@ def test_enter_opens_the_first_hit_on_its_branch_at_its_message(
         assert revealed == [question.id] and controller.path[0].id == question.id
 
 
+@pytest.mark.slow
 def test_a_hit_on_the_current_branch_only_scrolls(
     window: MainWindow, sidebar: Sidebar, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_hit_on_the_current_branch_only_scrolls(
     assert controller.path == path and revealed == [question.id]
 
 
+@pytest.mark.slow
 def test_arrows_in_the_search_field_move_through_the_hits(sidebar: Sidebar, controller: Controller) -> None:
     for title in ("heron one", "heron two", "heron three"):
         add_conversation(controller, title)
@@ -201,6 +204,7 @@ def test_arrows_in_the_search_field_move_through_the_hits(sidebar: Sidebar, cont
     assert controller.conversation.title == second
 
 
+@pytest.mark.slow
 def test_escape_ends_a_search_and_one_without_results_is_explained(sidebar: Sidebar) -> None:
     search(sidebar, "sky")
     assert "Bread" not in rows(sidebar)
@@ -212,6 +216,7 @@ def test_escape_ends_a_search_and_one_without_results_is_explained(sidebar: Side
     assert not sidebar.empty_label.isVisible()
 
 
+@pytest.mark.slow
 def test_results_stay_when_a_conversation_changes_during_a_search(sidebar: Sidebar, controller: Controller) -> None:
     found = add_conversation(controller, "heron one")
     add_conversation(controller, "heron two")
@@ -231,6 +236,7 @@ def test_fast_typing_searches_once(sidebar: Sidebar) -> None:
     assert searched == ["blue sky"]
 
 
+@pytest.mark.slow
 def test_hits_are_painted_with_their_matches_marked(sidebar: Sidebar, controller: Controller) -> None:
     open_chat(controller, "The sky is blue", "A sky\nof many lines " * 20)
     search(sidebar, "sky")

@@ -81,6 +81,7 @@ def test_nothing_found_is_said_and_escape_takes_bar_and_marks_away(bar: FindBar,
     assert bar.isVisible() and bar.field.selectedText() == "sea"
 
 
+@pytest.mark.slow
 def test_what_is_looked_for_is_no_pattern_and_case_does_not_matter(bar: FindBar, window: MainWindow) -> None:
     find(bar, window, ".*")
     assert bar.count.text() == "Not found"
@@ -88,6 +89,7 @@ def test_what_is_looked_for_is_no_pattern_and_case_does_not_matter(bar: FindBar,
     assert bar.count.text() == "1 of 1"
 
 
+@pytest.mark.slow
 def test_a_match_in_a_folded_thought_unfolds_it(window: MainWindow, controller: Controller, tmp_path: Path) -> None:
     told = made_up("<think>The tide decides.</think>Yes.", 4)
     controller.open(1)
@@ -100,6 +102,7 @@ def test_a_match_in_a_folded_thought_unfolds_it(window: MainWindow, controller: 
     assert bar.count.text() == "1 of 1"
 
 
+@pytest.mark.slow
 def test_another_chat_closes_the_bar(bar: FindBar, window: MainWindow, controller: Controller) -> None:
     find(bar, window, "sea")
     controller.new()
@@ -108,6 +111,7 @@ def test_another_chat_closes_the_bar(bar: FindBar, window: MainWindow, controlle
     assert bar.isHidden()
 
 
+@pytest.mark.slow
 def test_a_match_in_a_long_reply_is_reached_though_it_is_read_in_turns(
     window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

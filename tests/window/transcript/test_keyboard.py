@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QMouseEvent
@@ -111,6 +112,7 @@ def test_ctrl_down_and_up_go_from_message_to_message(stage: MakeStage) -> None:
     assert found == [1, 2, 3] and back is not None and back.entry.record.id == 2
 
 
+@pytest.mark.slow
 def test_ctrl_up_reaches_the_first_of_many_messages(stage: MakeStage) -> None:
     one = stage()
     path, told = conversation(40, 8000)

@@ -174,6 +174,7 @@ COSTLY = {
 }
 
 
+@pytest.mark.slow_for("tables")
 @pytest.mark.parametrize("name", COSTLY)
 def test_the_work_on_a_costly_source_is_linear_and_bounded_a_frame(name: str) -> None:
     source, pieces, calls = COSTLY[name], ReplyPieces(), 0

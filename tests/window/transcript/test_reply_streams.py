@@ -31,6 +31,7 @@ def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
     assert all(b - a >= BETWEEN_S for (a, _), (b, _) in itertools.pairwise(said))
 
 
+@pytest.mark.slow
 def test_a_whole_reply_is_announced_seldom_and_its_end_once(stage: MakeStage) -> None:
     one, told = stage(), list(rounds(REPLY * 4, per_s=100))
     begin(one)

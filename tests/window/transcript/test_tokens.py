@@ -134,6 +134,7 @@ def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStag
     assert sum(token in shown for token in found) > len(found) * 0.7
 
 
+@pytest.mark.slow_for("reply-True")
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("text", [PARAGRAPH, REPLY, f"{CODE}\n\n{PARAGRAPH}"], ids=["paragraph", "reply", "code"])
 def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:

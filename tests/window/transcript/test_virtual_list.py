@@ -56,6 +56,7 @@ def line_at_top(stage: Stage) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_rounds_are_asked_for_when_a_reply_comes_into_view(stage: MakeStage) -> None:
     one, asked = long_chat(stage)
     assert 1 <= len(asked) <= 3
@@ -119,6 +120,7 @@ def test_a_long_reply_is_read_in_slices(stage: MakeStage, monkeypatch: pytest.Mo
     assert len(asked) == len(told) and one.transcript.column.entries[-1].source == text
 
 
+@pytest.mark.slow
 def test_the_tokens_of_a_long_reply_are_shown_in_slices_once_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_entry, "TURN_TOKENS", 700)
     text = (REPLY + "\n\n") * 30
@@ -158,6 +160,7 @@ def test_heights_that_were_guessed_wrong_do_not_move_what_is_read(stage: MakeSta
     assert before and line_at_top(one) == before
 
 
+@pytest.mark.slow
 def test_scrolling_up_shows_every_message_once_in_order(stage: MakeStage) -> None:
     one, _ = long_chat(stage, 20, 4000)
     seen: list[int] = []
