@@ -110,6 +110,7 @@ def test_a_host_that_hangs_fails_what_it_has_and_what_waits_and_the_next_request
     assert "may be stuck: restarting it" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_streams_that_have_begun_end_with_the_error() -> None:
     async def scenario(api: OwnApi) -> None:
         answer = await api.chat(stream=True)
@@ -152,6 +153,7 @@ def test_the_real_host_is_replaced_too() -> None:
     with_host(scenario, sys.executable, "-m", "app.host", limits=limits, within_s=240)
 
 
+@pytest.mark.slow
 def test_a_host_that_all_programs_have_left_is_replaced() -> None:
     async def scenario(api: OwnApi) -> None:
         assert text(await api.chat()) == text_of(12)
@@ -168,6 +170,7 @@ def test_a_host_that_all_programs_have_left_is_replaced() -> None:
     with_host(scenario, rounds=4, hang_after=6)
 
 
+@pytest.mark.slow
 def test_a_host_that_says_that_it_works_is_not_stuck() -> None:
     async def scenario(api: OwnApi) -> None:
         first = api.pid
@@ -211,6 +214,7 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: 
     assert "no progress for 1 seconds" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kind", "why"),
     [

@@ -67,6 +67,7 @@ async def ask_and_begin_again(streams: Streams) -> None:
     streams[1].write(GET)
 
 
+@pytest.mark.slow_for("send_drops")
 @pytest.mark.parametrize("scenario", [send_nothing, send_drops])
 def test_a_head_that_does_not_come_whole_in_time_closes_its_connection(
     scenario: Callable[[Streams], Awaitable[None]],
@@ -74,6 +75,7 @@ def test_a_head_that_does_not_come_whole_in_time_closes_its_connection(
     assert HEAD_TIME_S * 0.9 < with_connection(scenario) < IDLE_TIME_S / 2
 
 
+@pytest.mark.slow
 def test_a_reply_may_take_longer_and_the_next_head_has_its_own_time() -> None:
     assert 3 * HEAD_TIME_S * 0.9 < with_connection(ask_and_begin_again) < IDLE_TIME_S / 2
 

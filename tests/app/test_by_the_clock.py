@@ -86,6 +86,7 @@ def test_costs_that_replies_refute_are_measured_again_once(
         assert len(measured) == times
 
 
+@pytest.mark.slow
 def test_another_drafter_begins_with_nothing_known(toy_folder: Path, toy_drafter_folder: Path) -> None:
     talk = conversation(toy_folder, toy_drafter_folder)
     before = talk.pair.correction(0, exact=False, timed=False)
@@ -95,6 +96,7 @@ def test_another_drafter_begins_with_nothing_known(toy_folder: Path, toy_drafter
     assert talk.pair.correction(0, exact=False, timed=False) is not before
 
 
+@pytest.mark.slow_for("False")
 @pytest.mark.parametrize("reproducible", [False, True])
 def test_replies_that_share_what_the_clock_said_share_no_noise(
     toy_folder: Path, toy_drafter_folder: Path, reproducible: bool

@@ -214,6 +214,7 @@ def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, 
     assert "drafter medusa, draft length 3 ·" in conversation.describe()
 
 
+@pytest.mark.slow_for("medusa")
 @pytest.mark.parametrize("name", ["eagle3", "medusa"])
 def test_a_conversation_on_a_head_survives_ctrl_c(name: str, shipping: Path, toy_folder: Path) -> None:
     """Whatever a broken pass left behind, the next reply is what a fresh conversation would say."""

@@ -140,6 +140,7 @@ def talk(conversation: Conversation, *lines: str) -> str:
     return notes.getvalue()
 
 
+@pytest.mark.slow_for("measure_costs-*")
 @pytest.mark.parametrize(("step", "drafter"), paired(["open_drafter", "measure_costs"], ["lookup", "folder"]))
 def test_a_stopped_change_of_drafter_changes_nothing(
     step: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +223,7 @@ def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:
     return interrupted
 
 
+@pytest.mark.slow_for("/length*")
 @pytest.mark.parametrize(("line", "drafter"), paired(["hello", "/length auto"], ["lookup", "folder"]))
 def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
     line: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch

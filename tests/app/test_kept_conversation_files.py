@@ -47,6 +47,7 @@ def written(target: Path, drafter: Path | str, cache: str, wait: Callable[[float
     return text
 
 
+@pytest.mark.slow_for("False")
 @pytest.mark.parametrize("with_drafter", [True, False])
 def test_a_conversation_is_warm_after_a_restart_and_says_the_same(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, with_drafter: bool
@@ -108,6 +109,7 @@ def test_a_damaged_file_and_one_without_room_are_not_read_ahead(
     assert Path(cache).stat().st_size == (0 if damaged else size)
 
 
+@pytest.mark.slow
 def test_another_drafter_goes_on_from_the_file(toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
     text = written(toy_folder, toy_drafter_folder, cache)
@@ -125,6 +127,7 @@ def test_a_file_of_other_weights_is_emptied_and_ignored(
     assert again == reply(worker_with(toy_drafter_folder), turns(text))[0]
 
 
+@pytest.mark.slow
 def test_no_damage_changes_a_text(toy_folder: Path, tmp_path: Path) -> None:
     """Flipped bits, in header, structure and arrays, and files that were cut: read whole or not at all."""
     cache = ReplyHistory(tmp_path).cache_file(7)

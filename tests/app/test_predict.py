@@ -131,6 +131,7 @@ def test_prediction_is_held_against_measurement(
     assert code == int(f"{len(lines)} of {len(lines)} within" not in out)
 
 
+@pytest.mark.slow
 def test_a_second_prediction_writes_nothing_and_says_the_same(
     toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_second_prediction_writes_nothing_and_says_the_same(
     assert predict(tmp_path, *words) == first
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_replies_that_are_written(
     toy_folder: Path,
     prompts: Path,

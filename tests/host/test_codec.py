@@ -67,6 +67,7 @@ def test_random_bytes_are_malformed_and_nothing_worse(line: bytes) -> None:
             read(line)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.one_of([*REQUESTS, *ANSWERS]), st.data())
 def test_a_damaged_line_is_read_or_malformed_and_nothing_worse(said: Any, data: Any) -> None:

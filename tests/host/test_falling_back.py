@@ -204,6 +204,7 @@ def test_a_drafter_that_cannot_be_loaded_again_is_reported_with_every_reply(
 # --- the target -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("3")
 @pytest.mark.parametrize("drafts", [0, 3])
 def test_an_error_of_the_target_fails_the_reply_and_keeps_its_rounds(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int

@@ -115,6 +115,7 @@ def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess
     assert len(of_kind(answers, p.Malformed)) == 3000
 
 
+@pytest.mark.slow
 def test_too_much_at_once_is_refused_and_not_kept(slow: HostProcess) -> None:
     """Some ten lines of eight MiB each, after a reply that does not end."""
     slow.send(reply(1))
@@ -157,6 +158,7 @@ def test_stop_ends_the_reply_and_not_the_next(slow: HostProcess) -> None:
         assert of_kind(slow.until(p.ReplyDone), p.ReplyDone)[0].id == number + 100
 
 
+@pytest.mark.slow
 def test_a_stop_sent_together_with_its_reply_ends_or_cancels_it(slow: HostProcess) -> None:
     """It may still wait or have begun: either way the end is reported."""
     for number in range(1, 40):
@@ -190,6 +192,7 @@ def leaves(host: HostProcess, code: int = 0) -> list[p.AnyAnswer]:
     return answers
 
 
+@pytest.mark.slow_for("15", "end1")
 @pytest.mark.parametrize(
     "end",
     [
@@ -216,6 +219,7 @@ def test_leaving_ends_the_reply_and_cancels_waiting_requests(
     assert [(f.id, f.kind) for f in of_kind(answers, p.Failed)] == [(2, p.CANCELLED)]
 
 
+@pytest.mark.slow
 def test_a_host_whose_answers_cannot_be_written_leaves(slow: HostProcess) -> None:
     slow.send(reply(1))
     slow.until(p.RoundDone)

@@ -112,6 +112,7 @@ def test_an_invalid_speed_is_refused(speed: float) -> None:
         RecordingPlayer(ANSWERS, speed)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_a_recording_is_refused_in_one_line(tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_bytes(RECORDED.read_bytes()[:300])

@@ -92,6 +92,7 @@ def test_with_thinking_off_the_whole_reply_is_answer(worker: ModelWorker) -> Non
     assert counted.tokens != thinking.tokens
 
 
+@pytest.mark.slow_for("r1", "mistral", "longcat", "qwen3.5")
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_each_family_replies_as_plain_decoding_does_and_goes_on_anywhere(
     family: ThinkingFamily, tmp_path: Path

@@ -85,6 +85,7 @@ def check(call: p.ToolCall) -> None:
 each = pytest.mark.parametrize("family", CONSTRAINED, ids=lambda family: family.name)
 
 
+@pytest.mark.slow_for("hermes-*", "glm-*", "qwen3-coder-*")
 @pytest.mark.parametrize(
     ("family", "draw"),
     paired(CONSTRAINED, [("greedy", 0), *((kind, seed) for kind in ("coupled", "rejection") for seed in range(3))]),

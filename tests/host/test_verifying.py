@@ -182,6 +182,7 @@ def test_nothing_is_checked_without_a_model(worker: ModelWorker) -> None:
         verify(ModelWorker(), request(ask(worker, SAMPLINGS["greedy"]), SAMPLINGS["greedy"]))
 
 
+@pytest.mark.slow_for("3")
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 def test_a_check_can_be_stopped_and_leaves_the_target_usable(worker: ModelWorker, after: int) -> None:
     told, stop, seen = ask(worker, SAMPLINGS["greedy"]), Event(), list[p.AnyAnswer]()

@@ -39,6 +39,7 @@ def test_a_grammar_that_cannot_be_used_is_refused_where_it_enters(kind: GrammarK
         Options(sampling=SamplingSettings(grammar=Grammar(kind, source)))
 
 
+@pytest.mark.slow
 def test_llguidance_is_imported_with_the_first_grammar_only() -> None:
     code = "import sys, app.inference.pair_loader; print('llguidance' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -51,6 +51,7 @@ def read(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]])
 each = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
 
+@pytest.mark.slow_for("minicpm5", "hermes", "kimi-k2", "qwen3-coder")
 @each
 def test_calls_are_found_at_every_split_over_rounds(tokenizers: dict[str, FolderTokenizer], family: ToolFamily) -> None:
     tokenizer = tokenizers[family.name]
@@ -87,6 +88,7 @@ def _bytes(tokenizer: FolderTokenizer, token: int) -> list[int]:
     return [tokenizer._fast.token_to_id(sign) for sign in text]
 
 
+@pytest.mark.slow_for("3-hermes", "3-minicpm5", "3-qwen3-coder")
 @each
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_what_ends_within_a_call_or_is_none_is_text(

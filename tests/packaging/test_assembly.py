@@ -162,6 +162,7 @@ def test_an_empty_text_is_none(layout: Layout, tmp_path: Path) -> None:
         licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")
 
 
+@pytest.mark.slow
 def test_every_locked_package_that_is_installed_here_has_a_licence_with_its_text(
     layout: Layout, tmp_path: Path
 ) -> None:
@@ -233,6 +234,7 @@ def test_a_source_that_is_no_python_stops_the_build(bundle: Layout) -> None:
 # --- pictures and images ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_icon_has_every_size_and_is_drawn(tmp_path: Path) -> None:
     icons.write_icns(tmp_path / "a.icns")
     icons.write_icns(tmp_path / "b.icns")
@@ -311,6 +313,7 @@ def test_notarisation_finds_its_profile_in_the_keychain_that_holds_it(monkeypatc
         code_signing.notarise(Path("a.dmg"), "redline")
 
 
+@pytest.mark.slow
 def test_an_empty_identity_stops_the_build() -> None:
     command = [sys.executable, str(ROOT / "packaging" / "build.py"), "--identity", ""]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -47,6 +47,7 @@ def collected(layout: Layout, tmp_path: Path) -> dict[str, licences.Licence]:
     return {each.name: each for each in licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")}
 
 
+@pytest.mark.slow
 def test_every_native_library_of_the_locked_packages_has_a_notice(layout: Layout) -> None:
     """By the names of what is installed here, as far as trimming keeps it."""
     locked = set(re.findall(r"^([a-z0-9.-]+)==", wheels.LOCK.read_text(), re.MULTILINE))

@@ -68,6 +68,7 @@ def test_a_race_that_was_saved_is_replayed_with_no_model(
     assert json.loads(capsys.readouterr().out) == json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_any_two_sides_may_race(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,6 +272,7 @@ def test_a_long_replay_keeps_to_the_window(width: int) -> None:
     assert all(sum(segment.cell_length for segment in line) <= width for line in lines)
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_the_replay_and_then_the_result(tmp_path: Path) -> None:
     """The whole command, on a terminal of its own."""
     path = tmp_path / "race.json"

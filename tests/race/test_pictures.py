@@ -53,6 +53,7 @@ def has(shown: Image.Image, colour: str) -> bool:
 # --- what is drawn ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("dark")
 @pytest.mark.parametrize("look", PALETTES.values(), ids=lambda look: look.scheme)
 def test_a_picture_shows_the_end_sharp_and_in_the_colours_of_the_scheme(look: Palette) -> None:
     data = picture(APART, look)
@@ -80,6 +81,7 @@ def test_a_film_runs_from_nothing_to_the_end_and_stays_there(made: Animation) ->
     assert (first != last).any(-1).mean() > 0.01
 
 
+@pytest.mark.slow_for(".webp")
 @pytest.mark.parametrize("ending", race_export.ANIMATIONS)
 def test_every_kind_of_file_shows_the_film_frame_by_frame(made: Animation, ending: str) -> None:
     data = encode(made, ending)
@@ -108,6 +110,7 @@ def test_common_colours_stay_what_they_are_and_rare_ones_go_to_the_nearest() -> 
 # --- asked for --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_terminal_has_pictures_drawn_with_no_screen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +130,7 @@ def test_what_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
         export_pictures(APART, tmp_path / "no folder" / "race.png", None, "light", print)
 
 
+@pytest.mark.slow
 def test_a_race_that_is_none_is_not_drawn(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "app.race.race_export", "--png", str(tmp_path / "race.png")]
     done = subprocess.run(words, input=b"{}", capture_output=True, env=os.environ, check=False)

@@ -157,6 +157,7 @@ def test_a_lost_conversation_comes_back_without_its_name(damaged: Path) -> None:
     opened.store.close()
 
 
+@pytest.mark.slow_for("UPDATE conversation SET shown*", "UPDATE message SET conversation*", "UPDATE sqlite*", "DELETE*")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -221,6 +222,7 @@ def test_damage_costs_nothing_that_can_be_read() -> None:
     assert attack(seed=1, short=True) == []
 
 
+@pytest.mark.slow
 def test_what_a_damaged_page_held_comes_from_the_backup(tmp_path: Path) -> None:
     target = Target(tmp_path)
     place, data = tmp_path / "c.sqlite", target.data

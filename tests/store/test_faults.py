@@ -97,6 +97,7 @@ def test_too_little_memory_is_a_store_error(store: Store) -> None:
         store._database.rows("SELECT hungry()")
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_a_store_error(tmp_path: Path) -> None:
     """The kernel's own refusal, in a process of its own."""
     done = subprocess.run(
@@ -249,6 +250,7 @@ def test_two_stores_write_in_turn(store: Store, place: Path) -> None:
     converse(store, 1)
 
 
+@pytest.mark.slow
 def test_two_processes_that_start_at_once_share_one_file(tmp_path: Path) -> None:
     script = (
         "import sys\nfrom pathlib import Path\nfrom app.store import Store\nfrom tests.store.toys import converse\n"

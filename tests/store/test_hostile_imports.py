@@ -184,6 +184,7 @@ def test_what_is_too_large_is_refused(store: Store, exported: dict[str, Any], mo
     assert "4 messages" in refused(store, text)
 
 
+@pytest.mark.slow
 def test_a_deep_tree_is_no_trouble(store: Store) -> None:
     deep = [{"role": "user", "text": str(n), "parent": n - 1 if n else None} for n in range(5000)]
     text = json.dumps({"format": "redline conversation", "version": 1, "messages": deep})

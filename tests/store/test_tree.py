@@ -108,6 +108,7 @@ def test_text_that_is_no_unicode_is_kept_with_a_replacement(store: Store) -> Non
     assert (question.text, question.attachments) == ("a\ufffdb", (Attachment(name="\ufffd", text="🙂"),))
 
 
+@pytest.mark.slow
 def test_a_path_of_a_thousand_messages_is_whole(store: Store) -> None:
     conversation = store.create(SETTINGS).id
     parent = None

@@ -233,6 +233,7 @@ def test_random_weights_are_the_same_each_time_and_fit(toy_folder: Path) -> None
     assert mx.array_equal(weights(), weights())
 
 
+@pytest.mark.slow
 def test_a_long_prompt_is_measured_for_off_the_grid(toy_folder: Path, tmp_path: Path) -> None:
     """Costs after more context are measured when a long prompt comes, which may be right after an exact reply."""
     target, prompts, file = roomy_copy(toy_folder, tmp_path / "target"), tmp_path / "long.jsonl", tmp_path / "out.json"

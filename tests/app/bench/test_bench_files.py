@@ -125,6 +125,7 @@ def test_a_full_disk_is_a_failure_that_leaves_nothing_behind(tmp_path: Path, mon
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_table_is_shown_even_if_the_document_cannot_be_written(
     toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

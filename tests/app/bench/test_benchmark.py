@@ -95,6 +95,7 @@ def test_every_turn_that_is_used_is_checked_before_the_runs(session: Session) ->
         benchmark.Benchmark(session, [], [SamplingSettings()], turns=None).check(asked)
 
 
+@pytest.mark.slow
 def test_a_later_turn_past_the_context_is_left_out(pair: LoadedPair, session: Session) -> None:
     told: list[str] = []
     plain = RedlineContestant("none", pair)

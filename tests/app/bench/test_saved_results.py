@@ -106,6 +106,7 @@ def test_a_whole_document_is_not_measured_again(
     assert read(prompts) == before
 
 
+@pytest.mark.slow
 def test_the_order_goes_on_rotating(words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, orders = benchmark.Benchmark._replies, list[str]()
 
@@ -146,6 +147,7 @@ def test_other_prompts_under_the_same_number_are_refused(
     assert "question 0 has changed" in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_for_a_while_stops_nothing(
     words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +205,7 @@ def test_another_seed_is_refused_where_it_shapes_the_text() -> None:
     _results().resume(document_of(_rows(seed=4)), [Question(7, "qa", ("d",))], [SamplingSettings(seed=5)])
 
 
+@pytest.mark.slow
 def test_other_weights_under_the_same_name_are_not_gone_on_with(
     words: list[str], toy_drafter_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

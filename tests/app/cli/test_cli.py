@@ -223,6 +223,7 @@ def test_a_prompt_may_come_through_a_pipe(
     assert main(["chat"]) == 2
 
 
+@pytest.mark.slow
 def test_help_and_usage_errors_are_quick() -> None:
     """They load neither mlx-lm nor transformers, which takes seconds."""
     code = "import sys; from app.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"

@@ -82,6 +82,7 @@ def test_a_cuda_gpu_is_named_without_what_tells_machines_apart(small: Any, monke
     assert "\nApple M3 Max, applegpu_g15s, " in markdown(late | {"environment": found | apple})
 
 
+@pytest.mark.slow
 def test_a_section_that_fails_says_why_and_the_others_go_on(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("[metal::Device] Unable to load kernel")
@@ -156,6 +157,7 @@ def test_the_sweep_begins_with_what_a_cpu_cannot_see_and_survives_a_process_that
     assert [row["verdict"] for row in rows] == ["exact", "crashed", "exact"]
 
 
+@pytest.mark.slow
 def test_targets_of_4_bits_are_swept_next() -> None:
     names = architecture_sweep._names()
     unseen = {name for kernel in UNSEEN for name in kernel.architectures}
@@ -164,6 +166,7 @@ def test_targets_of_4_bits_are_swept_next() -> None:
     assert set(QUANTIZED.values()) <= set(names)
 
 
+@pytest.mark.slow
 def test_a_target_of_4_bits_runs_the_products_of_one_and_is_swept_here_too() -> None:
     network = build_quantized("qwen3_moe")
     kinds = {type(part).__name__ for part in network.modules()}

@@ -34,6 +34,7 @@ def found_logits(folder: Path) -> np.ndarray:
     return np.array(dequantize_model(model)(mx.array([IDS]))[0])
 
 
+@pytest.mark.slow_for("gemma3-False", "llama-True", "qwen3-True", "qwen2-True")
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_mlx_lm_computes_what_the_gguf_says(tmp_path: Path, family: str, tied: bool) -> None:
@@ -46,6 +47,7 @@ def test_mlx_lm_computes_what_the_gguf_says(tmp_path: Path, family: str, tied: b
     assert np.abs(found_logits(folder) - wanted).max() < 1e-5 * np.abs(wanted).max()
 
 
+@pytest.mark.slow_for("gemma3", "qwen3")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_q6_k_and_16_bits_cost_is_little(tmp_path: Path, family: str) -> None:
     """As it is imported unless the options say otherwise: Q6_K in 8 bits, the rest rounded to 16."""
@@ -105,6 +107,7 @@ def test_another_source_replaces_the_folder(tmp_path: Path) -> None:
     assert contents(import_gguf(source, tmp_path / "fresh")) == after
 
 
+@pytest.mark.slow_for("model.safetensors", "tokenizer.json")
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", MANIFEST])
 def test_a_damaged_folder_of_ours_is_made_anew(tmp_path: Path, name: str) -> None:
     source, folder = tiny_llama().write(tmp_path / "toy.gguf"), tmp_path / "toy"
@@ -204,6 +207,7 @@ def test_llama_3_frequencies_are_known_for_the_rule_that_made_them(tmp_path: Pat
         scaling(divisors * 1.01)
 
 
+@pytest.mark.slow_for("[12]")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_damaged_source_gives_a_model_error_or_a_whole_folder(tmp_path: Path, seed: int) -> None:
     rng, content, refused = random.Random(seed), tiny_llama().to_bytes(), 0

@@ -139,6 +139,7 @@ def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, t
     assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
 
 
+@pytest.mark.slow
 def test_only_the_kept_variant_leaves_hooks_on_the_target(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_variant_that_is_accepted_most_is_kept_and_named(
     assert choose_variant(first, toy_folder, target, tmp_path / "other") is first
 
 
+@pytest.mark.slow
 def test_a_trial_is_made_once_for_a_head_and_a_target(
     heads: Callable[[int], Callable[[], Drafter]],
     target: Loaded,

@@ -141,6 +141,7 @@ def check(kind: str, length: int | None, sampling: SamplingSettings, rule: Accep
         assert (true.mean_acceptance_length or 0) > 1.1
 
 
+@pytest.mark.slow_for("gemma 4*", "tli", "dspark", "dflash", "pard", "eagle3, more layers")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_forecast_has_the_rounds_of_the_loop(kind: str) -> None:
     check(kind, 4, GREEDY, "rejection")

@@ -127,6 +127,7 @@ def test_chains_in_one_pass_have_the_rounds_of_the_walk(kind: str) -> None:
         assert one.seconds <= other.seconds * (1 + 1e-9)
 
 
+@pytest.mark.slow_for("draft")
 @pytest.mark.parametrize("kind", ["draft", "eagle"])
 def test_a_reply_that_ends_by_itself_ends_its_rounds(kind: str) -> None:
     """Drafts may go past the end then, and what is drafted there counts."""

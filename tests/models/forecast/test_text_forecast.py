@@ -91,6 +91,7 @@ def pair() -> tuple[CachedModel, DraftModel]:
     return CachedModel(TableModel(TARGET)), draft_model(TableModel(DRAFTER), SIZE)
 
 
+@pytest.mark.slow_for("coupled-*")
 @pytest.mark.parametrize(("name", "sampling"), [("greedy", SamplingSettings()), ("rejection", WARM), ("coupled", WARM)])
 def test_predicted_rounds_and_acceptance_are_the_enumerated_ones(name: str, sampling: SamplingSettings) -> None:
     target, drafter = pair()

@@ -81,6 +81,7 @@ def _chained(head: list[bytes]) -> Iterator[bytes | float]:
     yield from dripped(b" ", 0.02)
 
 
+@pytest.mark.slow_for("0.3")
 @pytest.mark.parametrize("pause_s", [0.01, 0.3])
 def test_a_file_that_drips_is_given_up_though_each_byte_is_new(hub: Hub, server: Loopback, pause_s: float) -> None:
     """Within one answer, or a byte an answer and then silence until the timeout."""
@@ -100,6 +101,7 @@ def test_a_file_that_drips_is_given_up_though_each_byte_is_new(hub: Hub, server:
     assert error.reason == "network" and "does not answer" in str(error)
 
 
+@pytest.mark.slow
 def test_a_slow_file_is_waited_for_as_long_as_it_moves(hub: Hub, server: Loopback, repo: Repo) -> None:
     data = repo.files[FIRST]
 

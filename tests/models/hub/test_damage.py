@@ -72,6 +72,7 @@ def spoil(hub: Hub, repo: Repo) -> None:
     path.write_bytes(data)  # through the link, if it is one
 
 
+@pytest.mark.slow_for("False")
 @pytest.mark.parametrize("links", [True, False])
 def test_a_flipped_bit_is_found_by_verify_and_fetched_again(
     hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch, links: bool

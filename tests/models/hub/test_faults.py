@@ -63,6 +63,7 @@ def test_what_the_hub_really_answers_is_understood(hub: Hub, server: Loopback, r
     assert "does not accept the token; run" in str(refused(dataclasses.replace(hub, token="hf_old")))
 
 
+@pytest.mark.slow_for("/blobs/-503", "/resolve/-502")
 @pytest.mark.parametrize(("where", "status"), [(API, 429), (API, 500), (FILES, 408), (FILES, 502), ("/blobs/", 503)])
 def test_transient_errors_are_retried(hub: Hub, server: Loopback, repo: Repo, where: str, status: int) -> None:
     server.trouble(where, status=status, times=2)
@@ -80,6 +81,7 @@ def test_permanent_errors_are_not_retried(hub: Hub, server: Loopback) -> None:
 # --- too many requests --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_requested_wait_is_kept(hub: Hub, server: Loopback, repo: Repo) -> None:
     server.trouble(FIRST, status=429, headers={"Retry-After": "1"})
     begun_s = time.monotonic()

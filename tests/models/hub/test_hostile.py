@@ -177,6 +177,7 @@ def test_another_commit_than_the_one_asked_for_is_refused(hub: Hub, repo: Repo) 
         list(pull(hub, NAME, "f" * 40))
 
 
+@pytest.mark.slow_for("evil/other", "../../evil")
 @pytest.mark.parametrize("said", ["../../evil", "evil/other", "tiny-org/Tiny-4bit/../x", "TINY-ORG/TINY-4BIT\0"])
 def test_the_hub_cannot_rename_the_folder(hub: Hub, repo: Repo, tmp_path: Path, said: str) -> None:
     repo.listed = {"id": said}

@@ -97,6 +97,7 @@ def test_ten_kills_and_the_model_is_the_model(
     assert not list(cache.rglob("*.incomplete"))
 
 
+@pytest.mark.slow_for("symlink-8", "rename-1", "replace-4")
 @pytest.mark.parametrize(
     ("step", "at"), [("symlink", 1), ("symlink", 8), ("rename", 1), ("replace", 4), ("replace", 10)]
 )

@@ -232,6 +232,7 @@ def decoded(target: Loaded, folder: Path, talk: list[Conversation], length: int)
 # --- the report -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_any_report_can_be_drawn(tmp_path: Path) -> None:
     for judged in (judged_from(np.ones((1, 60), np.bool_)), HeldOutScores()):
         record = report_fields(judged, replace(assess(judged, CHEAP, (0.5, 0.2))), CHEAP)

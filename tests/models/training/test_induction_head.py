@@ -60,6 +60,7 @@ class World:
         return where, said, mx.linalg.norm(written, axis=-1) / mx.linalg.norm(fused[0], axis=-1)
 
 
+@pytest.mark.slow_for("3")
 @pytest.mark.parametrize("query_heads", [1, 3])
 def test_it_attends_to_earlier_places_of_the_token_and_predicts_what_followed(query_heads: int) -> None:
     world = World(query_heads)

@@ -190,6 +190,7 @@ def test_states_are_kept_only_where_the_disk_is_large_enough(target: Loaded) -> 
     assert not prepare_training(target, SMALL, [], FreeResources(2**10, None, None)).plan.stored
 
 
+@pytest.mark.slow_for("1024")
 @pytest.mark.parametrize("disk_bytes", [2**40, 2**10])
 def test_the_minutes_are_kept_whether_states_are_or_not(
     target: Loaded, monkeypatch: pytest.MonkeyPatch, disk_bytes: int
@@ -214,6 +215,7 @@ def test_too_few_prompts_are_refused_before_the_work(target: Loaded) -> None:
         prepare_training(target, TrainingOptions("medusa"), ["one", "two", "two", "three", "x" * 2000], ROOMY)
 
 
+@pytest.mark.slow
 def test_how_often_a_prompt_is_asked_is_told(target: Loaded) -> None:
     assert prepare_training(target, SMALL, ["one", "two", "three", "four", "one"], ROOMY).answers_per_prompt == 6
     assert prepare_training(target, SMALL, [], ROOMY).answers_per_prompt == 0

@@ -95,6 +95,7 @@ def test_training_sees_what_drafting_sees(target: Loaded, kind: TrainingKind) ->
             assert apart < 1e-4 * largest, (root, depth)
 
 
+@pytest.mark.slow_for("dflash")
 @pytest.mark.parametrize("kind", ["mtp", "dflash"])
 def test_a_head_is_loaded_as_it_was_saved(target: Loaded, tmp_path: Path, kind: TrainingKind) -> None:
     """Through the loader that reads the published layout, with its draft vocabulary."""
@@ -120,6 +121,7 @@ def reader_width(target: Loaded) -> int:
     return make_reader(target, "mtp").hidden
 
 
+@pytest.mark.slow_for("mtp")
 @pytest.mark.parametrize("kind", ["mtp", "dflash"])
 def test_every_depth_teaches_the_layer(target: Loaded, kind: TrainingKind) -> None:
     trainee = trainee_of(target, kind)

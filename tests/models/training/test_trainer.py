@@ -153,6 +153,7 @@ def test_the_draft_vocabulary_has_the_most_frequent_tokens() -> None:
 # --- the optimiser ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("eagle3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_falls(target: Loaded, talk: list[Conversation], kind: TrainingKind) -> None:
     trainee, batches = ready(target, kind, talk)
