@@ -125,10 +125,8 @@ class Forecaster:
                 totals[length] = self._forecasts.expect(outputs.text, acceptance, length, costs)
             else:
                 totals[length] = simulated(FixedLength(length))
-        return {
-            **totals,
-            None: simulated(pair_loader.make_policy(self._drafter, None, self._calibration.costs(outputs.text.prompt))),
-        }
+        at_zero = self._calibration.costs(outputs.text.prompt)
+        return {**totals, None: simulated(pair_loader.make_policy(self._calibration.drafter, None, at_zero))}
 
     def _measure(self, prompt: int) -> None:
         """Measures what the policy needs for a reply to so many tokens."""

@@ -1,4 +1,5 @@
-"""The costs of passes on this machine, measured once per (target, drafter, machine, context) and kept on disk.
+"""The costs of passes on this machine, measured once per (target, drafter, machine, context) and kept on disk; and
+before the first of them, how often a drafter is right of which nothing is known (`models.drafters.acceptance_trial`).
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
@@ -27,11 +28,12 @@ from app.inference.machine import processor
 from app.inference.pair_loader import NamedDrafter
 from engine import backend
 from engine.policy.costs import Costs, between
+from models.drafters.acceptance_trial import measure_acceptance, remembered_acceptance
 from models.durable_files import replace_file
 from models.loader import Loaded
 from models.paths import cache_dir
 
-FORMAT = 7
+FORMAT = 8
 MOST = 200  # files kept; the oldest go
 MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured after
 NEAR = 128  # up to here the costs after the first will do
@@ -43,8 +45,8 @@ _ROWS = 64  # that a measured pass may add after a milestone
 @dataclass
 class Calibration:
     """The costs of one pair on this machine, kept in memory too, so that nothing is measured twice where no disk keeps
-    it. room: tokens that a context may have. root: of the cache, None for the user's. estimate: of the costs, where a
-    reply needed one before anything was measured."""
+    it. drafter: with what is usual of it, as soon as that is known. room: tokens that a context may have. root: of the
+    cache, None for the user's. estimate: of the costs, where a reply needed one before anything was measured."""
 
     target: Loaded
     drafter: NamedDrafter
@@ -52,6 +54,9 @@ class Calibration:
     root: Path | None = None
     estimate: Costs | None = field(init=False, default=None)
     _found: dict[int, Costs] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.drafter = pair_loader.with_usual(self.drafter, self._remembered)
 
     def milestones(self, context: int) -> tuple[int, ...]:
         """Returns the one or two milestones that costs after a context are taken from. Nothing is measured for a
@@ -101,6 +106,8 @@ class Calibration:
         """Returns the costs after a milestone, measured now if they are not known."""
         kept = self._kept(milestone)
         if kept is None:
+            if milestone == MILESTONES[0]:
+                self.drafter = pair_loader.with_usual(self.drafter, lambda one: self._try(one, pause))
             kept = self._found[milestone] = pair_loader.measure_costs(self.target, self.drafter, milestone, pause)
             self._write(self._file(milestone), kept)
         return kept
@@ -120,6 +127,14 @@ class Calibration:
         with contextlib.suppress(OSError):
             for milestone in MILESTONES:
                 self._file(milestone).unlink(missing_ok=True)
+
+    def _remembered(self, drafter: NamedDrafter) -> float | None:
+        assert drafter.folder is not None
+        return remembered_acceptance(drafter.folder, self.target.folder.path, cache_dir(self.root))
+
+    def _try(self, drafter: NamedDrafter, pause: Callable[[], None]) -> float | None:
+        assert drafter.folder is not None and drafter.drafter is not None
+        return measure_acceptance(drafter.drafter, drafter.folder, self.target, cache_dir(self.root), pause)
 
     def _kept(self, milestone: int) -> Costs | None:
         if milestone not in self._found:

@@ -263,7 +263,7 @@ class LoadedPair:
             return pair_loader.make_policy(self.drafter, settings.draft_length, None)
         correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
         costs = self.calibration.at_hand(context) or self.calibration.estimate or self.costs(context)
-        return pair_loader.make_policy(self.drafter, None, costs, settings.exact, correction)
+        return pair_loader.make_policy(self.calibration.drafter, None, costs, settings.exact, correction)
 
     def review_costs(self) -> None:
         """Discards the stored costs if replies have refuted them: they are measured again while the model is idle, or

@@ -182,6 +182,17 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
 
 
+def with_usual(drafter: NamedDrafter, rate: Callable[[NamedDrafter], float | None]) -> NamedDrafter:
+    """Returns the drafter with `rate` as what is usual of it at every place, where its folder says nothing; of a group
+    each of its drafters. rate: asked for drafters that lie in a folder and draft chains; None if it does not know."""
+    if drafter.several:
+        return replace(drafter, several=tuple(with_usual(part, rate) for part in drafter.several))
+    if drafter.drafter is None or drafter.folder is None or drafter.branches or drafter.usual:
+        return drafter
+    found = rate(drafter)
+    return drafter if found is None else replace(drafter, usual=(found,) * drafter.longest)
+
+
 def measure_costs(
     target: Loaded, drafter: NamedDrafter, context: int = CONTEXT, between: Callable[[], None] = lambda: None
 ) -> Costs:

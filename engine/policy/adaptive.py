@@ -24,6 +24,7 @@ from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
 BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most this many plain steps
 MAX_BUDGET = 15.0  # plain steps that gains may add up to
+AT_ONCE = 0.5  # of the budget that one round may risk where a shorter draft pays too: one refusal must not end drafting
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
@@ -42,9 +43,9 @@ class SlowdownBudget:
     def __init__(self, tokens: float = math.inf) -> None:
         self.left = min(BUDGET_START * tokens, MAX_BUDGET_START)
 
-    def covers(self, price: float) -> bool:
-        """Returns whether a round of this price may be tried; the one token that it yields at least is worth 1."""
-        return price - 1 <= self.left
+    def covers(self, price: float, share: float = 1.0) -> bool:
+        """Returns whether this share of the budget covers a round of this price, of which one token comes at least."""
+        return price - 1 <= share * self.left
 
     def book(self, tokens: int, price: float) -> None:
         """Books a round that had this price and gave this many tokens."""
@@ -155,8 +156,9 @@ class Adaptive:
             return _Choice(drafter)
         expected = candidate.expected_length.expected(hint)
         prices = {n: self._round_price(candidate, n) for n in lengths}
-        best = max(lengths, key=lambda n: expected[n] / prices[n])
-        if expected[best] > prices[best]:
+        if paying := [n for n in lengths if expected[n] > prices[n]]:
+            modest = [n for n in paying if self._budget.covers(prices[n], AT_ONCE)]
+            best = max(modest or paying, key=lambda n: expected[n] / prices[n])
             return _Choice(drafter, best, expected[best] / prices[best])
         if candidate.until_probe > rounds:
             return _Choice(drafter)

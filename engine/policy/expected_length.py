@@ -135,7 +135,7 @@ class TreeExpectedLength:
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     """Returns the weighted mean. There may be more weights than values."""
-    return sum(map(mul, values, weights)) / sum(weights[: len(values)])
+    return float(sum(map(mul, values, weights))) / sum(weights[: len(values)])
 
 
 def _bounded(factor: float) -> float:

@@ -4,7 +4,16 @@ import pytest
 
 from engine.events import Round
 from engine.policy import Plan
-from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET, MAX_BUDGET_START, PROBING, TOO_RISKY, Adaptive, Candidate
+from engine.policy.adaptive import (
+    AT_ONCE,
+    BUDGET_SHARE,
+    MAX_BUDGET,
+    MAX_BUDGET_START,
+    PROBING,
+    TOO_RISKY,
+    Adaptive,
+    Candidate,
+)
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
@@ -55,6 +64,19 @@ def test_a_drafter_as_slow_as_the_target_is_of_no_use_however_good() -> None:
     verify = ((1, 1.0), (2, 1.1), (9, 1.5))
     assert Candidate("slow", Costs(verify, ((0, 0.0), (1, 0.92), (8, 7.4)))).useful == []
     assert Candidate("small", Costs(verify, ((0, 0.0), (1, 0.25), (8, 2.0)))).useful == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_the_first_draft_risks_half_of_the_budget_where_a_shorter_one_pays_too() -> None:
+    """Refused, a draft of 7 would leave no room for another. Where only long drafts pay, all of it is risked."""
+    dear = Costs(((1, 1.0), (2, 1.1), (8, 1.3)), ((0, 0.0), (1, 0.3), (7, 2.1)))
+    policy = Adaptive([Candidate("drafter", dear, ChainExpectedLength(7, (0.9,) * 7))])
+    policy.begin(1000)
+    length = policy.plan().length
+    assert 1 <= length < 7 and dear.round_s(length) - 1 <= MAX_BUDGET_START * AT_ONCE
+    jump = Costs(((1, 1.0), (2, 2.9), (8, 3.0)), ((0, 0.0), (7, 0.0)))
+    policy = Adaptive([Candidate("drafter", jump, ChainExpectedLength(7, (0.9,) * 7))])
+    policy.begin(1000)
+    assert policy.plan().length == 7
 
 
 def test_plain_rounds_run_ahead_where_drafting_does_not_pay() -> None:

@@ -68,7 +68,8 @@ def test_passes_that_became_twice_as_dear_are_noticed_before_they_cost_much() ->
         noticing += [plain for plain, _ in replies(wrong(costs, 0.5), costs, text, CostCorrection())]
     assert min(believing) < 0.8
     assert min(noticing) >= 0.86
-    assert min(share for place, share in enumerate(noticing) if place % 4) >= 0.92
+    later = [plain for place, plain in enumerate(noticing) if place % 4]
+    assert min(later) >= 0.9 and mean(later) >= 1.15
     assert sum(plain < 0.97 for plain in noticing) < 0.75 * sum(plain < 0.97 for plain in believing)
 
 

@@ -16,7 +16,7 @@ from engine import backend
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
-from models.drafters import variant_trial
+from models.drafters import trial_results, variant_trial
 from models.drafters.eagle3_folder import save_eagle3
 from models.drafters.head_precision import Quantization, network_of, quantization_of, quantize
 from models.loader import Loaded, load
@@ -44,7 +44,7 @@ def target(quantized_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     """The quantized toy as Metal has it, and a cache folder of its own."""
     monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail=""))
     monkeypatch.setattr("engine.backend.memory.describe", lambda: backend.Backend("cpu", "", True, ""))
-    monkeypatch.setattr(variant_trial, "cache_dir", lambda _: tmp_path / "cache")
+    monkeypatch.setattr(trial_results, "cache_dir", lambda _: tmp_path / "cache")
     return load(quantized_folder)
 
 

@@ -129,7 +129,7 @@ def test_the_state_that_a_pack_was_measured_with_comes_first(folder: Path, targe
 
 def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """Which state it reads is found out by a trial whose result is kept."""
-    monkeypatch.setattr("models.drafters.variant_trial.cache_dir", lambda root=None: tmp_path)
+    monkeypatch.setattr("models.drafters.trial_results.cache_dir", lambda root=None: tmp_path)
     for _ in range(2):
         opened = open_drafter(str(folder), target)
         assert opened.drafter is not None and opened.drafter.name == "mtp"

@@ -13,7 +13,7 @@ from engine.drafters import Drafter
 from engine.errors import MachineLostError
 from engine.session import Session
 from engine.settings import SamplingSettings
-from models.drafters import variant_trial
+from models.drafters import trial_results, variant_trial
 from models.drafters.drafter_kind import LoadedDrafter
 from models.drafters.variant_trial import TOKENS, Variant, choose_variant
 from models.loader import Loaded, load
@@ -113,6 +113,6 @@ def test_a_head_with_one_reading_needs_no_trial(target: Loaded, toy_folder: Path
 
 def test_a_trial_of_the_same_variants_in_another_order_is_not_taken_for_this_one(tmp_path: Path) -> None:
     """A pack that says how it is to be read turns the order round, and rates are kept by their places."""
-    variant_trial._remember("key", ["after", "before"], [0.1, 0.8], tmp_path)
-    assert variant_trial._remembered("key", ["after", "before"], tmp_path) == [0.1, 0.8]
-    assert variant_trial._remembered("key", ["before", "after"], tmp_path) is None
+    trial_results.keep_rates("key", ["after", "before"], [0.1, 0.8], tmp_path)
+    assert trial_results.kept_rates("key", ["after", "before"], tmp_path) == [0.1, 0.8]
+    assert trial_results.kept_rates("key", ["before", "after"], tmp_path) is None

@@ -1,0 +1,62 @@
+"""How often a drafter is right of which nothing is known: tried on this machine, once, and remembered.
+
+Draft length auto begins each reply with what is usual of a drafter (`engine.policy.expected_length`). Heads that
+`redline fit` made say it in config.json. With any other drafter the target answers four prompts greedily, and the share
+of the drafted tokens that was accepted stands for every place of a draft; what follows a refused one does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.drafters.trial_results import keep_rates, kept_rates, trial_key
+from models.drafters.variant_trial import drafted_along
+
+if TYPE_CHECKING:
+    from engine.drafters import Drafter
+    from models.loader import Loaded
+
+TOKENS = 24  # of each answer: texts differ more from each other than a text from its own beginning
+DRAFT_LENGTH = 3
+_PROMPTS = (
+    "Explain in plain words why the sky is blue.",
+    "Write a Python function that returns the n-th prime number.",
+    "Write a short story about a lighthouse keeper and a storm.",
+    "A train leaves at 14:10 and arrives at 17:45. How long does it take?",
+)
+_PURPOSE = "acceptance"
+_LEAST_JUDGED = 20  # drafted tokens, for a rate that says anything
+
+
+def remembered_acceptance(folder: Path, target: Path, cache_root: Path | None = None) -> float | None:
+    """Returns the rate of an earlier trial of the drafter in `folder` for the model in `target`, None without one."""
+    with suppress(OSError):
+        if rates := kept_rates(_key(folder, target), [_PURPOSE], cache_root):
+            return rates[0]
+    return None
+
+
+def measure_acceptance(
+    drafter: Drafter, folder: Path, target: Loaded, cache_root: Path | None, pause: Callable[[], None]
+) -> float | None:
+    """Returns the rate of a trial, and keeps it; None where the answers are too short to tell. folder: of the drafter.
+    pause: called between passes; may raise to break off. Empties both caches. Raises whatever a drafter raises."""
+    from engine.metrics import Metrics
+
+    answers = (drafted_along(drafter, target, text, TOKENS, DRAFT_LENGTH, pause) for text in _PROMPTS)
+    metrics = Metrics.of(chain.from_iterable(answers))
+    judged = sum(metrics.reached)
+    if judged < _LEAST_JUDGED:
+        return None
+    rate = sum(metrics.kept) / judged
+    with suppress(OSError):  # the folder is gone: there will be another trial
+        keep_rates(_key(folder, target.folder.path), [_PURPOSE], [rate], cache_root)
+    return rate
+
+
+def _key(folder: Path, target: Path) -> str:
+    return f"{trial_key(folder, target)} {_PURPOSE}"
