@@ -126,6 +126,7 @@ class Session:
         self.tokens, self._drafter, self._blocks, self._driver = [], None, None, self.target
         if self.target.owner in (None, self._reply):  # else the cache is another conversation's by now
             self.target.reset()
+            self.target.owner = None
 
     def put_aside(self) -> bool:
         """Keeps the conversation and empties the caches; returns False, with everything as it was, where that would

@@ -47,7 +47,7 @@ class Forecaster:
         root: Path | None = None,
         notice: Step = lambda text: None,
     ) -> None:
-        self._target, self._drafter, self._session, self._root = target, drafter, session, root
+        self._target, self._session, self._root = target, session, root
         self._notice = notice
         self._calibration = Calibration(target, drafter, session.context, root)
         self.step: Step = lambda text: None

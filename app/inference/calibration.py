@@ -1,5 +1,5 @@
 """The costs of passes on this machine, measured once per (target, drafter, machine, context) and kept on disk; and
-before the first of them, how often a drafter is right of which nothing is known (`models.drafters.acceptance_trial`).
+before them, how often a drafter is right of which nothing is known (`models.drafters.acceptance_trial`).
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
@@ -54,9 +54,11 @@ class Calibration:
     root: Path | None = None
     estimate: Costs | None = field(init=False, default=None)
     _found: dict[int, Costs] = field(default_factory=dict)
+    _tried: bool = field(init=False)  # whether there is nothing to try, or nothing came of it
 
     def __post_init__(self) -> None:
         self.drafter = pair_loader.with_usual(self.drafter, self._remembered)
+        self._tried = not pair_loader.untried(self.drafter)
 
     def milestones(self, context: int) -> tuple[int, ...]:
         """Returns the one or two milestones that costs after a context are taken from. Nothing is measured for a
@@ -84,8 +86,8 @@ class Calibration:
         return tuple(one for one in within if not self.has(one))
 
     def has(self, milestone: int) -> bool:
-        """Returns whether costs after this milestone have been measured."""
-        return self._kept(milestone) is not None
+        """Returns whether costs after this milestone have been measured, and the drafter has been tried."""
+        return self._tried and self._kept(milestone) is not None
 
     def costs(self, context: int = 0, pause: Callable[[], None] = lambda: None) -> Costs:
         """Returns the costs after a context. Measuring empties both caches: forget the session first.
@@ -103,11 +105,12 @@ class Calibration:
         return between(after(near), after(far[0]), share)
 
     def after(self, milestone: int, pause: Callable[[], None] = lambda: None) -> Costs:
-        """Returns the costs after a milestone, measured now if they are not known."""
+        """Returns the costs after a milestone, measured now if they are not known; first, the drafter is tried."""
+        if not self._tried:
+            self.drafter = pair_loader.with_usual(self.drafter, lambda one: self._try(one, pause))
+            self._tried = True
         kept = self._kept(milestone)
         if kept is None:
-            if milestone == MILESTONES[0]:
-                self.drafter = pair_loader.with_usual(self.drafter, lambda one: self._try(one, pause))
             kept = self._found[milestone] = pair_loader.measure_costs(self.target, self.drafter, milestone, pause)
             self._write(self._file(milestone), kept)
         return kept
@@ -130,7 +133,7 @@ class Calibration:
 
     def _remembered(self, drafter: NamedDrafter) -> float | None:
         assert drafter.folder is not None
-        return remembered_acceptance(drafter.folder, self.target.folder.path, cache_dir(self.root))
+        return remembered_acceptance(drafter.folder, self.target, cache_dir(self.root))
 
     def _try(self, drafter: NamedDrafter, pause: Callable[[], None]) -> float | None:
         assert drafter.folder is not None and drafter.drafter is not None

@@ -182,14 +182,18 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
 
 
+def untried(drafter: NamedDrafter) -> list[NamedDrafter]:
+    """Returns the drafters that lie in a folder and draft chains, and of which it is not known how often they are
+    right."""
+    return [part for part in drafter.parts if part.folder is not None and not part.branches and not part.usual]
+
+
 def with_usual(drafter: NamedDrafter, rate: Callable[[NamedDrafter], float | None]) -> NamedDrafter:
-    """Returns the drafter with `rate` as what is usual of it at every place, where its folder says nothing; of a group
-    each of its drafters. rate: asked for drafters that lie in a folder and draft chains; None if it does not know."""
+    """Returns the drafter with `rate` as what is usual at every place of a draft, where it is `untried`; of a group
+    each of its drafters. rate: None if it does not know."""
     if drafter.several:
         return replace(drafter, several=tuple(with_usual(part, rate) for part in drafter.several))
-    if drafter.drafter is None or drafter.folder is None or drafter.branches or drafter.usual:
-        return drafter
-    found = rate(drafter)
+    found = rate(drafter) if untried(drafter) else None
     return drafter if found is None else replace(drafter, usual=(found,) * drafter.longest)
 
 

@@ -157,7 +157,8 @@ class Adaptive:
         expected = candidate.expected_length.expected(hint)
         prices = {n: self._round_price(candidate, n) for n in lengths}
         if paying := [n for n in lengths if expected[n] > prices[n]]:
-            modest = [n for n in paying if self._budget.covers(prices[n], AT_ONCE)]
+            dearer = candidate.lone_step - 1
+            modest = [n for n in paying if self._budget.covers(prices[n] + dearer, AT_ONCE)]
             best = max(modest or paying, key=lambda n: expected[n] / prices[n])
             return _Choice(drafter, best, expected[best] / prices[best])
         if candidate.until_probe > rounds:

@@ -54,7 +54,7 @@ class AcceptanceEstimate:
         reached = list(accumulate(usual[:-1], mul, initial=1.0))
         self._prior = self._weights = _prior(_mean(usual, reached) if usual else None)
         self._factors = [1.0] * longest
-        if any(usual):
+        if usual and usual[0] > 0:  # else no other place is ever reached
             ratios = [prob / common for prob, common in zip(usual, self.probs(), strict=False)]
             self._factors[: len(ratios)] = [_bounded(ratio / _mean(ratios, reached)) for ratio in ratios]
 

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.errors import ModelError
 from models.drafters.trial_results import keep_rates, kept_rates, trial_key
 from models.drafters.variant_trial import drafted_along
 
@@ -32,8 +33,8 @@ _PURPOSE = "acceptance"
 _LEAST_JUDGED = 20  # drafted tokens, for a rate that says anything
 
 
-def remembered_acceptance(folder: Path, target: Path, cache_root: Path | None = None) -> float | None:
-    """Returns the rate of an earlier trial of the drafter in `folder` for the model in `target`, None without one."""
+def remembered_acceptance(folder: Path, target: Loaded, cache_root: Path | None = None) -> float | None:
+    """Returns the rate of an earlier trial of the drafter in `folder` for this target, None without one."""
     with suppress(OSError):
         if rates := kept_rates(_key(folder, target), [_PURPOSE], cache_root):
             return rates[0]
@@ -43,20 +44,29 @@ def remembered_acceptance(folder: Path, target: Path, cache_root: Path | None = 
 def measure_acceptance(
     drafter: Drafter, folder: Path, target: Loaded, cache_root: Path | None, pause: Callable[[], None]
 ) -> float | None:
-    """Returns the rate of a trial, and keeps it; None where the answers are too short to tell. folder: of the drafter.
-    pause: called between passes; may raise to break off. Empties both caches. Raises whatever a drafter raises."""
+    """Returns the rate of a trial, and keeps it; None where the answers are too short to tell, or the chat template
+    refuses the prompts.
+
+    folder: of the drafter. pause: called between layers and passes; may raise to break off. Empties the target's cache.
+    Raises whatever a drafter raises.
+    """
     from engine.metrics import Metrics
 
-    answers = (drafted_along(drafter, target, text, TOKENS, DRAFT_LENGTH, pause) for text in _PROMPTS)
+    try:
+        prompts = [target.tokenizer.chat([{"role": "user", "content": text}]) for text in _PROMPTS]
+    except ModelError:
+        return None
+    answers = (drafted_along(drafter, target, prompt, TOKENS, DRAFT_LENGTH, pause) for prompt in prompts)
     metrics = Metrics.of(chain.from_iterable(answers))
     judged = sum(metrics.reached)
     if judged < _LEAST_JUDGED:
         return None
     rate = sum(metrics.kept) / judged
-    with suppress(OSError):  # the folder is gone: there will be another trial
-        keep_rates(_key(folder, target.folder.path), [_PURPOSE], [rate], cache_root)
+    with suppress(OSError):  # the folder is gone
+        keep_rates(_key(folder, target), [_PURPOSE], [rate], cache_root)
     return rate
 
 
-def _key(folder: Path, target: Path) -> str:
-    return f"{trial_key(folder, target)} {_PURPOSE}"
+def _key(folder: Path, target: Loaded) -> str:
+    """Returns what stands for this drafter and this target. With keys and values in fewer bits it is another one."""
+    return f"{trial_key(folder, target.folder.path)} {_PURPOSE} {target.model.kv_bits or ''}".rstrip()

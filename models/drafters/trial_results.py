@@ -10,7 +10,7 @@ from engine.errors import ModelError
 from models.durable_files import read_json_object, replace_json
 from models.paths import cache_dir
 
-_FILE = "head-variants.json"
+_FILE = "drafter-trials.json"
 
 
 def trial_key(folder: Path, target: Path) -> str:
@@ -26,8 +26,8 @@ def trial_key(folder: Path, target: Path) -> str:
 
 
 def kept_rates(key: str, names: Sequence[str] | None, cache_root: Path | None) -> list[float] | None:
-    """Returns the rates of an earlier trial of variants with these names, in their order, None without one. names: None
-    for any. A damaged file counts as none."""
+    """Returns the rates of an earlier trial of what has these names, in their order, None without one. names: None for
+    any. A damaged file counts as none."""
     try:
         entry = read_json_object(cache_dir(cache_root) / _FILE).get(key)
     except ModelError:
@@ -36,12 +36,13 @@ def kept_rates(key: str, names: Sequence[str] | None, cache_root: Path | None) -
         return None
     if names is not None and entry.get("names") != list(names):
         return None
-    sound = len(rates) == len(names or rates) and all(isinstance(rate, float | int) for rate in rates)
-    return [float(rate) for rate in rates] if sound else None
+    if len(rates) != len(names or rates) or not all(isinstance(rate, float | int) and 0 <= rate <= 1 for rate in rates):
+        return None
+    return [float(rate) for rate in rates]
 
 
 def keep_rates(key: str, names: Sequence[str], rates: Sequence[float], cache_root: Path | None) -> None:
-    """Adds the rates to those of other heads. A disk that refuses only costs another trial."""
+    """Adds the rates to those of other drafters. A disk that refuses only costs another trial."""
     path = cache_dir(cache_root) / _FILE
     try:
         known = read_json_object(path)

@@ -81,11 +81,12 @@ def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | N
     ModelError where the first variant cannot run."""
     rates = []
     kept: Needs | None = None
+    prompt = target.tokenizer.chat([{"role": "user", "content": _PROMPT}])
     for number, variant in enumerate(variants):
         try:
             drafter = variant.make()
             kept = kept or drafter.needs
-            rounds = drafted_along(drafter, target, _PROMPT, TOKENS, DRAFT_LENGTH)
+            rounds = drafted_along(drafter, target, prompt, TOKENS, DRAFT_LENGTH)
             accepted, drafted = sum(one.accepted for one in rounds), sum(len(one.drafted) for one in rounds)
             if drafter.needs.taps != kept.taps:
                 target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
@@ -102,26 +103,29 @@ def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | N
 
 
 def drafted_along(
-    drafter: Drafter, target: Loaded, text: str, tokens: int, length: int, pause: Callable[[], None] = lambda: None
+    drafter: Drafter,
+    target: Loaded,
+    prompt: Sequence[int],
+    tokens: int,
+    length: int,
+    pause: Callable[[], None] = lambda: None,
 ) -> list[Round]:
-    """Returns the rounds in which the target answers `text` greedily, in so many tokens, with drafts of `length`.
-    pause: called between passes; may raise to break off. Empties the target's cache."""
+    """Returns the rounds in which the target answers a prompt greedily, in so many tokens, with drafts of `length`.
+    pause: called between layers and passes; may raise to break off. Empties the target's cache."""
     from engine.events import Round
     from engine.policy.fixed import FixedLength
     from engine.session import Session
     from engine.settings import SamplingSettings
+    from engine.target.cached_model import calling
 
-    prompt = target.tokenizer.chat([{"role": "user", "content": text}])
-    session = Session(target.model, target.tokenizer, len(prompt) + tokens + length + 1)
-    rounds = []
+    session, policy = Session(target.model, target.tokenizer, len(prompt) + tokens + length + 1), FixedLength(length)
     try:
-        for event in session.continue_tokens(prompt, SamplingSettings(max_tokens=tokens), drafter, FixedLength(length)):
-            pause()
-            if isinstance(event, Round):
-                rounds.append(event)
+        events = session.continue_tokens(
+            prompt, SamplingSettings(max_tokens=tokens), drafter, policy, cancelled=calling(pause)
+        )
+        return [event for event in events if isinstance(event, Round)]
     finally:
         session.forget()
-    return rounds
 
 
 def best_rate(folder: Path, target: Path, cache_root: Path | None = None) -> float:

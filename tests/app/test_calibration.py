@@ -70,12 +70,35 @@ def test_a_drafter_of_which_nothing_is_known_is_tried_before_anything_is_measure
     known = NamedDrafter("known", lookup, folder=tmp_path / "known", usual=(0.5,))
     trees = NamedDrafter("trees", lookup, folder=tmp_path / "trees", branches=True)
     costs = here(target, tmp_path, NamedDrafter("all", lookup, several=(ONE, unknown, known, trees)))
+    assert tried == []
     costs.after(1024)
-    assert tried == [] and measured == [1024]
-    costs.after(64)
     costs.after(64)
     assert tried == ["unknown"] and measured == [1024, 64]
     assert [part.usual for part in costs.drafter.parts] == [(), (0.25,) * unknown.longest, (0.5,), ()]
+
+
+def test_a_trial_that_says_nothing_is_made_once(
+    target: Loaded, measured: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(calibration, "measure_acceptance", lambda *_: tried.append(1))
+    costs = here(target, tmp_path, NamedDrafter("unknown", PromptLookup(), folder=tmp_path))
+    for milestone in (64, 1024):
+        costs.after(milestone)
+    assert tried == [1] and costs.knows() and costs.drafter.usual == ()
+
+
+def test_a_rate_that_is_lost_is_found_again_and_no_costs_are_measured_for_that(
+    target: Loaded, measured: list[int], tried: list[str], tmp_path: Path
+) -> None:
+    drafter = NamedDrafter(
+        "lookup+toy", PromptLookup(), several=(ONE, NamedDrafter("toy", PromptLookup(), folder=tmp_path))
+    )
+    here(target, tmp_path, drafter).costs()
+    again = here(target, tmp_path, drafter)
+    assert not again.knows() and again.missing()
+    again.costs()
+    assert len(tried) == 2 and measured == [64] and again.knows() and again.drafter.parts[1].usual
 
 
 def test_what_a_trial_found_is_known_to_the_next_process(

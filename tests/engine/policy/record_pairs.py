@@ -15,15 +15,16 @@ import engine  # noqa: F401  (readies the backend before MLX is imported)
 from models.builtin import builtin_folder
 from models.loader import load
 from tests.engine.policy.recorded_pairs import NOISE, PROMPTS, TOKENS
+from tests.toys.pairs import write_blurred
 
 MOST_PROMPT = 700  # tokens; of longer ones the first and the last half
 
 
 def record(folder: Path, prompts: Path) -> list[dict[str, Any]]:
-    """Returns the replies with their flags. folder: with the draft models, as `tests.toys.pairs` names them."""
+    """Returns the replies with their flags. folder: for the draft models, 2 GB."""
     replies = _written(prompts)
     for noise in NOISE:
-        network = load(folder / f"blurred{noise:g}").network
+        network = load(write_blurred(folder / f"blurred{noise:g}", noise)).network
         for reply in replies:
             logits = network(mx.array([(reply["prompt"] + reply["tokens"])[:-1]]))[0, len(reply["prompt"]) - 1 :]
             picked = [_pick(row, seed) for row, seed in zip(logits, reply["seeds"], strict=True)]

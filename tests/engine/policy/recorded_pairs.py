@@ -1,7 +1,7 @@
 """Draft length auto along real replies: which tokens a draft model a third of its target's size gets right, recorded.
 
     python -m tests.engine.policy.recorded_pairs                   auto against fixed lengths, with and without a trial
-    python -m tests.engine.policy.recorded_pairs --record FOLDER   records anew, of the pairs in FOLDER; half an hour
+    python -m tests.engine.policy.recorded_pairs --record FOLDER   records anew in half an hour, with models in FOLDER
 
 The target is the built-in model, made four times as deep without changing its text; its draft models are itself under
 noise of three strengths (`tests.toys.pairs`). 20 prompts of Spec-Bench, 264 tokens each, greedy and coupled at
@@ -147,13 +147,18 @@ def _result(
     return Result(noise, temperature, machine, together(own) / speedup, float(hindsight), min(own), best, speedup)
 
 
-def tried(replies: Sequence[Recorded], first: int = 0) -> Callable[[Costs, float], Policy]:
-    """Makes policies that know what a trial found. first: of the greedy replies that stand for its answers."""
-    answers = [one for one in replies if not one.temperature][first : first + TRIAL]
+def after_trial(replies: Sequence[Recorded], first: int = 0) -> list[Result]:
+    """The results of policies that know what a trial found. Its answers are those to TRIAL prompts from `first` on,
+    which are left out of the results."""
+    questions = list(dict.fromkeys(one.question for one in replies))[first : first + TRIAL]
+    answers = [one for one in replies if one.question in questions and not one.temperature]
     rates = {noise: trial_rate(answers, noise) for noise in NOISE}
-    return lambda costs, noise: Adaptive(
-        [Candidate("draft model", costs, ChainExpectedLength(LONGEST, (rates[noise],) * LONGEST))]
-    )
+
+    def make(costs: Costs, noise: float) -> Policy:
+        usual = (rates[noise],) * LONGEST
+        return Adaptive([Candidate("draft model", costs, ChainExpectedLength(LONGEST, usual))])
+
+    return results(make, [one for one in replies if one.question not in questions])
 
 
 def untried(costs: Costs, noise: float) -> Policy:
@@ -181,15 +186,15 @@ def main() -> None:
 
         DATA.write_text(json.dumps(record(args.record, args.prompts), indent=1) + "\n")
     replies = read_replies()
-    makers = {
-        "no trial": untried,
-        **{f"trial {first // TRIAL + 1}": tried(replies, first) for first in range(0, 16, TRIAL)},
-    }
-    for name, make in makers.items():
-        found = results(make, replies)
-        for one in found:
-            print(f"{name}: {one}")
-        print(summary(name, found), flush=True)
+    _show("no trial", results(untried, replies))
+    for first in range(0, PROMPTS, TRIAL):
+        _show(f"trial {first // TRIAL + 1}", after_trial(replies, first))
+
+
+def _show(name: str, found: Sequence[Result]) -> None:
+    for one in found:
+        print(f"{name}: {one}")
+    print(summary(name, found), flush=True)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_places_that_are_usually_alike_stay_alike_when_the_rate_is_known_well() 
     assert mean(estimate.probs()) == pytest.approx(0.95, abs=0.01)
 
 
-@pytest.mark.parametrize("usual", [(0.0,), (0.8, 0.8, 0.0), (0.5, 0.0), (1.0,) * 20])
+@pytest.mark.parametrize("usual", [(0.0,), (0.0, 0.5), (0.8, 0.8, 0.0), (0.5, 0.0), (1.0,) * 20])
 def test_a_usual_chance_that_is_wrong_is_found_out(usual: tuple[float, ...]) -> None:
     """A place that is never tried would never be known better."""
     costs = costs_of("here", "head")

@@ -6,13 +6,13 @@ from statistics import mean
 
 import pytest
 
-from tests.engine.policy.recorded_pairs import GOAL, NOISE, read_replies, results, trial_rate, tried, untried
+from tests.engine.policy.recorded_pairs import GOAL, NOISE, after_trial, read_replies, results, trial_rate, untried
 
 
 @pytest.mark.slow
 def test_after_a_trial_auto_is_never_far_from_the_best_fixed_length() -> None:
     replies = read_replies()
-    found = results(tried(replies), replies)
+    found = after_trial(replies)
     assert min(one.share for one in found) >= GOAL
     assert sum(one.hindsight < GOAL for one in found) <= 1
     assert min(one.slowest for one in found) >= 0.975

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from engine.errors import StoppedError
+from engine.errors import ModelError, StoppedError
 from engine.session import Session
 from engine.settings import SamplingSettings
 from models.drafters import acceptance_trial
@@ -52,13 +53,38 @@ def test_the_rate_is_that_of_the_tokens_that_were_judged(target: Loaded, toy_fol
 
 
 def test_it_is_remembered_for_this_drafter_and_this_target(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
-    assert remembered_acceptance(toy_folder, toy_folder, tmp_path) is None
+    assert remembered_acceptance(toy_folder, target, tmp_path) is None
     rate = measure_acceptance(scripted(target, 3), toy_folder, target, tmp_path, nothing)
-    assert rate == remembered_acceptance(toy_folder, toy_folder, tmp_path) != 0
+    assert rate == remembered_acceptance(toy_folder, target, tmp_path) != 0
     other = shutil.copytree(toy_folder, tmp_path / "other")
     (other / "config.json").write_text((toy_folder / "config.json").read_text() + "\n")
-    assert remembered_acceptance(other, toy_folder, tmp_path) is None
-    assert remembered_acceptance(tmp_path / "gone", toy_folder, tmp_path) is None
+    assert remembered_acceptance(other, target, tmp_path) is None
+    assert remembered_acceptance(tmp_path / "gone", target, tmp_path) is None
+    assert remembered_acceptance(toy_folder, load(toy_folder, kv_bits=8), tmp_path) is None
+
+
+def test_a_rate_that_is_none_is_not_read(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
+    measure_acceptance(scripted(target, 3), toy_folder, target, tmp_path, nothing)
+    (kept,) = tmp_path.iterdir()
+    for wrong in ("1e6", "NaN", '"a"', "-0.1"):
+        kept.write_text(damaged(kept, wrong))
+        assert remembered_acceptance(toy_folder, target, tmp_path) is None
+
+
+def damaged(kept: Path, rate: str) -> str:
+    """The file with this in place of the rate."""
+    return re.sub(r'("rates": \[\s*)[^\s\]]+', rf"\g<1>{rate}", kept.read_text())
+
+
+def test_a_chat_template_that_refuses_the_prompts_says_nothing(
+    target: Loaded, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> list[int]:
+        raise ModelError("roles must alternate")
+
+    drafter = scripted(target, 2)
+    monkeypatch.setattr(target.tokenizer, "chat", refuse)
+    assert measure_acceptance(drafter, toy_folder, target, tmp_path, nothing) is None
 
 
 def test_a_short_answer_says_nothing(
@@ -70,10 +96,17 @@ def test_a_short_answer_says_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_it_can_be_broken_off(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
-    def stop() -> None:
-        raise StoppedError
+def test_it_can_be_broken_off_at_any_time(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
+    drafter, calls = scripted(target, 2), 0
+    for last in (1, 2, 9, 30):
+        calls = 0
 
-    with pytest.raises(StoppedError):
-        measure_acceptance(scripted(target, 2), toy_folder, target, tmp_path, stop)
-    assert not list(tmp_path.iterdir()) and target.model.length == 0
+        def stop() -> None:
+            nonlocal calls
+            calls += 1
+            if calls == last:  # noqa: B023  called before the next round of the loop
+                raise StoppedError
+
+        with pytest.raises(StoppedError):
+            measure_acceptance(drafter, toy_folder, target, tmp_path, stop)
+        assert not list(tmp_path.iterdir()) and target.model.length == 0 and target.model.owner is None

@@ -66,7 +66,6 @@ def test_a_head_gets_the_bits_of_its_target_and_says_so(target: Loaded, head: Pa
     assert "quantized to 4 bits like the target" in found.note and "at full precision" in found.note
 
 
-@pytest.mark.slow
 def test_replies_with_a_quantized_head_are_the_targets_own(target: Loaded, head: Path) -> None:
     drafter, texts = open_drafter(str(head), target).drafter, []
     session = Session(target.model, target.tokenizer, 400)

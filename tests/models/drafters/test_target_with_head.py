@@ -133,7 +133,7 @@ def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, t
     for _ in range(2):
         opened = open_drafter(str(folder), target)
         assert opened.drafter is not None and opened.drafter.name == "mtp"
-    (kept,) = json.loads((tmp_path / "head-variants.json").read_text()).values()
+    (kept,) = json.loads((tmp_path / "drafter-trials.json").read_text()).values()
     rates = kept["rates"]
     assert kept["names"] == ["the state after the final norm", "the state before the final norm"]
     assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
@@ -153,7 +153,7 @@ def test_only_the_kept_variant_leaves_hooks_on_the_target(
         assert set(kept.drafter.needs.taps) == tapped
         assert {point for points, _ in fresh.model._known_taps for point in points} == tapped
         fresh.model.forget_taps(kept.drafter.needs.taps)
-        (tmp_path / "head-variants.json").unlink()
+        (tmp_path / "drafter-trials.json").unlink()
     monkeypatch.setattr("models.drafters.variant_trial.try_variants", lambda variants, target: [0.0, 1.0])
     kept = choose_variant(replace(found, drafter=found.variants[0].make()), folder, fresh, tmp_path)
     assert [points for points, _ in fresh.model._known_taps] == [kept.drafter.needs.taps] != [(NORMED,)]

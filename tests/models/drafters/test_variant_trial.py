@@ -85,9 +85,9 @@ def test_a_trial_is_made_once_for_a_head_and_a_target(
     (head / "config.json").write_text("{}")
     choose_variant(pair, head, target, tmp_path)
     assert len(made) == 2
-    (tmp_path / "head-variants.json").write_text("damaged")
+    (tmp_path / "drafter-trials.json").write_text("damaged")
     choose_variant(pair, toy_folder, target, tmp_path)
-    assert len(made) == 3 and len(json.loads((tmp_path / "head-variants.json").read_text())) == 1
+    assert len(made) == 3 and len(json.loads((tmp_path / "drafter-trials.json").read_text())) == 1
 
 
 def test_a_lost_machine_is_no_finding(

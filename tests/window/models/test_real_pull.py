@@ -23,7 +23,6 @@ def repo() -> Repo:
     return tiny()
 
 
-@pytest.mark.slow
 def test_a_real_download_is_paused_resumed_and_listed(
     app: QApplication, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
