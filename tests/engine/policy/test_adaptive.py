@@ -68,8 +68,11 @@ def test_a_drafter_as_slow_as_the_target_is_of_no_use_however_good() -> None:
 
 def test_the_first_draft_risks_half_of_the_budget_where_a_shorter_one_pays_too() -> None:
     """Refused, a draft of 7 would leave no room for another. Where only long drafts pay, all of it is risked."""
-    dear = Costs(((1, 1.0), (2, 1.1), (8, 1.3)), ((0, 0.0), (1, 0.3), (7, 2.1)))
-    policy = Adaptive([Candidate("drafter", dear, ChainExpectedLength(7, (0.9,) * 7))])
+    dear = Costs(((1, 1.0), (2, 1.05), (8, 1.1)), ((0, 0.0), (1, 0.25), (7, 1.75)))
+    candidate = Candidate("drafter", dear, ChainExpectedLength(7, (0.97,) * 7))
+    expected = candidate.expected_length.expected(None)
+    assert max(candidate.useful, key=lambda n: expected[n] / candidate.prices[n]) == 7
+    policy = Adaptive([candidate])
     policy.begin(1000)
     length = policy.plan().length
     assert 1 <= length < 7 and dear.round_s(length) - 1 <= MAX_BUDGET_START * AT_ONCE
