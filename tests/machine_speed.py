@@ -1,5 +1,5 @@
 """Bounds on time that hold on a machine whose speed changes: other people's programs slow the processor of a virtual
-machine down to half, for seconds or for hours, and no clock of this machine tells."""
+machine down to half, for seconds or for hours, and no clock on it shows that."""
 
 from __future__ import annotations
 

@@ -183,14 +183,13 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
 
 
 def untried(drafter: NamedDrafter) -> list[NamedDrafter]:
-    """Returns the drafters that lie in a folder and draft chains, and of which it is not known how often they are
-    right."""
+    """Returns the drafters whose usual acceptance is not known, of those that lie in a folder and draft chains."""
     return [part for part in drafter.parts if part.folder is not None and not part.branches and not part.usual]
 
 
 def with_usual(drafter: NamedDrafter, rate: Callable[[NamedDrafter], float | None]) -> NamedDrafter:
-    """Returns the drafter with `rate` as what is usual at every place of a draft, where it is `untried`; of a group
-    each of its drafters. rate: None if it does not know."""
+    """Returns the drafter, where it is `untried`, with `rate` as its usual acceptance at every place of a draft; of a
+    group each of its drafters. rate: returns None if it does not know."""
     if drafter.several:
         return replace(drafter, several=tuple(with_usual(part, rate) for part in drafter.several))
     found = rate(drafter) if untried(drafter) else None

@@ -44,7 +44,8 @@ class SlowdownBudget:
         self.left = min(BUDGET_START * tokens, MAX_BUDGET_START)
 
     def covers(self, price: float, share: float = 1.0) -> bool:
-        """Returns whether this share of the budget covers a round of this price, of which one token comes at least."""
+        """Returns whether this share of the budget covers what a round of this price may lose: it brings at least one
+        token, which is worth 1."""
         return price - 1 <= share * self.left
 
     def book(self, tokens: int, price: float) -> None:
@@ -157,8 +158,7 @@ class Adaptive:
         expected = candidate.expected_length.expected(hint)
         prices = {n: self._round_price(candidate, n) for n in lengths}
         if paying := [n for n in lengths if expected[n] > prices[n]]:
-            dearer = candidate.lone_step - 1
-            modest = [n for n in paying if self._budget.covers(prices[n] + dearer, AT_ONCE)]
+            modest = [n for n in self._affordable(candidate, AT_ONCE) if n in paying]
             best = max(modest or paying, key=lambda n: expected[n] / prices[n])
             return _Choice(drafter, best, expected[best] / prices[best])
         if candidate.until_probe > rounds:
@@ -166,10 +166,11 @@ class Adaptive:
         least = min(lengths, key=lambda n: prices[n] - expected[n])
         return _Choice(drafter, least, expected[least] / prices[least], probing=True)
 
-    def _affordable(self, candidate: Candidate) -> list[int]:
-        """Returns the draft lengths that the budget covers, with the dearer plain step after such a round."""
+    def _affordable(self, candidate: Candidate, share: float = 1.0) -> list[int]:
+        """Returns the draft lengths that this share of the budget covers, with the dearer plain step after such a
+        round."""
         dearer = candidate.lone_step - 1
-        return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer)]
+        return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer, share)]
 
     def _is_too_risky(self) -> bool:
         """Whether nothing was drafted so far because the budget of this reply covers no refused draft."""

@@ -56,7 +56,8 @@ class AcceptanceEstimate:
         self._factors = [1.0] * longest
         if usual and usual[0] > 0:  # else no other place is ever reached
             ratios = [prob / common for prob, common in zip(usual, self.probs(), strict=False)]
-            self._factors[: len(ratios)] = [_bounded(ratio / _mean(ratios, reached)) for ratio in ratios]
+            together = _mean(ratios, reached)
+            self._factors[: len(ratios)] = [_bounded(ratio / together) for ratio in ratios]
 
     def probs(self) -> list[float]:
         """Returns the probability at each place, given that the places before it were accepted: (longest,)."""

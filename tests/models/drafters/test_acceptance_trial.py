@@ -1,4 +1,4 @@
-"""How often a drafter is right is tried once, and remembered for this drafter and this target."""
+"""The acceptance rate of a drafter is measured once, and remembered for this drafter and this target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def target(toy_folder: Path) -> Loaded:
 
 def scripted(target: Loaded, every: int) -> Scripted:
     """A drafter that knows the answer to the one prompt of the trial, but for every n-th token."""
-    prompt = target.tokenizer.chat([{"role": "user", "content": acceptance_trial._PROMPTS[0]}])
+    prompt = target.tokenizer.chat([{"role": "user", "content": acceptance_trial.PROMPTS[0]}])
     session = Session(target.model, target.tokenizer, 500)
     answer: Sequence[int] = read(list(session.continue_tokens(prompt, SamplingSettings(max_tokens=TOKENS)))).ids
     session.forget()
@@ -37,7 +37,7 @@ def scripted(target: Loaded, every: int) -> Scripted:
 
 @pytest.fixture(autouse=True)
 def one_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance_trial, "_PROMPTS", acceptance_trial._PROMPTS[:1])
+    monkeypatch.setattr(acceptance_trial, "PROMPTS", acceptance_trial.PROMPTS[:1])
     monkeypatch.setattr(acceptance_trial, "TOKENS", TOKENS)
 
 
