@@ -53,6 +53,7 @@ MakeStage = Callable[..., Stage]
 def stage(app: QApplication) -> Iterator[Callable[..., Stage]]:
     """Makes one of a width and a height."""
     made: list[Stage] = []
+    theme.show(LIGHT)  # tests of other windows may leave a larger one
 
     def make(width: int = 800, height: int = 600) -> Stage:
         made.append(Stage(width, height))
