@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # Where the window asks for the platform, and where the engine asks whether the device has a queue.
 CHOSEN = (
-    "tests/window/shell/test_settings.py",
-    "tests/window/main_window/test_menus.py",
+    "tests/app/window/settings/test_settings.py",
+    "tests/app/window/main_window/test_menus.py",
     "tests/engine/test_loop.py",
     "tests/engine/test_waits.py::test_it_waits_once_whatever_its_length",
 )

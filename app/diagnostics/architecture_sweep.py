@@ -20,13 +20,13 @@ TOKENS = 60
 # Toys in bfloat16 and 4 bits with heads of 64 numbers, which run the kernels of real targets: architecture by name.
 QUANTIZED = {f"{name}, 4 bits": name for name in ("llama", "qwen3", "qwen3_5", "gemma3_text", "gpt_oss", "qwen3_moe")}
 ROOT = Path(__file__).parents[2]
-_SWEEP = "tests.sweep"
+_SWEEP = "tests.programs.sweep"
 
 
 def sweep(seconds: float, notify: Callable[[str], None]) -> dict[str, Any]:
     """Returns {"rows": verdicts by architecture, "not_reached": names}, those first that run kernels of their own on
     Metal; {"error": why} where there are no tests. seconds: that it may take."""
-    if not (ROOT / "tests" / "sweep.py").is_file() or find_spec("pytest") is None:
+    if not (ROOT / "tests" / "programs" / "sweep.py").is_file() or find_spec("pytest") is None:
         return {"error": "the sweep needs a checkout of the source: run `uv run redline doctor --metal` there"}
     ends_s, rows, left = time.monotonic() + seconds, list[dict[str, Any]](), _names()
     while left and time.monotonic() < ends_s:

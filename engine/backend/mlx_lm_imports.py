@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 # Files of mlx_lm.models (0.32.2) whose own passes over several tokens are wrong, so that there is nothing exact
-# to verify with. Found by `python -m tests.sweep`.
+# to verify with. Found by `python -m tests.programs.sweep`.
 _UNSOUND = {
     "phi3small": "mlx-lm adds its block-sparse mask to the scores as 0 and 1, so that tokens see the future",
     "olmo": "mlx-lm cannot run it over more than one token",

@@ -19,9 +19,9 @@ import mlx.nn as nn
 
 from engine.cache.model_cache import ModelCache
 
-# Layers of mlx_lm.models whose states follow from their arguments, row by row. Proven by `python -m tests.sweep`. Not
-# here: kimi_k3, which compiles a step with its modules as constants; longcat_flash_ngram and baichuan_m1, which keep
-# states outside of such a layer.
+# Layers of mlx_lm.models whose states follow from their arguments, row by row. Proven by
+# `python -m tests.programs.sweep`. Not here: kimi_k3, which compiles a step with its modules
+# as constants; longcat_flash_ngram and baichuan_m1, which keep states outside of such a layer.
 _LAYERS = frozenset(
     {
         "bailing_hybrid.LinearAttention",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.exports import write_export
+from tests.app.receipts.exports import write_export
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from app.store import Store
-from tests.window.chat.fake_host import text_of
+from tests.app.window.chat.fake_host import text_of
 
 LATE_S = 0.5  # what was shown so long before a kill must be kept
 AT_ONCE = 3  # windows
@@ -61,7 +61,8 @@ def carry_out(kill: Kill, folder: Path) -> Outcome:
     folder.mkdir()
     stall = [f"stall: {kill.stall_s}"] if kill.stall_s else []
     behaviour = json.dumps({"rounds": 1_000_000, "pause_s": kill.pause_s})
-    words = [sys.executable, "-m", "tests.window.main_window.driven_window", str(folder), behaviour, *stall, "tell me"]
+    driven = "tests.app.window.main_window.driven_window"
+    words = [sys.executable, "-m", driven, str(folder), behaviour, *stall, "tell me"]
     environment = os.environ | {"QT_QPA_PLATFORM": "offscreen"}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(words, env=environment, text=True, **pipes) as process:

@@ -16,13 +16,13 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtWidgets import QApplication
 
 from app import protocol as p
-from tests.host.mutation import mutated
-from tests.host.process import RECORDED, HostProcess, asked
+from tests.app.host.mutation import mutated
+from tests.app.host.process import RECORDED, HostProcess, asked
+from tests.app.window.chat.fake_host import text_of
+from tests.app.window.chat.mutating_host import command
+from tests.app.window.chat.scene import Scene
+from tests.app.window.waiting import until
 from tests.toys.folders import make_folder
-from tests.window.chat.fake_host import text_of
-from tests.window.chat.mutating_host import command
-from tests.window.chat.scene import Scene
-from tests.window.waiting import until
 
 BATCH = 25  # damaged lines before a good one
 ANSWERED_IN_S = 60.0

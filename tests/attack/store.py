@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.store import Store
 from app.store.records import ChatSettings
-from tests.store.toys import SETTINGS, round_done, say
+from tests.app.store.toys import SETTINGS, round_done, say
 
 PAGE = 4096
 Case = Callable[["Target"], str]  # returns what did not hold, or ""

@@ -39,7 +39,7 @@ from models.hub.download_events import Done, DownloadProgress, Fetched, Planned,
 from models.local.inventory import Installed
 from models.training.pipeline import TrainingProgress
 from tests.app.bench import bench_runs
-from tests.app.exports import write_export
+from tests.app.receipts.exports import write_export
 from tests.hostile_text import HOSTILE, count_raw
 from tests.models.hub.loopback import Loopback, loopback
 from tests.models.hub.tiny import NAME, tiny

@@ -30,12 +30,12 @@ from app.window.markdown import write
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.transcript import PRELOADED
+from tests.app.window.chat.text_host import TextRequest, command
+from tests.app.window.chats import end, open_window
+from tests.app.window.markdown.hostile_replies import CLASSES, NAMED
+from tests.app.window.waiting import for_a_while, until
 from tests.machine_speed import slowness
-from tests.window.chat.text_host import TextRequest, command
-from tests.window.chats import end, open_window
-from tests.window.markdown.hostile_replies import CLASSES, NAMED
-from tests.window.transcript.bench import Gaps
-from tests.window.waiting import for_a_while, until
+from tests.programs.transcript_bench import Gaps
 
 GOAL_MS = 100  # on the machine of `tests.machine_speed`; failures are counted by how slow this one is just then
 LONGEST = 10_000_000  # characters

@@ -1,4 +1,4 @@
-"""Speculative equals plain equals mlx-lm on every architecture that can be built: see `tests.sweep`."""
+"""Speculative equals plain equals mlx-lm on every architecture that can be built: see `tests.programs.sweep`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from engine import backend
-from tests.sweep import BEGIN, END, PAGE, TOKENS, examine, names
+from tests.programs.sweep import BEGIN, END, PAGE, TOKENS, examine, names
 
 CHAINS_BY_CODE = {"afm7", "gpt2", "gpt_bigcode", "ministral3", "mistral3", "mistral4", "nanochat", "talkie"}
 LISTED = {"deepseek_v32", "glm_moe_dsa", "longcat_flash", "minimax_m3_vl"}  # KV caches in a list: two a layer

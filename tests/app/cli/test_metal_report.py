@@ -24,7 +24,7 @@ from app.inference.options import Options
 from engine import backend
 from engine.backend import Backend
 from engine.session import Session
-from tests.sweep import examine
+from tests.programs.sweep import examine
 from tests.toys.quantized_targets import build_quantized
 
 SECTIONS = {"environment", "pass_costs", "kernel_costs", "memory", "identity", "sweep"}
@@ -178,6 +178,6 @@ def test_a_target_of_4_bits_runs_the_products_of_one_and_is_swept_here_too() -> 
 
 
 def test_without_a_checkout_the_sweep_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert (ROOT / "tests" / "sweep.py").is_file()
+    assert (ROOT / "tests" / "programs" / "sweep.py").is_file()
     monkeypatch.setattr(architecture_sweep, "ROOT", tmp_path)
     assert "checkout" in sweep(1, lambda _: None)["error"]

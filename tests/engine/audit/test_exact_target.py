@@ -27,7 +27,7 @@ from tests.engine.fakes import PIECES, ByteTokenizer
 from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, Scripted
 from tests.engine.rounding_by_rows import round_by_rows
-from tests.sweep import EveryLength, mistakes, names
+from tests.programs.sweep import EveryLength, mistakes, names
 from tests.toys.architectures import NOT_BUILT, build
 
 TOKENS = 48

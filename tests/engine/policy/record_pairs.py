@@ -14,7 +14,7 @@ from mlx_lm.models.cache import make_prompt_cache
 import engine  # noqa: F401  (readies the backend before MLX is imported)
 from models.builtin import builtin_folder
 from models.loader import load
-from tests.engine.policy.recorded_pairs import NOISE, PROMPTS, TOKENS
+from tests.programs.recorded_pairs import NOISE, PROMPTS, TOKENS
 from tests.toys.pairs import write_blurred
 
 MOST_PROMPT = 700  # tokens; of longer ones the first and the last half

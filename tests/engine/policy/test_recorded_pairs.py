@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from tests.engine.policy.recorded_pairs import GOAL, NOISE, after_trial, read_replies, results, trial_rate, untried
+from tests.programs.recorded_pairs import GOAL, NOISE, after_trial, read_replies, results, trial_rate, untried
 
 
 @pytest.mark.slow

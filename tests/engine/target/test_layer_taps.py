@@ -18,7 +18,7 @@ from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import IN_FLIGHT, JOINED, NORMED, LayerTaps
 from engine.target.model_layout import layers_of, output_rows
 from tests.engine.fewer import fewer
-from tests.sweep import names
+from tests.programs.sweep import names
 from tests.toys.architectures import NOT_BUILT, build
 from tests.toys.tables import TableModel, random_tables
 

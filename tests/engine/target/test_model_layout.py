@@ -10,7 +10,7 @@ from mlx.utils import tree_flatten
 from engine.errors import ModelError
 from engine.target.model_layout import embed, embedding_of, output_of, output_rows
 from tests.engine.fewer import fewer
-from tests.sweep import names
+from tests.programs.sweep import names
 from tests.toys.architectures import NOT_BUILT, build
 
 BUILT = [name for name in names() if name not in NOT_BUILT]

@@ -1,0 +1,156 @@
+"""The API over a host that plays recorded answers, called as an ASGI application: no network, no model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Event as StopFlag
+from typing import Any, TypeVar
+
+from app import protocol
+from app.api.access import AccessRules
+from app.api.application import application
+from app.api.host_client import HostClient
+from app.api.reply_stream import Engine
+from app.host.recording_player import RecordingPlayer
+from tests.app.host.process import RECORDED
+
+KEY, PORT = "a-key-of-the-tests", 8080
+MODEL = "SmolLM2-135M-Instruct"
+CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+T = TypeVar("T")
+
+
+class FakeHost:
+    """The writer's side of a HostClient: answers each request from a recording, into `reader`.
+
+    held: replies stop after their first round, as those of a slow model do. requests: all that came.
+    """
+
+    def __init__(self, held: bool = False) -> None:
+        self.reader = asyncio.StreamReader(limit=protocol.LONGEST_LINE + 1)
+        self.requests: list[protocol.AnyRequest] = []
+        self.held = held
+        self._player = RecordingPlayer.read(RECORDED, 0)
+        list(self._player.load(protocol.Load(id=0, pair=protocol.Pair())))
+
+    def write(self, line: bytes) -> None:
+        request = protocol.decode_request(line.removesuffix(b"\n"))
+        self.requests.append(request)
+        if isinstance(request, protocol.Count):
+            self._answer(self._player.count(request, StopFlag()))
+        elif isinstance(request, protocol.Reply):
+            self._answer(self._player.reply(request, StopFlag()))
+
+    async def drain(self) -> None:
+        pass
+
+    def _answer(self, answers: Any) -> None:
+        for answer in answers:
+            self.reader.feed_data(protocol.encode_line(answer))
+            if self.held and isinstance(answer, protocol.RoundDone):
+                return
+
+
+@dataclass
+class Answer:
+    """What came back. complete: whether the body was ended."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    complete: bool = False
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[Any]:
+        """The server-sent events, decoded; the last of OpenAI's, [DONE], as it is."""
+        texts = [line.removeprefix("data: ") for line in self.body.decode().split("\n") if line.startswith("data: ")]
+        return [text if text == "[DONE]" else json.loads(text) for text in texts]
+
+
+class Api:
+    """The application in front of a fake host."""
+
+    def __init__(self, host: FakeHost, body_time_s: float = 5.0) -> None:
+        self.host = host
+        self.client = HostClient(host.reader, host)
+        loaded = protocol.Loaded(
+            id=0, pair=protocol.Pair(), target=MODEL, drafter="eagle3", speculation="on", note="", drafts_trees=False,
+            context=8192,
+        )  # fmt: skip
+        self.client.loaded = loaded
+        self.app = application(Engine(self.client), AccessRules(KEY, PORT, body_time_s))
+
+    async def post(self, path: str, value: Any, **more: Any) -> Answer:
+        return await self.call("POST", path, json.dumps(value).encode(), **more)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | list[bytes] = b"",
+        headers: dict[str, str] | None = None,
+        gone: asyncio.Event | None = None,
+    ) -> Answer:
+        """Returns the answer to a request. body: in pieces, the last of which never comes if it is not b"". headers:
+        instead of the usual ones, which a value of "" leaves out. gone: when the client disconnects."""
+        usual = {"host": f"127.0.0.1:{PORT}", "authorization": f"Bearer {KEY}", "content-type": "application/json"}
+        named = {name: value for name, value in (usual | (headers or {})).items() if value}
+        scope = {
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()], "http_version": "1.1",
+            "scheme": "http", "root_path": "", "asgi": {"version": "3.0", "spec_version": "2.3"},
+        }  # fmt: skip
+        answer, left = Answer(), [body, b""] if isinstance(body, bytes) else list(body)
+
+        async def receive() -> dict[str, Any]:
+            if left:
+                piece = left.pop(0)
+                return {"type": "http.request", "body": piece, "more_body": bool(left) or piece != b""}
+            await (gone or asyncio.Event()).wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                answer.status = message["status"]
+                answer.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+            else:
+                answer.body += message.get("body", b"")
+                answer.complete = not message.get("more_body", False)
+
+        await self.app(scope, receive, send)
+        return answer
+
+
+def with_api(
+    scenario: Callable[[Api], Awaitable[T]],
+    held: bool = False,
+    body_time_s: float = 5.0,
+    host: Callable[[], FakeHost] | None = None,
+) -> T:
+    """Runs a scenario against the API and returns what it does. host: makes another than the usual one."""
+
+    async def run() -> T:
+        api = Api(FakeHost(held) if host is None else host(), body_time_s)
+        reading = asyncio.create_task(api.client.run())
+        try:
+            async with asyncio.timeout(20):
+                return await scenario(api)
+        finally:
+            reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await reading
+
+    return asyncio.run(run())
+
+
+def post(path: str, value: Any, **more: Any) -> Answer:
+    """Returns the answer to one request."""
+    return with_api(lambda api: api.post(path, value, **more))

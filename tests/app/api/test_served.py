@@ -1,0 +1,27 @@
+"""`redline serve` as a process, with the built-in model."""
+
+import json
+import urllib.error
+import urllib.request
+
+import psutil
+import pytest
+
+from tests.app.api.served import served
+
+
+@pytest.mark.slow
+def test_the_command_replies_and_leaves_no_host_behind():
+    with served("--drafter", "lookup") as server:
+        (host,) = server.process.children()
+        body = {"messages": [{"role": "user", "content": "Say hi."}], "max_tokens": 3, "temperature": 0}
+        headers = {"authorization": f"Bearer {server.key}", "content-type": "application/json"}
+        asked = urllib.request.Request(f"{server.url}/chat/completions", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            reply = json.load(answer)
+        assert reply["usage"]["completion_tokens"] == 3
+        assert len(reply["choices"][0]["redline"]["origins"]) == 3
+        plain = urllib.request.Request(f"{server.url}/models", headers={"host": "attacker.example"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(plain, timeout=10)
+    assert psutil.wait_procs([host], timeout=10)[1] == []

@@ -1,0 +1,341 @@
+"""`redline predict`: it tells what the benchmark measures; replies are written once; bad input is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from app.bench.prompt_file import Question, read_questions_or_lines
+from app.cli.main import main
+from app.forecast.forecast import Forecast, ReplyForecast
+from app.forecast.forecast_cache import PlainReplies, ValueCache
+from app.forecast.forecast_table import recommendation
+from engine.session import Session
+from engine.settings import SamplingSettings
+from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.medusa_folder import save_medusa
+from models.drafters.target_match import made_for
+from models.forecast.round_totals import RoundTotals
+from models.loader import load
+from tests.programs import predicted
+from tests.toys.folders import make_stranger
+from tests.toys.heads import random_eagle3, random_medusa
+
+PROMPTS = [
+    {"question_id": 7, "category": "weather", "turns": ["why is the sky blue?", "and at night?"]},
+    {"question_id": "x", "category": "light", "turns": ["what scatters light in the air?"]},
+    {"question_id": 9, "category": "light", "turns": ["what is the sun?"]},
+]
+LENGTH_KEYS = {"tau", "tau_interval", "speedup", "speedup_interval", "speedup_median", "drafted"}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for all tests of this file, so that replies are written once."""
+    monkeypatch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or cache)
+    monkeypatch.setattr("app.forecast.forecast_cache.cache_dir", lambda root=None: root or cache)
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prompts") / "prompts.jsonl"
+    path.write_text("\n".join(map(json.dumps, PROMPTS)) + "\n")
+    return path
+
+
+def predict(folder: Path, *words: object) -> dict[str, Any]:
+    file = folder / "predicted.json"
+    assert main(["predict", *map(str, words), "--max-tokens", "32", "--json", str(file)]) == 0
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def test_the_document_has_the_keys_it_promises(
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samplings = ["--temperature", "0", "--temperature", "0.8", "--top-p", "0.9"]
+    found = predict(tmp_path, toy_folder, toy_drafter_folder, "--prompts", prompts, *samplings)
+    assert (found["drafter"], found["prompts"], found["tree"]) == ("drafter", 3, False)
+    told = [(one["temperature"], one["acceptance_rule"]) for one in found["forecasts"]]
+    assert told == [(0, "greedy"), (0.8, "rejection"), (0.8, "coupled")]
+    for one in found["forecasts"]:
+        assert [length["draft_length"] for length in one["lengths"]] == list(range(1, 9))
+        assert all(length.keys() >= LENGTH_KEYS for length in (*one["lengths"], one["auto"]))
+        assert [(part["category"], part["prompts"]) for part in one["categories"]] == [("weather", 1), ("light", 2)]
+        assert sum(part["tokens"] for part in one["categories"]) == one["tokens"]
+        assert 6 <= len(one["acceptance_by_position"]) <= 8  # no round may have got to the last
+        tau = [length["tau"] for length in one["lengths"]]
+        assert 1.2 < tau[0] <= 2 and tau[0] < tau[3]
+        assert all(low <= length["tau"] <= high for length in one["lengths"] for low, high in [length["tau_interval"]])
+        _check_statistics(one["statistics"])
+    rejection, coupled = found["forecasts"][1:]
+    assert rejection["statistics"]["overlap"] == coupled["statistics"]["overlap"]
+    assert rejection["lengths"][3]["tau"] > coupled["lengths"][3]["tau"]
+    out = capsys.readouterr().out
+    assert "drafter · 3 prompts, 96 tokens" in out
+    assert max(len(line) for line in out.splitlines() if not line.startswith("T 0")) <= 100
+
+
+def _check_statistics(found: dict[str, Any]) -> None:
+    assert 0 < found["overlap"] < found["covered"] <= 1 + 1e-6
+    assert found["divergence"] > 0 and 0 < found["agreement"] < 1
+    assert 0 < found["calibration_error"] < 0.5
+    bins = [part for part in found["calibration"] if part["places"]]
+    assert sum(part["places"] for part in bins) == 96
+    error = sum(part["places"] * abs(part["confidence"] - part["kept"]) for part in bins) / 96
+    # Within a bin all confidences and all keeping are averaged first, so that the two agree.
+    assert error == pytest.approx(found["calibration_error"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drafter", ["draft", "lookup", "several"])
+def test_tau_at_temperature_0_is_what_the_benchmark_measures(
+    drafter: str, toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path
+) -> None:
+    specs = {"draft": str(toy_drafter_folder), "lookup": "lookup", "several": f"lookup+{toy_drafter_folder}"}
+    found = predict(tmp_path, toy_folder, specs[drafter], "--prompts", prompts)["forecasts"][0]
+    file, lengths = tmp_path / "bench.json", ["--draft-length", "3", "--draft-length", "auto"]
+    words = ["--target", str(toy_folder), "--drafter", specs[drafter], *lengths, "--max-tokens", "32"]
+    assert main(["bench", str(prompts), *words, "--json", str(file)]) == 0
+    _, fixed, auto = json.loads(file.read_text())["summary"]
+    assert found["lengths"][2]["tau"] == pytest.approx(fixed["mean_acceptance_length"], abs=1e-9)
+    assert found["auto"]["tau"] == pytest.approx(auto["mean_acceptance_length"], abs=1e-9)
+
+
+@pytest.mark.slow
+def test_prediction_is_held_against_measurement(
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, samplings = tmp_path / "held.json", ["--temperature", "0", "--temperature", "1"]
+    words = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--max-tokens", "24", *samplings]
+    code = predicted.main([str(prompts), *words, "--draft-length", "3", "--draft-length", "auto", "--json", str(file)])
+    lines = json.loads(file.read_text())
+    told = [(line["temperature"], line["acceptance_rule"], line["draft_length"]) for line in lines]
+    rules = [(0, "greedy"), (1, "rejection"), (1, "coupled")]
+    assert told == [(*rule, length) for rule in rules for length in (3, "auto")]
+    assert all(line["tau_predicted"] == pytest.approx(line["tau_measured"]) for line in lines[:2])
+    assert all(line["tau_predicted"] == pytest.approx(line["tau_measured"], rel=0.5) for line in lines)
+    assert lines[0]["tau_measured"] > 1.2
+    out = capsys.readouterr().out
+    assert code == int(f"{len(lines)} of {len(lines)} within" not in out)
+
+
+@pytest.mark.slow
+def test_a_second_prediction_writes_nothing_and_says_the_same(
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [toy_folder, toy_drafter_folder, "--prompts", prompts, "--temperature", 0.8, "--top-p", 0.9]
+    first = predict(tmp_path, *words)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the target wrote again, or something was measured again")
+
+    monkeypatch.setattr(Session, "continue_tokens", refuse)
+    monkeypatch.setattr("app.forecast.forecast_cache.measure", refuse)
+    monkeypatch.setattr("app.inference.pair_loader.measure_costs", refuse)
+    assert predict(tmp_path, *words) == first
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_replies_that_are_written(
+    toy_folder: Path,
+    prompts: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = ["predict", str(toy_folder), "lookup", "--prompts", str(prompts), "--max-tokens", "8"]
+    words += ["--cache-dir", str(tmp_path)]
+    original, asked = PlainReplies._write, []
+
+    def stop_at_the_third(self: PlainReplies, prompt: Any) -> Any:
+        asked.append(prompt)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return original(self, prompt)
+
+    monkeypatch.setattr(PlainReplies, "_write", stop_at_the_third)
+    assert main(words) == 130
+    assert "stopped; 2 of 3 replies are kept" in capsys.readouterr().err
+    assert main(words) == 0
+    assert len(asked) == 4
+
+
+def test_replies_that_are_damaged_are_written_again(toy_folder: Path, tmp_path: Path) -> None:
+    target = load(toy_folder)
+    session, settings = Session(target.model, target.tokenizer, 256), SamplingSettings(max_tokens=6)
+    prompts = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
+    texts = [PlainReplies(target, session, settings, tmp_path).text(prompt) for prompt in prompts]
+    assert [(text.prompt, len(text.reply), text.limit) for text in texts] == [(3, 6, 6)] * 3
+    (file,) = (tmp_path / "predict").glob("*.jsonl")
+    lines = file.read_bytes().split(b"\n\n")
+    wrong = lines[1].replace(b'"tokens":[', b'"tokens":[99999,')
+    file.write_bytes(b"\n\n".join([lines[0], wrong, lines[2][:40]]))
+    again = PlainReplies(target, session, settings, tmp_path)
+    assert [again.has(prompt) for prompt in prompts] == [True, False, False]
+    assert [again.text(prompt) for prompt in prompts] == texts
+    assert all(PlainReplies(target, session, settings, tmp_path).has(prompt) for prompt in prompts)
+
+
+def test_other_sampling_settings_have_other_replies(toy_folder: Path, tmp_path: Path) -> None:
+    target = load(toy_folder)
+    session = Session(target.model, target.tokenizer, 256)
+    PlainReplies(target, session, SamplingSettings(max_tokens=6), tmp_path).text([5, 6, 7])
+    assert not PlainReplies(target, session, SamplingSettings(max_tokens=7), tmp_path).has([5, 6, 7])
+    assert not PlainReplies(
+        target, Session(target.model, target.tokenizer, 8), SamplingSettings(max_tokens=6), tmp_path
+    ).has([5])
+    assert PlainReplies(target, session, SamplingSettings(max_tokens=6, acceptance="coupled"), tmp_path).has([5, 6, 7])
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
+    (tmp_path / "predict").write_text("a file in the length")
+    kept = ValueCache(tmp_path, ("a",), int)
+    kept.put("b", 3)
+    assert kept.get("b") == 3
+    assert ValueCache(tmp_path, ("a",), int).get("b") is None
+
+
+def test_old_files_are_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.forecast.forecast_cache.MAX_FILES", 3)
+    for number in range(6):
+        ValueCache(tmp_path, (str(number),), int).put("", number)
+    assert len(list((tmp_path / "predict").iterdir())) == 3
+
+
+# --- what is asked ------------------------------------------------------------------------------------------------
+
+
+def test_prompts_are_read_in_both_forms(tmp_path: Path, prompts: Path) -> None:
+    assert read_questions_or_lines(prompts)[0] == Question(7, "weather", ("why is the sky blue?", "and at night?"))
+    plain = tmp_path / "plain.txt"
+    plain.write_text("why?\n\n  what for?\n{ is no JSON\n")
+    with pytest.raises(Exception, match="line 4: begins like JSON"):
+        read_questions_or_lines(plain)
+    plain.write_text("why?\n\n  what for?\nwhen?")
+    found = [(one.id, one.category, one.turns) for one in read_questions_or_lines(plain, limit=2, every=2)]
+    assert found == [(1, "prompts", ("why?",)), (3, "prompts", ("when?",))]
+    assert len(read_questions_or_lines(None)) == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["missing", "lookup"], 1, "missing"),
+        (["{toy}", "missing"], 2, "unknown drafter 'missing': give"),
+        (["{toy}", "none"], 2, "drafter is none, which drafts nothing"),
+        (["{toy}", "{other}"], 1, "different tokenizer (only "),
+        (["{toy}", "lookup", "--prompts", "{tmp}/missing"], 2, "cannot be read"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/binary"], 2, "is not text"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/empty"], 2, "holds no prompt"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/broken"], 2, "line 2: Input data was truncated"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/long"], 1, "question 1 has"),
+        (["{toy}", "lookup", "--limit", "0"], 2, "limit is 0"),
+        (["{toy}", "lookup", "--temperature", "-1"], 2, "temperature is -1"),
+        (["{toy}", "lookup", "--max-tokens", "0"], 2, "max-tokens is 0"),
+        (["{toy}", "lookup", "--json", "{tmp}"], 2, "cannot be written"),
+        (["{toy}", "lookup", "--acceptance", "maybe"], 2, "invalid choice"),
+    ],
+)
+def test_bad_input_is_named_in_one_line(
+    words: list[str],
+    code: int,
+    message: str,
+    toy_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty").write_text("\n\n")
+    (tmp_path / "broken").write_text(json.dumps(PROMPTS[0]) + "\n{\n")
+    (tmp_path / "long").write_text("sky " * 2000)
+    if "{other}" in words:
+        make_stranger(tmp_path / "other")
+    places = {"{toy}": str(toy_folder), "{tmp}": str(tmp_path), "{other}": str(tmp_path / "other")}
+    said = [re.sub(r"\{\w+\}", lambda found: places[found.group()], word) for word in words]
+    assert main(["predict", *said]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    last = err.splitlines()[-1]
+    assert last.startswith("redline: ") and message in last
+
+
+@pytest.mark.slow
+def test_trees_are_forecast_if_their_distribution_is_known(
+    toy_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = load(toy_folder)
+    about, rows = {"target": made_for(target)}, target.model.vocabulary
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    save_eagle3(tmp_path / "eagle3", eagle3, about, mx.float32)
+    tree = [(0,), (1,), (0, 0)]
+    save_medusa(tmp_path / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, tree, mx.float32)
+    words = ["--tree", "--prompts", prompts, "--limit", 1, "--temperature", 1]
+    found = predict(tmp_path, toy_folder, tmp_path / "eagle3", *words)
+    assert "coupled sampling only" in capsys.readouterr().err
+    assert found["tree"]
+    assert [one["acceptance_rule"] for one in found["forecasts"]] == ["coupled"]
+    assert [length["draft_length"] for length in found["forecasts"][0]["lengths"]] == [1, 3, 7, 15, 31]
+    assert found["forecasts"][0]["statistics"] is None
+    found = predict(tmp_path, toy_folder, tmp_path / "medusa", *words)
+    assert [one["acceptance_rule"] for one in found["forecasts"]] == ["rejection", "coupled"]
+    asked = ["--tree", "--temperature", "1", "--acceptance", "rejection"]
+    assert main(["predict", str(toy_folder), str(tmp_path / "eagle3"), *asked]) == 2
+    assert "use --acceptance coupled, or omit --tree" in capsys.readouterr().err
+
+
+# --- Forecasts of replies put together: rates, intervals, the best length and the recommendation
+
+
+def forecast(prompts: int, seed: int = 0) -> Forecast:
+    """Length 1 is 1.5 tokens a round of 1.2 plain passes, more or less; length 2 is slower than plain."""
+    chance = np.random.default_rng(seed)
+    replies = []
+    for number in range(prompts):
+        rounds = 100 / (1.5 + chance.normal(0, 0.1))
+        one = RoundTotals(100, rounds, rounds, 1.2 * rounds, 100.0, (rounds,), (100 - rounds,))
+        two = RoundTotals(100, 60.0, 120.0, 110.0, 100.0, (60.0, 30.0), (30.0, 10.0))
+        replies.append(ReplyForecast(Question(number, "ab"[number % 2], ("?",)), {1: one, 2: two, None: one}, None))
+    return Forecast(SamplingSettings(), tuple(replies))
+
+
+def test_the_best_length_is_the_fastest_and_plain_where_none_is() -> None:
+    found = forecast(10)
+    assert found.best == 1
+    assert found.speedup(1) == pytest.approx(1.25, abs=0.1)
+    assert recommendation(found).startswith("T 0: draft length 1 is best, 1.2")
+    slow = [ReplyForecast(r.question, {2: r.totals[2], None: r.totals[2]}, None) for r in found.replies]
+    none = Forecast(SamplingSettings(), tuple(slow))
+    assert none.best == 0
+    assert "no fixed draft length is faster than plain decoding, 0.91x" in recommendation(none)
+
+
+def test_intervals_are_those_of_drawing_other_prompts() -> None:
+    """As wide as the mean of so many prompts is unsure, and 95 % of them hold the truth."""
+    widths, hits = [], 0
+    for seed in range(60):
+        interval = forecast(40, seed).tau_interval(1)
+        assert interval is not None
+        widths.append(interval.high - interval.low)
+        hits += interval.low < 1.5 - 0.01 / 1.5 < interval.high  # of a ratio of sums: the harmonic mean
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * 0.1 / 40**0.5, rel=0.15)
+    assert hits >= 51
+    assert forecast(2).tau_interval(1) is None
+
+
+def test_categories_are_separate() -> None:
+    found = forecast(9)
+    parts = [found.category(name) for name in found.categories]
+    assert [len(part.replies) for part in parts] == [5, 4]
+    assert sum(part.totals(1).rounds for part in parts) == pytest.approx(found.totals(1).rounds)

@@ -1,0 +1,71 @@
+"""One question to a worker with toy models, sampled in two ways, and what its answers contain."""
+
+import os
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from app.host.model_worker import ModelWorker
+from app.host.server import AnswerWriter, serve
+from app.host.task_queue import TaskQueue, Work
+from app.protocol import AnyAnswer, Load, Reply, ReplyDone, RoundDone, SamplingSettings, decode_answer
+from tests.app.host.process import asked, of_kind, pair
+
+QUESTION = asked("why is the sky blue?")
+LENGTH = 16
+SAMPLINGS = {
+    "greedy": SamplingSettings(max_tokens=LENGTH, draft_length=3),
+    "coupled": SamplingSettings(
+        max_tokens=LENGTH, draft_length=3, temperature=0.9, top_p=0.95, seed=5, acceptance="coupled"
+    ),
+}
+
+
+def ask(worker: ModelWorker, sampling: SamplingSettings, stop: Event | None = None, **more: Any) -> list[AnyAnswer]:
+    request = Reply(id=7, messages=more.pop("messages", QUESTION), sampling=sampling, **more)
+    return list(worker.reply(request, stop or Event()))
+
+
+def worker_with(target: Path, drafter: str | Path = "none") -> ModelWorker:
+    """A worker with this pair loaded."""
+    worker = ModelWorker()
+    list(worker.load(Load(id=1, pair=pair(target, drafter))))
+    return worker
+
+
+def ask_and_stop(
+    worker: ModelWorker, sampling: SamplingSettings, kind: type[AnyAnswer] = RoundDone, after: int = 2
+) -> list[AnyAnswer]:
+    """The answers to the question where it is stopped after so many answers of a kind."""
+    stop, heard = Event(), list[AnyAnswer]()
+    for answer in worker.reply(Reply(id=7, messages=QUESTION, sampling=sampling), stop):
+        heard.append(answer)
+        if len(of_kind(heard, kind)) == after:
+            stop.set()
+    return heard
+
+
+def served(worker: ModelWorker, *requests: Work) -> list[AnyAnswer]:
+    """What the window is told when the server has these requests answered."""
+    tasks = TaskQueue()
+    for request in requests:
+        tasks.put(request, 0)
+    tasks.close(stop=False)
+    told, said = os.pipe()  # holds more than the replies of toys
+    serve(tasks, AnswerWriter(said), lambda: worker)
+    os.close(said)
+    with os.fdopen(told, "rb") as lines:
+        return [decode_answer(line) for line in lines.read().splitlines()]
+
+
+def ids_of(answers: list[AnyAnswer]) -> list[int]:
+    return [token for told in of_kind(answers, RoundDone) for token in told.round.tokens]
+
+
+def text_of(answers: list[AnyAnswer]) -> str:
+    return "".join(text for told in of_kind(answers, RoundDone) for text in told.round.texts)
+
+
+def end_of(answers: list[AnyAnswer]) -> ReplyDone:
+    assert isinstance(answers[-1], ReplyDone), answers[-1]
+    return answers[-1]

@@ -1,0 +1,252 @@
+"""Hostile lines at hostile moments: each is answered, and the next request is answered as usual.
+
+A replaying host is asked: reading, queueing, stopping and leaving are the same as with a model.
+"""
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import protocol as p
+from tests.app.host.process import RECORDED, HostProcess, asked, of_kind
+from tests.app.host.test_replay import ANSWERS, stretched
+
+LEAVES_IN_S = 5.0
+
+
+def reply(number: int, *texts: str) -> p.Reply:
+    return p.Reply(id=number, messages=asked(*(texts or ("Hi",))), sampling=p.SamplingSettings())
+
+
+def count(number: int) -> p.Count:
+    return p.Count(id=number, messages=asked("Hi"))
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[HostProcess]:
+    """A host that answers at once, for tests that leave it as it was."""
+    with HostProcess("--replay", RECORDED, "--speed", "0") as host:
+        yield host.ready()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[HostProcess]:
+    """A host whose replies take two minutes, 20 tokens a second."""
+    file = tmp_path / "slow.jsonl"
+    file.write_bytes(b"".join(map(p.encode_line, stretched(ANSWERS, 2_400, 20.0))))
+    with HostProcess("--replay", file) as host:
+        yield host.ready()
+
+
+def listens(host: HostProcess) -> None:
+    """The host answers what comes next, and has nothing else to say."""
+    host.send(count(77))
+    assert host.next() == p.Counted(id=77, tokens=5, context=8192)
+
+
+BAD = {
+    "no JSON": b"hello",
+    "half an object": b'{"type":"Load","id":1,',
+    "another type": b'{"type":"Format","id":1}',
+    "no type": b'{"id":1}',
+    "an answer": b'{"type":"Counted","id":1,"tokens":1,"context":1}',
+    "a list": b"[1,2,3]",
+    "a number out of range": b'{"type":"Stop","id":1e999}',
+    "no UTF-8": b'{"type":"Count","id":1,"messages":[{"role":"user","content":"\xff\xfe"}]}',
+    "zeros": b"\x00" * 50,
+    "every byte": bytes(b for b in range(256) if b != 10),
+    "deep": b"[" * 200_000,
+    "deep in an ignored field": b'{"type":"Stop","id":1,"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+    "a lone surrogate": b'{"type":"Count","id":1,"messages":[{"role":"user","content":"\\ud800"}]}',
+    "too long": b'{"type":"Stop","id":1,"x":"' + b"y" * p.LONGEST_LINE + b'"}',
+    "long and nothing": b"\x80" * (p.LONGEST_LINE + 1),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_malformed_line_is_answered_and_the_next_one_obeyed(quick: HostProcess, name: str) -> None:
+    quick.send_bytes(BAD[name] + b"\n")
+    answer = quick.next()
+    assert isinstance(answer, p.Malformed)
+    assert answer.reason
+    assert answer.line == BAD[name][:200].decode(errors="replace")
+    listens(quick)
+
+
+def test_noise_is_answered_line_by_line(quick: HostProcess) -> None:
+    """Bytes at random, and pieces of good lines cut and joined at random."""
+    noise, good = random.Random(4), p.encode_line(reply(1)) + p.encode_line(p.Load(id=1, pair=p.Pair()))
+    lines: list[bytes] = []
+    for _ in range(400):
+        at, other = noise.randrange(1, len(good)), noise.randrange(1, len(good))
+        cut = good[:at] + good[other:] if noise.random() < 0.5 else noise.randbytes(noise.randrange(1, 300))
+        lines.append(b"?" + cut.replace(b"\n", b""))
+    quick.send_bytes(b"\n".join(lines) + b"\n")
+    answers = [quick.next() for _ in lines]
+    assert [a.line[:9] for a in of_kind(answers, p.Malformed)] == [
+        line[:200].decode(errors="replace")[:9] for line in lines
+    ]
+    listens(quick)
+
+
+def test_half_lines_wait_for_their_other_half(quick: HostProcess) -> None:
+    line = p.encode_line(count(5))
+    for byte in line[:-1]:
+        quick.send_bytes(bytes([byte]))
+    quick.send_bytes(line[-1:] + p.encode_line(count(6))[:9])
+    assert of_kind([quick.next()], p.Counted)[0].id == 5
+    quick.send_bytes(p.encode_line(count(6))[9:])
+    assert of_kind([quick.next()], p.Counted)[0].id == 6
+
+
+def test_empty_lines_and_other_line_ends_are_accepted(quick: HostProcess) -> None:
+    quick.send_bytes(b"\n\n   \n\r\n" + p.encode_line(count(5)).strip() + b"\r\n")
+    assert of_kind([quick.next()], p.Counted)[0].id == 5
+
+
+def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess) -> None:
+    quick.send_bytes(b"".join(p.encode_line(count(number)) + b"?\n" for number in range(3000)))
+    answers = [quick.next() for _ in range(6000)]
+    assert [c.id for c in of_kind(answers, p.Counted)] == list(range(3000))
+    assert len(of_kind(answers, p.Malformed)) == 3000
+
+
+@pytest.mark.slow
+def test_too_much_at_once_is_refused_and_not_kept(slow: HostProcess) -> None:
+    """Some ten lines of eight MiB each, after a reply that does not end."""
+    slow.send(reply(1))
+    slow.until(p.RoundDone)
+    big = p.encode_line(reply(2, "x" * (p.LONGEST_LINE - 1000)))
+    for _ in range(10):
+        slow.send_bytes(big)
+    refused = of_kind(slow.until(p.Failed), p.Failed)
+    assert (refused[0].id, refused[0].kind) == (2, p.BUSY)
+    slow.send(p.Stop(id=2), p.Stop(id=1))
+    failed = of_kind(slow.until(p.ReplyDone), p.Failed)
+    assert {f.kind for f in failed} <= {p.BUSY, p.CANCELLED}
+    assert len([f for f in failed if f.kind == p.CANCELLED]) >= 7
+
+
+def test_stops_for_unknown_requests_are_ignored(quick: HostProcess) -> None:
+    quick.send(p.Stop(id=5), p.Stop(id=5), reply(5), p.Stop(id=6), count(7))
+    answers = quick.until(p.ReplyDone)
+    assert of_kind(answers, p.ReplyDone)[0].finished.reason != "cancelled"
+    assert quick.next() == p.Counted(id=7, tokens=5, context=8192)
+    listens(quick)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2**63, 10**30])
+def test_any_whole_number_is_an_id(quick: HostProcess, number: int) -> None:
+    quick.send(count(number))
+    assert of_kind([quick.next()], p.Counted)[0].id == number
+
+
+def test_stop_ends_the_reply_and_not_the_next(slow: HostProcess) -> None:
+    for number in range(1, 6):
+        slow.send(reply(number), reply(number + 100))
+        slow.until(p.RoundDone)
+        slow.send(p.Stop(id=number))
+        end = of_kind(slow.until(p.ReplyDone), p.ReplyDone)[0]
+        assert (end.id, end.finished.reason) == (number, "cancelled")
+        told = of_kind(slow.until(p.RoundDone), p.RoundDone)[0]
+        assert told.id == number + 100
+        slow.send(p.Stop(id=number + 100))
+        assert of_kind(slow.until(p.ReplyDone), p.ReplyDone)[0].id == number + 100
+
+
+@pytest.mark.slow
+def test_a_stop_sent_together_with_its_reply_ends_or_cancels_it(slow: HostProcess) -> None:
+    """It may still wait or have begun: either way the end is reported."""
+    for number in range(1, 40):
+        slow.send(reply(number), p.Stop(id=number))
+        last = slow.until(p.ReplyDone, p.Failed)[-1]
+        if isinstance(last, p.Failed):
+            assert (last.id, last.kind) == (number, p.CANCELLED)
+        else:
+            assert isinstance(last, p.ReplyDone)
+            assert (last.id, last.finished.reason) == (number, "cancelled")
+    listens(slow)
+
+
+def test_a_waiting_request_can_be_cancelled(slow: HostProcess) -> None:
+    slow.send(reply(1), reply(2), count(3))
+    slow.until(p.RoundDone)
+    slow.send(p.Stop(id=2))
+    taken = of_kind(slow.until(p.Failed), p.Failed)[0]
+    assert (taken.id, taken.kind) == (2, p.CANCELLED)
+    slow.send(p.Stop(id=1))
+    slow.until(p.ReplyDone)
+    assert of_kind([slow.next()], p.Counted)[0].id == 3
+
+
+def leaves(host: HostProcess, code: int = 0) -> list[p.AnyAnswer]:
+    began = time.monotonic()
+    answers = host.rest()
+    assert host.wait() == code
+    assert time.monotonic() - began < LEAVES_IN_S
+    assert "Traceback" not in host.said()
+    return answers
+
+
+@pytest.mark.slow_for("15", "end1")
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(b'{"type":"Count","id":3,', p.Quit(id=9), signal.SIGTERM),
+        *(pytest.param(end, marks=pytest.mark.slow) for end in (b"", b"\xff\xff", signal.SIGINT)),
+    ],
+)
+def test_leaving_ends_the_reply_and_cancels_waiting_requests(
+    slow: HostProcess, end: bytes | p.Quit | signal.Signals
+) -> None:
+    """At the end of input, perhaps within a line; by request; by a signal."""
+    slow.send(reply(1), reply(2))
+    slow.until(p.RoundDone)
+    if isinstance(end, bytes):
+        slow.send_bytes(end)
+        slow.close_input()
+    elif isinstance(end, p.Quit):
+        slow.send(end)
+    else:
+        slow.process.send_signal(end)
+    answers = leaves(slow)
+    assert len(of_kind(answers, p.Malformed)) == (isinstance(end, bytes) and end != b"")
+    assert of_kind(answers, p.ReplyDone)[-1].finished.reason == "cancelled"
+    assert [(f.id, f.kind) for f in of_kind(answers, p.Failed)] == [(2, p.CANCELLED)]
+
+
+@pytest.mark.slow
+def test_a_host_whose_answers_cannot_be_written_leaves(slow: HostProcess) -> None:
+    slow.send(reply(1))
+    slow.until(p.RoundDone)
+    assert slow.process.stdout is not None
+    slow.process.stdout.close()
+    assert slow.wait() == 0
+
+
+@pytest.mark.slow
+def test_a_host_whose_answers_are_not_read_can_be_ended() -> None:
+    """It leaves even while it waits for space in its pipe."""
+    with HostProcess("--replay", RECORDED, "--speed", "0") as host:
+        host.ready()
+        host.reading.clear()
+        for number in range(400):
+            host.send(reply(number))
+        host.send(p.Quit(id=0))
+        assert host.wait() == 0
+
+
+def test_with_finish_waiting_requests_are_answered_before_leaving() -> None:
+    with HostProcess("--replay", RECORDED, "--speed", "0", "--finish") as host:
+        host.send(p.Load(id=1, pair=p.Pair()), reply(2), count(3))
+        host.close_input()
+        answers = leaves(host.ready())
+        assert [type(a) for a in answers if not isinstance(a, p.PrefillProgress | p.RoundDone)][-3:] == [
+            p.Loaded,
+            p.ReplyDone,
+            p.Counted,
+        ]

@@ -1,0 +1,421 @@
+"""Loading, replacing and counting, in this process and with toy models."""
+
+import shutil
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from app import protocol as p
+from app.host import __main__ as host
+from app.host.model_worker import ModelWorker, NotLoaded
+from app.inference import memory_check
+from app.inference import pair_loader as parts
+from app.inference.host_file import Host, write_hosts
+from app.reply_history import ReplyHistory
+from engine.errors import BackendError, ModelError, RedlineError
+from models import loader as loading
+from tests.app.host.process import asked, of_kind, pair
+from tests.app.host.replies import served
+from tests.toys.folders import CONTEXT, make_folder, make_stranger
+
+
+def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnswer]:
+    return list(worker.load(p.Load(id=number, pair=wanted)))
+
+
+def loaded(worker: ModelWorker, wanted: p.Pair) -> p.Loaded:
+    answers = load(worker, wanted)
+    assert [type(answer) for answer in answers[:-1]] == [p.Loading] * (len(answers) - 1)
+    assert isinstance(answers[-1], p.Loaded), answers[-1]
+    return answers[-1]
+
+
+def refused(worker: ModelWorker, wanted: p.Pair) -> str:
+    with pytest.raises(RedlineError) as caught:
+        load(worker, wanted)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def works(worker: ModelWorker) -> bool:
+    sampling = p.SamplingSettings(max_tokens=2, draft_length=0)
+    return isinstance(
+        list(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=sampling), Event()))[-1], p.ReplyDone
+    )
+
+
+@pytest.fixture
+def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the folders whose weights are loaded."""
+    names: list[str] = []
+    original = loading.load_model  # type: ignore[attr-defined]
+
+    def load_model(path: Path, **more: Any) -> Any:
+        names.append(path.name)
+        return original(path, **more)
+
+    monkeypatch.setattr(loading, "load_model", load_model)
+    yield names
+
+
+def test_a_loaded_pair_is_described(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    worker = ModelWorker()
+    answer = loaded(worker, pair(toy_folder, toy_drafter_folder))
+    assert (answer.target, answer.drafter, answer.speculation, answer.note) == ("target", "drafter", "on", "")
+    assert (answer.context, answer.drafts_trees) == (CONTEXT, False)
+    assert answer.pair == pair(toy_folder, toy_drafter_folder)
+    assert works(worker)
+
+
+def test_speculation_is_off_without_a_drafter_and_auto_reports_its_choice(toy_folder: Path) -> None:
+    worker = ModelWorker()
+    off = loaded(worker, pair(toy_folder))
+    assert (off.drafter, off.speculation, off.note) == ("none", "off", "")
+    auto = loaded(worker, pair(toy_folder, "auto"))
+    assert (auto.drafter, auto.speculation) == ("lookup", "on")
+    assert "auto took prompt lookup" in auto.note
+
+
+def test_another_drafter_or_context_does_not_load_the_target_again(
+    toy_folder: Path, toy_drafter_folder: Path, counted_loads: list[str]
+) -> None:
+    worker = ModelWorker()
+    for wanted in (
+        pair(toy_folder),
+        pair(toy_folder, toy_drafter_folder),
+        pair(toy_folder, toy_drafter_folder, context=40),
+        pair(toy_folder, toy_drafter_folder, context=40),
+        pair(toy_folder, "lookup"),
+    ):
+        answer = loaded(worker, wanted)
+        assert answer.pair == wanted
+        assert answer.context == (wanted.context or CONTEXT)
+        assert works(worker)
+    assert counted_loads == ["target", "drafter"]
+
+
+def test_a_replaced_target_is_freed(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    assert works(worker)
+    old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.loaded.model)]
+    loaded(worker, pair(toy_drafter_folder))
+    assert [one() for one in old] == [None, None]
+    assert works(worker)
+
+
+def test_conversations_that_are_kept_do_not_keep_a_replaced_drafter(
+    toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory may not hold both: the old drafter is gone before the next one is loaded."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    long = asked("a question that is long enough to be kept over a switch " * 3)
+    sampling = p.SamplingSettings(max_tokens=4, draft_length=2)
+    first = list(worker.reply(p.Reply(id=1, messages=long, sampling=sampling), Event()))
+    assert of_kind(first, p.PrefillProgress)[0].progress.total > 64
+    old = weakref.ref(worker._pair.drafter.loaded.model)
+    loaded(worker, pair(toy_folder, "lookup"))
+    assert len(worker._pair.session.kept) == 1 and old() is None
+    again = list(worker.reply(p.Reply(id=2, messages=long, sampling=sampling), Event()))
+    assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64
+
+
+def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, tmp_path: Path) -> None:
+    stranger = make_stranger(tmp_path / "stranger")
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "config.json").write_text("{")
+    worker = ModelWorker()
+    for spec, why in (
+        (stranger, "different tokenizer"),
+        (damaged, "damaged"),
+        ("nobody", "a folder, or an installed model"),
+    ):
+        answer = loaded(worker, pair(toy_folder, spec))
+        assert answer.speculation == "unsupported"
+        assert why in answer.note
+        assert "\n" not in answer.note
+        assert works(worker)
+    assert loaded(worker, pair(toy_folder, "lookup")).speculation == "on"
+
+
+def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def burst(*_: object, **__: object) -> None:
+        raise MemoryError("18 GB are not there")
+
+    monkeypatch.setattr("engine.drafters.prompt_lookup.PromptLookup", burst)
+    worker = ModelWorker()
+    answer = loaded(worker, pair(toy_folder, "lookup"))
+    assert (answer.speculation, answer.note) == ("unsupported", "MemoryError: 18 GB are not there")
+    assert works(worker)
+
+
+def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_folder: Path, tmp_path: Path) -> None:
+    worker, late = ModelWorker(), tmp_path / "late"
+    assert loaded(worker, pair(toy_folder, late)).speculation == "unsupported"
+    make_folder(late, seed=1, like=toy_folder, noise=0.03)
+    assert loaded(worker, pair(toy_folder, late)).speculation == "on"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [{"target": "nowhere"}, {"target": ""}, {"target": "a\0b"}, {"context": 1}, {"context": 10**30}],
+    ids=["no folder", "empty", "no name", "context too short", "context too long"],
+)
+def test_a_load_that_is_refused_beforehand_leaves_the_loaded_pair(toy_folder: Path, wanted: dict[str, Any]) -> None:
+    worker = ModelWorker()
+    nonsense = p.Pair(**{"target": str(toy_folder), **wanted})
+    refused(worker, nonsense)
+    assert worker.pair is None
+    loaded(worker, pair(toy_folder, "lookup"))
+    refused(worker, nonsense)
+    assert worker.pair == pair(toy_folder, "lookup")
+    assert works(worker)
+
+
+def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it_fits_here(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: object) -> None:
+        raise BackendError("studio cannot be reached: install ssh")
+
+    hosts, worker = tmp_path / "hosts.json", ModelWorker()
+    loaded(worker, pair(toy_folder))
+    shared = pair(toy_folder, hosts=str(hosts))
+    failed = load(worker, shared)[-1]
+    assert isinstance(failed, p.Failed) and "is not a list of machines" in failed.message
+    write_hosts(hosts, [Host("localhost", "10.0.0.1"), Host("studio", "10.0.0.2")])
+    monkeypatch.setattr("app.inference.cluster.connect", away)
+    first, failed = load(worker, shared)
+    assert isinstance(first, p.Loading) and first.message == "joining studio"
+    assert isinstance(failed, p.Failed) and (failed.kind, failed.fits_alone) == ("BackendError", True)
+    assert failed.kept_pair == worker.pair == pair(toy_folder)
+    monkeypatch.setattr(memory_check, "memory", lambda: (1 << 20, 1 << 20))
+    failed = load(worker, shared)[-1]
+    assert isinstance(failed, p.Failed) and not failed.fits_alone
+
+
+def test_a_target_with_mismatched_files_leaves_the_loaded_pair(toy_folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(toy_folder, broken)
+    config = (broken / "config.json").read_text()
+    (broken / "config.json").write_text(config.replace('"hidden_size": 32', '"hidden_size": 48'))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    with pytest.raises(ModelError, match="does not load"):
+        load(worker, pair(broken))
+    assert works(worker)
+
+
+def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        raise ModelError("the disk does not answer")
+
+    broken = Path(shutil.copytree(toy_folder, tmp_path / "broken"))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(ModelError, match=r"does not answer.*the model that was loaded before is gone"),
+    ):
+        patched.setattr(parts, "load", unreadable)
+        load(worker, pair(broken))
+    assert worker.pair is None
+    with pytest.raises(NotLoaded):
+        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
+    with pytest.raises(NotLoaded):
+        next(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=p.SamplingSettings()), Event()))
+    loaded(worker, pair(toy_folder))
+    assert works(worker)
+
+
+def test_an_unloaded_pair_is_freed_and_can_be_loaded_again(toy_folder: Path) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    network = weakref.ref(worker._pair.target.network)
+    assert list(worker.unload(p.Unload(id=3))) == [p.Unloaded(id=3)]
+    assert worker.pair is None and network() is None
+    with pytest.raises(NotLoaded):
+        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
+    assert list(worker.unload(p.Unload(id=4))) == [p.Unloaded(id=4)]
+    loaded(worker, pair(toy_folder))
+    assert works(worker)
+
+
+def test_a_missing_library_is_reported_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "app.host.model_worker", None)
+    host.open_model_worker.cache_clear()
+    for _ in range(2):
+        with pytest.raises(BackendError, match="redline doctor"):
+            host.open_model_worker()
+    monkeypatch.undo()
+    assert host.open_model_worker() is host.open_model_worker()
+    host.open_model_worker.cache_clear()
+
+
+def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
+    """It includes the template, the system prompt and the opening of the reply."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, context=300))
+    turns = asked("Why is the sky blue?", "It is not.", "It is so.")
+    for messages in (turns[:1], turns, (*asked("")[:1],), turns[:2]):
+        count = next(worker.count(p.Count(id=3, messages=messages), Event()))
+        assert isinstance(count, p.Counted)
+        request = p.Reply(id=1, messages=messages, sampling=p.SamplingSettings(max_tokens=1, draft_length=0))
+        read = of_kind(worker.reply(request, Event()), p.PrefillProgress)[-1].progress
+        assert (count.id, count.tokens, count.context) == (3, read.total, 300)
+
+
+def test_a_reply_is_drafted_from_earlier_ones_where_its_text_cannot_change(toy_folder: Path, tmp_path: Path) -> None:
+    """The earlier reply is the same one, so it is copied; with a seed of the user's, rejection may not know of it."""
+    worker, history = ModelWorker(), ReplyHistory(tmp_path / "history")
+    vocabulary = loaded(worker, pair(toy_folder, "lookup")).vocabulary
+
+    def rounds(folder: Path | str, **sampling: Any) -> list[p.RoundDone]:
+        settings = p.SamplingSettings(max_tokens=24, draft_length=6, **sampling)
+        request = p.Reply(id=1, messages=asked("Hi"), sampling=settings, history=str(folder))
+        worker.recover()
+        return of_kind(worker.reply(request, Event()), p.RoundDone)
+
+    def tokens(told: list[p.RoundDone]) -> list[int]:
+        return [token for one in told for token in one.round.tokens]
+
+    hot: dict[str, Any] = {"temperature": 1.0, "seed": 7}
+    for number, sampling in enumerate(({}, {**hot, "acceptance": "coupled"}, hot)):
+        alone = rounds("", **sampling)
+        history.add(vocabulary, 1, number, tokens(alone))
+        again = rounds(history.folder, **sampling)
+        assert tokens(again) == tokens(alone)
+        assert (len(again) < len(alone)) == (sampling is not hot)
+        assert len(rounds("", **sampling)) == len(alone)
+    assert tokens(rounds(history.folder, **hot, fresh=True)) and worker._pair.drafter.drafter.history is not None
+    race = p.Race(
+        id=2, prompt="Hi", sampling=p.SamplingSettings(max_tokens=2), sides=(p.Side(drafter="none"),) * 2, runs=1
+    )
+    list(worker.race(race, Event()))
+    assert worker._pair.drafter.drafter.history is None
+
+
+def _cut(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(2000)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _cut,
+        shutil.rmtree,
+        lambda folder: (folder / "config.json").write_text("{"),
+        lambda folder: (folder / "tokenizer.json").unlink(),
+    ],
+    ids=["weights", "folder", "config", "tokenizer"],
+)
+def test_a_model_whose_files_change_while_it_is_loaded_goes_on_replying(
+    toy_folder: Path, tmp_path: Path, edit: Callable[[Path], object]
+) -> None:
+    folder, worker = Path(shutil.copytree(toy_folder, tmp_path / "model")), ModelWorker()
+    loaded(worker, pair(folder))
+    edit(folder)
+    assert works(worker)
+    worker.recover()
+    assert works(worker)
+    told = served(worker, p.Load(id=1, pair=pair(folder, context=40)))[-1]
+    assert isinstance(told, p.Loaded) or (isinstance(told, p.Failed) and "unexpected" not in told.message)
+    assert works(worker)
+    told = served(worker, p.Load(id=1, pair=pair(toy_folder)), p.Load(id=2, pair=pair(folder)))[-1]
+    assert isinstance(told, p.Failed) and told.kind == "ModelError"
+
+
+def test_conversations_stay_warm_over_switches_verifications_and_races(
+    toy_folder: Path, toy_drafter_folder: Path
+) -> None:
+    """The next turn of each reads what is new, and says what a worker says that has done nothing else."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    sampling = p.SamplingSettings(max_tokens=6, draft_length=2)
+
+    def reply(to: ModelWorker, messages: tuple[p.Message, ...]) -> tuple[str, int, int]:
+        answers = list(to.reply(p.Reply(id=1, messages=messages, sampling=sampling), Event()))
+        progress = of_kind(answers, p.PrefillProgress)[0].progress
+        text = "".join(text for one in of_kind(answers, p.RoundDone) for text in one.round.texts)
+        return text + of_kind(answers, p.ReplyDone)[0].finished.text, progress.reused, progress.total
+
+    questions = ["why is the sky blue? " * 6, "count the stars above the sea. " * 5]
+    chats = [asked(question) for question in questions]
+    for number, chat in enumerate(chats):
+        text, reused, _ = reply(worker, chat)
+        assert reused < 64
+        chats[number] = (*chat, *asked("", text, "go on")[1:])
+    done = of_kind(worker.reply(p.Reply(id=3, messages=chats[0][:1], sampling=sampling), Event()), p.RoundDone)
+    kept = p.RoundTokens.of(one.round for one in done)
+    request = p.Verify(id=4, messages=chats[0][:1], sampling=sampling, rounds=kept)
+    assert of_kind(worker.verify(request, Event()), p.VerifyDone)[0].receipt.differences == ()
+    sides = (p.Side(drafter="none"),) * 2
+    race = p.Race(id=5, prompt=questions[1], sampling=p.SamplingSettings(max_tokens=2), sides=sides, runs=1)
+    assert of_kind(worker.race(race, Event()), p.RaceDone)
+    for chat in chats:
+        fresh = ModelWorker()
+        loaded(fresh, pair(toy_folder, toy_drafter_folder))
+        text, reused, total = reply(worker, chat)
+        assert text == reply(fresh, chat)[0]
+        assert total - reused < 40
+
+
+def test_no_more_is_kept_than_memory_allows(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    monkeypatch.setattr(memory_check, "memory", lambda: (8 << 30, 8 << 30))
+    assert works(worker)
+    roomy = worker._pair.session.kept.limit_bytes
+    assert 2 << 30 < roomy <= 4 << 30
+    monkeypatch.setattr(memory_check, "memory", lambda: (8 << 30, 1 << 20))
+    assert works(worker)
+    assert worker._pair.session.kept.limit_bytes == 1 << 19
+
+
+def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy_folder: Path) -> None:
+    """The prediction is the reply itself, in part; with a seed of the user's, rejection may not know of it."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, "lookup"))
+
+    def rounds(prediction: str, **sampling: Any) -> list[p.RoundDone]:
+        settings = p.SamplingSettings(max_tokens=24, draft_length=6, **sampling)
+        worker.recover()
+        request = p.Reply(id=1, messages=asked("Hi"), sampling=settings, prediction=prediction)
+        return of_kind(worker.reply(request, Event()), p.RoundDone)
+
+    def ids(told: list[p.RoundDone]) -> list[int]:
+        return [token for one in told for token in one.round.tokens]
+
+    hot: dict[str, Any] = {"temperature": 1.0, "seed": 7}
+    for sampling in ({}, {**hot, "acceptance": "coupled"}, hot):
+        alone = rounds("", **sampling)
+        text = "".join(text for one in alone for text in one.round.texts)
+        for prediction in (text, f"Something else first. {text}", "nothing of the kind"):
+            again = rounds(prediction, **sampling)
+            assert ids(again) == ids(alone)
+        assert (len(rounds(text, **sampling)) < len(alone)) == (sampling is not hot)
+        assert len(rounds("", **sampling)) == len(alone)
+
+
+def test_a_request_for_another_target_is_refused(toy_folder: Path) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, "none"))
+    sampling = p.SamplingSettings(max_tokens=1, draft_length=0)
+    for target in ("", str(toy_folder)):
+        reply = p.Reply(id=1, messages=asked("Hi"), sampling=sampling, target=target)
+        assert isinstance(list(worker.reply(reply, Event()))[-1], p.ReplyDone)
+    with pytest.raises(RedlineError, match="another model") as refusal:
+        list(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=sampling, target="another"), Event()))
+    assert type(refusal.value).__name__ == p.OTHER_MODEL
+    with pytest.raises(RedlineError, match="another model"):
+        list(worker.count(p.Count(id=1, messages=asked("Hi"), target="another"), Event()))

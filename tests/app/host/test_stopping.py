@@ -1,0 +1,179 @@
+"""A stop is heard wherever a reply may take long: in the chat template, the tokenizer, a chunk of the prompt, the
+measurement of costs, and a drafter that catches up. Nothing is lost by it, and the next reply works.
+
+The fast tests say where a stop is listened for; the slow ones send it to a host that is busy there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+
+from app import protocol as p
+from app.host.model_worker import ModelWorker
+from engine.cost_measurement import measure
+from engine.drafters import DraftContext
+from engine.drafters.draft_model import DraftModel
+from engine.errors import StoppedError
+from engine.sampling import Sampler, TokenCounts
+from engine.settings import SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from tests.app.host.process import HostProcess, asked, of_kind, pair
+from tests.app.host.replies import SAMPLINGS, ask, end_of, served
+from tests.models.test_loader import change
+from tests.toys.architectures import build
+from tests.toys.folders import roomy_copy
+
+IN_S = 0.5
+PROMPT = [1 + i % 60 for i in range(40)]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_next", "mamba2"])
+def test_a_stop_within_a_chunk_waits_for_no_more_layers_and_loses_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, stopped = CachedModel(build(name)), CachedModel(build(name))
+    list(plain.prefill(PROMPT[:20]))
+    expected = plain.forward(mx.array(PROMPT[20:]))
+    evaluated: list[int] = []
+    evaluate = mx.eval
+    with monkeypatch.context() as counting:
+        counting.setattr(mx, "eval", lambda *arrays: evaluated.append(1) or evaluate(*arrays))
+        assert list(stopped.prefill(PROMPT[:20], 10, lambda: True)) == [10]
+    assert len(evaluated) == 1 and stopped.length == 10
+    list(stopped.prefill(PROMPT[10:20]))
+    assert mx.allclose(stopped.forward(mx.array(PROMPT[20:])), expected, atol=1e-4)
+
+
+def test_measuring_costs_listens_everywhere() -> None:
+    """The place is the number of times that it has listened before."""
+    target, sampler = CachedModel(build("llama")), Sampler(SamplingSettings(), 64)
+    drafter = DraftModel(CachedModel(build("llama", seed=1)), 64)
+    times: list[float] = []
+    measure(target, sampler, drafter, (1, 2), 64, 1, lambda: times.append(time.monotonic()))
+    assert len(times) > 2 * 9 + 3  # two runs of nine plain steps, and the prompts of both models
+
+    def stop_at(place: int) -> Callable[[], None]:
+        left = iter(range(place))
+
+        def between() -> None:
+            if next(left, None) is None:
+                raise StoppedError("stopped")
+
+        return between
+
+    for place in (0, 1, 3, 12, 20):
+        with pytest.raises(StoppedError):
+            measure(target, sampler, drafter, (1, 2), 64, 1, stop_at(place))
+        assert target.taps is None
+
+
+def test_a_drafter_that_has_much_to_catch_up_with_proposes_nothing_once_stopped() -> None:
+    tokens = [1 + i % 60 for i in range(2 * PREFILL_CHUNK + 50)]
+    drafter, sampler = DraftModel(CachedModel(build("llama")), 64), Sampler(SamplingSettings(), 64)
+    context = DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler, lambda: True)
+    assert drafter.propose(context, 3).tokens.size == 0
+    assert drafter.model.length <= PREFILL_CHUNK
+
+
+def test_a_prompt_that_is_stopped_while_it_is_made_ends_the_request(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ask(worker, SAMPLINGS["greedy"])
+
+    def never_ends(*given: object) -> list[int]:
+        raise StoppedError("stopped while the prompt was being made")
+
+    count = p.Count(id=2, messages=asked("Hi"))
+    with monkeypatch.context() as patched:
+        patched.setattr("models.tokenizer.FolderTokenizer.chat", never_ends)
+        ended = end_of(ask(worker, SAMPLINGS["greedy"]))
+        failed = served(worker, count)[-1]
+    assert (ended.finished.reason, ended.finished.tokens) == ("cancelled", 0)
+    assert isinstance(failed, p.Failed) and failed.kind == p.CANCELLED
+    again = ask(worker, SAMPLINGS["greedy"])
+    assert [told.round.tokens for told in of_kind(again, p.RoundDone)] == [
+        told.round.tokens for told in of_kind(whole, p.RoundDone)
+    ]
+
+
+# --- a host that is busy ------------------------------------------------------------------------
+
+WIDTH, LAYERS = 768, 6  # a chunk of the prompt takes a second or more on two cores
+
+
+@pytest.fixture(scope="module")
+def slow_folder(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of 42 million weights, whose template and tokenizer take long where the message asks for it."""
+    from mlx_lm.models import llama
+
+    folder = roomy_copy(toy_folder, tmp_path_factory.mktemp("slow") / "target")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "hidden_size": WIDTH,
+        "intermediate_size": 4 * WIDTH,
+        "num_hidden_layers": LAYERS,
+        "head_dim": WIDTH // 4,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    network = llama.Model(llama.ModelArgs.from_dict(config))
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(network.parameters())))
+    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    template = "{% if messages[0].content == 'loop' %}" + loops + "{% endif %}{{ messages[0].content }}"
+    change(folder, "tokenizer_config.json", "chat_template", template)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    growth = {"type": "Replace", "pattern": {"String": "\u2603"}, "content": "ab" * 3_000_000}
+    (folder / "tokenizer.json").write_text(json.dumps(content | {"normalizer": growth}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def host(slow_folder: Path) -> Iterator[HostProcess]:
+    drafter = Path(shutil.copytree(slow_folder, slow_folder.with_name("drafter")))
+    with HostProcess() as process:
+        process.ready().send(p.Load(id=1, pair=pair(slow_folder, drafter)))
+        process.until(p.Loaded)
+        yield process
+
+
+LONG = "why is the sky blue " * 180
+BUSY: dict[str, tuple[str, int | None, Callable[[p.AnyAnswer], bool] | None]] = {
+    "template": ("loop", 0, None),
+    "tokenizer": ("\u2603", 0, None),
+    "prompt": (LONG, 0, lambda answer: isinstance(answer, p.PrefillProgress)),
+    "measurement": ("hi", None, lambda answer: isinstance(answer, p.Measuring)),
+    "drafter": (
+        LONG,
+        3,
+        lambda answer: isinstance(answer, p.PrefillProgress) and answer.progress.done >= answer.progress.total - 1,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.parametrize("place", BUSY)
+def test_a_busy_host_is_idle_half_a_second_after_a_stop(host: HostProcess, place: str) -> None:
+    text, length, is_busy = BUSY[place]
+    host.send(p.Reply(id=2, messages=asked(text), sampling=SamplingSettings(max_tokens=3, draft_length=length)))
+    while is_busy is not None:
+        answer = host.next()
+        assert answer is not None
+        if is_busy(answer):
+            break
+    time.sleep(0.2)
+    began_s = time.monotonic()
+    host.send(p.Stop(id=2))
+    ended: Any = host.until(p.ReplyDone, p.Failed)[-1]
+    assert time.monotonic() - began_s < IN_S
+    assert ended.finished.reason == "cancelled"
+    host.send(p.Reply(id=3, messages=asked("hi"), sampling=SamplingSettings(max_tokens=3, draft_length=0)))
+    assert of_kind(host.until(p.ReplyDone, p.Failed), p.ReplyDone)[-1].finished.tokens == 3

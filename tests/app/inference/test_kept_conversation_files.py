@@ -1,0 +1,233 @@
+"""What the models remember of a conversation, over a restart of the host: exact, and ignored where it is damaged."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from app import protocol as p
+from app.host import model_worker
+from app.host.model_worker import ModelWorker
+from app.inference import kept_conversation_files, loaded_pair
+from app.reply_history import ReplyHistory
+from engine.cache.snapshot import arrays_in
+from tests.app.host.process import asked, of_kind
+from tests.app.host.replies import worker_with
+
+QUESTION = asked("why is the sky blue? " * 8)
+SAMPLING = p.SamplingSettings(max_tokens=6, draft_length=2)
+
+
+@pytest.fixture(autouse=True)
+def short_ones_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_worker, "WORTH_A_FILE", 64)
+
+
+def reply(worker: ModelWorker, messages: tuple[p.Message, ...], cache: str = "") -> tuple[str, int]:
+    """Returns the text, and how many tokens of the prompt were not read again."""
+    answers = list(worker.reply(p.Reply(id=1, messages=messages, sampling=SAMPLING, cache=cache), Event()))
+    text = "".join(text for one in of_kind(answers, p.RoundDone) for text in one.round.texts)
+    return text, of_kind(answers, p.PrefillProgress)[0].progress.reused
+
+
+def turns(text: str) -> tuple[p.Message, ...]:
+    return (*QUESTION, *asked("", text, "and why is it so?")[1:])
+
+
+def written(target: Path, drafter: Path | str, cache: str, wait: Callable[[float], bool] = lambda _: False) -> str:
+    """Has a host write the file of a conversation; returns its reply."""
+    worker = worker_with(target, drafter)
+    text, _ = reply(worker, QUESTION, cache)
+    worker.prepare(wait)
+    return text
+
+
+@pytest.mark.slow_for("False")
+@pytest.mark.parametrize("with_drafter", [True, False])
+def test_a_conversation_is_warm_after_a_restart_and_says_the_same(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, with_drafter: bool
+) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    drafter = toy_drafter_folder if with_drafter else "lookup"
+    text = written(toy_folder, drafter, cache)
+    assert Path(cache).stat().st_size > 1000 and Path(cache).stat().st_mode & 0o77 == 0
+    again, reused = reply(worker_with(toy_folder, drafter), turns(text), cache)
+    assert reused > 64
+    cold = reply(worker_with(toy_folder, drafter), turns(text))
+    assert (again, 0) == cold
+
+
+def counted(worker: ModelWorker, messages: tuple[p.Message, ...], cache: str) -> None:
+    (answer,) = worker.count(p.Count(id=1, messages=messages, cache=cache), Event())
+    assert isinstance(answer, p.Counted)
+
+
+def test_a_conversation_that_was_opened_is_read_ahead(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text = written(toy_folder, toy_drafter_folder, cache)
+    worker = worker_with(toy_folder, toy_drafter_folder)
+    counted(worker, turns(text), cache)
+    worker.prepare(lambda _: False)
+    monkeypatch.setattr(kept_conversation_files, "_read", None)  # the reply reads no file any more
+    again, reused = reply(worker, turns(text), cache)
+    assert reused > 64 and Path(cache).stat().st_size > 0
+    assert (again, 0) == reply(worker_with(toy_folder, toy_drafter_folder), turns(text))
+
+
+def test_a_request_ends_the_reading_ahead_and_leaves_the_file(toy_folder: Path, tmp_path: Path) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text = written(toy_folder, "none", cache)
+    whole, worker = Path(cache).read_bytes(), worker_with(toy_folder)
+    counted(worker, turns(text), cache)
+    worker.prepare(lambda _: True)
+    assert len(worker._pair.session.kept) == 0 and Path(cache).read_bytes() == whole
+    again, reused = reply(worker, turns(text), cache)
+    assert reused > 64 and again == reply(worker_with(toy_folder), turns(text))[0]
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_damaged_file_and_one_without_room_are_not_read_ahead(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text, worker = written(toy_folder, "none", cache), worker_with(toy_folder)
+    size = Path(cache).stat().st_size
+    if damaged:
+        Path(cache).write_bytes(Path(cache).read_bytes()[:-9])
+    else:
+        monkeypatch.setattr(loaded_pair, "kept_conversations_bytes", lambda *_: size - 1)
+    counted(worker, turns(text), cache)
+    worker.prepare(lambda _: False)
+    assert len(worker._pair.session.kept) == 0
+    assert Path(cache).stat().st_size == (0 if damaged else size)
+
+
+@pytest.mark.slow
+def test_another_drafter_goes_on_from_the_file(toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text = written(toy_folder, toy_drafter_folder, cache)
+    again, reused = reply(worker_with(toy_folder, "lookup"), turns(text), cache)
+    assert reused > 64 and again == reply(worker_with(toy_folder), turns(text))[0]
+
+
+def test_a_file_of_other_weights_is_emptied_and_ignored(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
+) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text = written(toy_folder, "none", cache)
+    again, reused = reply(worker_with(toy_drafter_folder), turns(text), cache)
+    assert reused == 0 and Path(cache).stat().st_size == 0
+    assert again == reply(worker_with(toy_drafter_folder), turns(text))[0]
+
+
+@pytest.mark.slow
+def test_no_damage_changes_a_text(toy_folder: Path, tmp_path: Path) -> None:
+    """Flipped bits, in header, structure and arrays, and files that were cut: read whole or not at all."""
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text = written(toy_folder, "none", cache)
+    whole, dice = Path(cache).read_bytes(), random.Random(3)
+    worker = worker_with(toy_folder)
+    want = reply(worker, turns(text))[0]
+    for number in range(60):
+        data = bytearray(whole)
+        if number % 3:
+            place = dice.randrange(2000) if number % 3 == 1 else dice.randrange(len(data))
+            data[place] ^= 1 << dice.randrange(8)
+        else:
+            del data[dice.randrange(len(data)) :]
+        Path(cache).write_bytes(data)
+        kept = kept_conversation_files.load(Path(cache), worker._pair)
+        assert kept is None or [bytes(memoryview(a)) for a in arrays_in(kept.target)]
+        worker._pair.session.forget()
+        worker._pair.session.kept.clear()
+        worker._last_tokens.clear()
+        assert reply(worker, turns(text), cache)[0] == want
+
+
+def test_damage_to_lengths_and_tokens_is_noticed(toy_folder: Path, tmp_path: Path) -> None:
+    """A digit that was flipped leaves JSON that can be read, and caches that would be of another length."""
+    cache = Path(ReplyHistory(tmp_path).cache_file(7))
+    written(toy_folder, "none", str(cache))
+    whole, pair = cache.read_bytes(), worker_with(toy_folder)._pair
+    pair.keep_conversations()
+    assert kept_conversation_files.load(cache, pair) is not None
+    places = [one.start() for one in re.finditer(rb"(?<=[:\[ ])\d(?=[\d,}\]])", whole)]
+    begin = whole.index(b'{"tokens"')
+    for place in [place for place in places if place > begin][::20]:
+        data = bytearray(whole)
+        data[place] ^= 1
+        cache.write_bytes(data)
+        assert kept_conversation_files.load(cache, pair) is None and cache.read_bytes() == b""
+
+
+def test_a_conversation_that_memory_had_no_room_for_comes_from_its_file(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With too little memory the file stays as it is; it is read again once there is enough."""
+    cache, other = (ReplyHistory(tmp_path).cache_file(number) for number in (7, 8))
+    worker = worker_with(toy_folder)
+    text, _ = reply(worker, QUESTION, cache)
+    worker.prepare(lambda _: False)
+    with monkeypatch.context() as patched:
+        patched.setattr(loaded_pair, "kept_conversations_bytes", lambda *_: 0)
+        reply(worker, asked("something else, which is not alike " * 4), other)
+        assert len(worker._pair.session.kept) == 0
+        assert reply(worker, QUESTION, cache)[1] < 64 and Path(cache).stat().st_size > 1000
+        reply(worker, asked("something else, which is not alike " * 4), other)
+    again, reused = reply(worker, turns(text), cache)
+    assert reused > 64 and again == reply(worker_with(toy_folder), turns(text))[0]
+
+
+def test_nothing_is_written_for_a_conversation_that_was_deleted(toy_folder: Path, tmp_path: Path) -> None:
+    history = ReplyHistory(tmp_path)
+    cache = history.cache_file(7)
+    worker = worker_with(toy_folder)
+    reply(worker, QUESTION, cache)
+    history.forget(7)
+    worker.prepare(lambda _: False)
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_a_request_ends_the_writing_and_leaves_the_file_as_it_was(toy_folder: Path, tmp_path: Path) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    waits = iter([False] * 3)
+    worker = worker_with(toy_folder)
+    reply(worker, QUESTION, cache)
+    worker.prepare(lambda _: next(waits, True))
+    assert Path(cache).read_bytes() == b"" and [path.name for path in Path(cache).parent.iterdir()] == ["7.safetensors"]
+    worker.prepare(lambda _: False)
+    assert Path(cache).stat().st_size > 1000
+
+
+def test_all_files_together_are_bounded(toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history, worker = ReplyHistory(tmp_path), worker_with(toy_folder)
+    for number in range(4):
+        reply(worker, asked(f"question {number}: " + "why? " * 60), history.cache_file(number))
+        if number == 1:
+            size = Path(history.cache_file(0)).stat().st_size
+            monkeypatch.setattr(kept_conversation_files, "MOST_BYTES", int(2.5 * size))
+        worker.prepare(lambda _: False)
+    sizes = {path.stem: path.stat().st_size for path in Path(tmp_path).rglob("*.safetensors")}
+    assert set(sizes) == {"2", "3"} and sum(sizes.values()) <= 2.5 * size
+
+
+def test_deleting_and_clearing_delete_what_is_remembered(tmp_path: Path) -> None:
+    history = ReplyHistory(tmp_path / "history")
+    for number in (1, 11, 2):
+        Path(history.cache_file(number)).write_bytes(b"x")
+    folder = Path(history.cache_file(2)).parent
+    (folder / ".partial-1.safetensors").write_bytes(b"x")
+    history.forget(1)
+    assert {path.name for path in folder.iterdir()} == {"11.safetensors", "2.safetensors"}
+    (folder / ".partial-11.safetensors").write_bytes(b"x")
+    history.keep({2})
+    assert {path.name for path in folder.iterdir()} == {"2.safetensors"}
+    history.clear()
+    assert not history.folder.exists()

@@ -1,0 +1,278 @@
+"""Disks that are full, logs that are damaged, and two at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.protocol import Pair, SamplingSettings
+from app.store import Store, StoreError
+from app.store.database import Database, explain
+from app.store.records import Ending
+from tests.app.store.toys import SETTINGS, ask, converse, crash, everything, prose, round_done
+
+ROOT = Path(__file__).parents[3]
+
+
+# --- a full disk ------------------------------------------------------------------------------
+
+
+def fill(store: Store) -> None:
+    """No page more from now on."""
+    pages = store._database.rows("PRAGMA page_count")[0][0]
+    store._database.rows(f"PRAGMA max_page_count = {pages}")
+
+
+def make_room(store: Store) -> None:
+    store._database.rows("PRAGMA max_page_count = 1000000")
+
+
+def test_a_reply_that_ended_before_the_disk_was_full_is_found_after_the_next_start(
+    store: Store, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = converse(store, 1)
+    question = store.add_question(conversation, None, "And now?")
+    reply = store.begin_reply(conversation, question.id, Pair(), SamplingSettings())
+    text = prose(3, 5_000)
+    store.append(reply.id, [round_done(0, [text])])
+
+    def fold(text: str) -> str:
+        fill(store)
+        return text * 9  # more than the pages that the reply has set free
+
+    with monkeypatch.context() as patched:
+        patched.setattr("app.store.message_search.fold", fold)
+        assert store.end_reply(reply.id, Ending("complete")).state == "complete"
+    word = f'"{text[-40:].strip()}"'
+    assert store.message(reply.id).text == text and not store.search(word)
+    make_room(store)
+    store.close()
+    with closing(Store.open(place).store) as other:
+        assert [hit.message for hit in other.search(word)] == [reply.id]
+
+
+def test_a_full_disk_costs_nothing_that_was_there_and_a_later_append_catches_up(store: Store, place: Path) -> None:
+    conversation = converse(store, 2)
+    question = store.add_question(conversation, None, "And now?")
+    reply = store.begin_reply(conversation, question.id, Pair(), SamplingSettings())
+    before = everything(store)
+    fill(store)
+    rounds = [round_done(n, [f" {prose(n, 200)}"]) for n in range(40)]
+    failed = 0
+    for one in rounds:
+        try:
+            store.append(reply.id, [one])
+        except StoreError as error:
+            assert "disk is full; free up space" in str(error)
+            failed += 1
+    assert failed > 30
+    with pytest.raises(StoreError, match="disk is full"):
+        store.add_question(conversation, None, prose(1, 20_000))
+    with pytest.raises(StoreError, match="disk is full"):
+        store.end_reply(reply.id, Ending("complete"))
+    assert everything(store)[1][1][:-1] == before[1][1][:-1]
+    make_room(store)
+    store.append(reply.id, [])
+    other = Store.open(place).store
+    assert other.rounds(reply.id) == rounds
+    other.close()
+    assert store.end_reply(reply.id, Ending("complete")).text == "".join(one.round.texts[0] for one in rounds)
+    assert ask(place, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_too_little_memory_is_a_store_error(store: Store) -> None:
+    def hungry() -> None:
+        raise MemoryError  # which SQLite hears as SQLITE_NOMEM
+
+    store._database.connection.create_function("hungry", 0, hungry)
+    with pytest.raises(StoreError, match="there is not enough memory; close other programs"):
+        store._database.rows("SELECT hungry()")
+
+
+@pytest.mark.slow
+def test_a_file_that_may_not_grow_is_a_store_error(tmp_path: Path) -> None:
+    """The kernel's own refusal, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", GROWS, str(tmp_path / "c.sqlite")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "c.sqlite: the disk" in done.stdout
+    store = Store.open(tmp_path / "c.sqlite").store
+    ((conversation),) = store.conversations()
+    assert [record.state for record in store.path(conversation.id)] == ["complete", "cut"]
+    assert len(store.rounds(2)) == int(done.stdout.split()[-1]) > 10
+    assert ask(tmp_path / "c.sqlite", "PRAGMA integrity_check") == [("ok",)]
+    store.close()
+
+
+GROWS = """
+import resource, signal, sys
+from pathlib import Path
+from app.store import Store, StoreError
+from app.protocol import SamplingSettings, Pair
+from tests.app.store.toys import SETTINGS, prose, round_done
+store = Store.open(Path(sys.argv[1])).store
+conversation = store.create(SETTINGS).id
+reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), SamplingSettings())
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
+kept = 0
+try:
+    for kept in range(10_000):
+        store.append(reply.id, [round_done(kept, [prose(kept, 300)])])
+except StoreError as error:
+    print(error)
+print(kept, flush=True)
+import os
+os._exit(0)
+"""
+
+
+def test_a_start_on_a_full_disk_reads_what_is_there_and_says_so(
+    store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk refuses what every start writes first: that a reply was cut."""
+    conversation = converse(store, 2)
+    reply = store.begin_reply(conversation, store.path(conversation)[0].id, Pair(), SamplingSettings())
+    store.append(reply.id, [round_done(0, ["kept"])])
+    copy = crash(store, place, tmp_path / "crashed")
+    change = Database.change
+
+    @contextmanager
+    def refused(database: Database) -> Iterator[None]:
+        if database.writable:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise explain(error, database.path) from error
+        with change(database):
+            yield
+
+    monkeypatch.setattr(Database, "change", refused)
+    opened = Store.open(copy)
+    assert len(opened.notices) == 1 and "the disk is full" in opened.notices[0]
+    assert opened.store.message(reply.id).text == "kept" and opened.store.message(reply.id).state == "cut"
+    with pytest.raises(StoreError, match="can only be read"):
+        opened.store.create(SETTINGS)
+    opened.store.close()
+
+
+def test_a_first_start_on_a_full_disk_opens_with_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("app.store.store_file._written", refuse)
+    opened = Store.open(tmp_path / "c.sqlite")
+    assert "the disk is full" in opened.notices[0] and opened.store.conversations() == []
+    opened.store.close()
+
+
+# --- the log ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crashed(store: Store, place: Path, tmp_path: Path) -> Path:
+    """A file whose last 30 questions are only in its log."""
+    conversation = converse(store, 2)
+    store._database.rows("PRAGMA wal_checkpoint (TRUNCATE)")
+    for number in range(30):
+        store.add_question(conversation, None, f"question {number}")
+    return crash(store, place, tmp_path / "crashed")
+
+
+def questions(store: Store) -> int:
+    return store._database.rows("SELECT count(*) FROM message WHERE text LIKE 'question %'")[0][0]
+
+
+def logs_aside(place: Path) -> list[Path]:
+    return list(place.parent.glob("*.damaged-*-wal"))
+
+
+def test_a_log_that_a_crash_left_is_read_without_a_word(crashed: Path) -> None:
+    opened = Store.open(crashed)
+    assert questions(opened.store) == 30 and opened.notices == [] and logs_aside(crashed) == []
+    opened.store.close()
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_log_without_its_database_is_set_aside(crashed: Path, gone: bool) -> None:
+    """SQLite would delete it."""
+    data = Path(f"{crashed}-wal").read_bytes()
+    crashed.unlink()
+    if not gone:
+        crashed.touch()
+    opened = Store.open(crashed)
+    (kept,) = logs_aside(crashed)
+    assert kept.read_bytes() == data and len(opened.notices) == 1
+    converse(opened.store, 1)
+    opened.store.close()
+
+
+def commits(log: Path) -> list[int]:
+    """Returns where each commit of a log ends, in bytes (https://sqlite.org/fileformat2.html, the WAL file format)."""
+    data = log.read_bytes()
+    frame = 24 + int.from_bytes(data[8:12])
+    return [at + frame for at in range(32, len(data), frame) if int.from_bytes(data[at + 4 : at + 8])]
+
+
+@pytest.mark.parametrize(("lost", "left"), [(1, 30), (2, 29)])
+def test_a_log_cut_short_in_mid_commit_is_no_damage(crashed: Path, lost: int, left: int) -> None:
+    """A question and what it is found by are two commits."""
+    log = Path(f"{crashed}-wal")
+    os.truncate(log, commits(log)[-lost] - 1000)
+    opened = Store.open(crashed)
+    assert questions(opened.store) == left and opened.notices == []
+    assert len(opened.store.search('"question 29"')) == left - 29
+    opened.store.close()
+
+
+# --- two at once ------------------------------------------------------------------------------
+
+
+def test_two_stores_write_in_turn(store: Store, place: Path) -> None:
+    other = Store.open(place).store
+    for number in range(20):
+        converse(store if number % 2 else other, 1)
+    assert everything(store) == everything(other) and len(store.conversations()) == 20
+    other.close()
+    converse(store, 1)
+
+
+@pytest.mark.slow
+def test_two_processes_that_start_at_once_share_one_file(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom app.store import Store\nfrom tests.app.store.toys import converse\n"
+        "sys.stdin.readline()\nopened = Store.open(Path(sys.argv[1]))\nassert opened.notices == []\n"
+        "for n in range(20): converse(opened.store, 1)\nopened.store.close()\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "c.sqlite")]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    both = [subprocess.Popen(command, cwd=ROOT, text=True, **pipes) for _ in range(2)]
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in both:
+        assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+    store = Store.open(tmp_path / "c.sqlite").store
+    assert len(store.conversations()) == 40
+    store.close()
+
+
+def test_a_damaged_file_in_use_is_not_taken_away(store: Store, place: Path) -> None:
+    place.write_bytes(b"damaged " * 1000)
+    with pytest.raises(StoreError, match="in use; close the other Redline"):
+        Store.open(place)
+    assert place.read_bytes() == b"damaged " * 1000

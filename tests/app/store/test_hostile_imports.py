@@ -1,0 +1,231 @@
+"""A document that is no sound conversation is refused in one line, and nothing changes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.store import Store, StoreError, json_export
+from tests.app.store.test_receipts import DIFFERS, TOKENS
+from tests.app.store.toys import converse, everything
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def reply(d: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = d["messages"][1]
+    return found
+
+
+def a_round(d: dict[str, Any]) -> dict[str, Any]:
+    """A chain of three, two of them accepted, then a correction."""
+    found: dict[str, Any] = reply(d)["rounds"][1]["round"]
+    return found
+
+
+def receipt_in(document: dict[str, Any]) -> dict[str, Any]:
+    """That of the reply with two differences."""
+    found: dict[str, Any] = document["messages"][1]["receipt"]["receipt"]
+    return found
+
+
+def first_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Its near-tie."""
+    found: dict[str, Any] = receipt_in(document)["differences"][0]
+    return found
+
+
+EDITS: dict[str, Edit] = {
+    "no format": lambda d: d.pop("format"),
+    "another format": lambda d: d.update(format="ChatGPT"),
+    "a newer version": lambda d: d.update(version=2),
+    "no version": lambda d: d.pop("version"),
+    "no messages": lambda d: d.pop("messages"),
+    "messages that are none": lambda d: d.update(messages={"0": {}}),
+    "a message that is none": lambda d: d["messages"].append(7),
+    "an unknown role": lambda d: reply(d).update(role="system"),
+    "an unknown state": lambda d: reply(d).update(state="streaming"),
+    "text of another type": lambda d: reply(d).update(text=["a"]),
+    "a title of two lines": lambda d: d.update(title="a\nb"),
+    "a title without end": lambda d: d.update(title="x" * 1000),
+    "a parent that comes later": lambda d: d["messages"][0].update(parent=1),
+    "a parent that is itself": lambda d: reply(d).update(parent=1),
+    "a parent that is missing": lambda d: reply(d).update(parent=99),
+    "a parent below zero": lambda d: reply(d).update(parent=-1),
+    "a huge parent": lambda d: reply(d).update(parent=10**30),
+    "a reply to nothing": lambda d: reply(d).update(parent=None),
+    "a reply to a reply": lambda d: d["messages"][3].update(parent=1),
+    "a child of another": lambda d: d["messages"][0].update(shown=2),
+    "a child that is missing": lambda d: d["messages"][0].update(shown=99),
+    "a child above it": lambda d: reply(d).update(shown=0),
+    "a first that is none": lambda d: d.update(shown=1),
+    "a first that is missing": lambda d: d.update(shown=99),
+    "a time before time": lambda d: d.update(created_s=-1),
+    "a time past all calendars": lambda d: reply(d).update(created_s=1e18),
+    "an attachment without a name": lambda d: d["messages"][0].update(attachments=[{"text": "x"}]),
+    "a question with rounds": lambda d: d["messages"][0].update(rounds=reply(d)["rounds"]),
+    "rounds that say something else": lambda d: reply(d).update(text="The sea"),
+    "fewer probabilities than tokens": lambda d: a_round(d)["p"].pop(),
+    "fewer texts than tokens": lambda d: a_round(d)["texts"].pop(),
+    "fewer q than drafted": lambda d: a_round(d)["q"].pop(),
+    "more accepted than drafted": lambda d: a_round(d).update(accepted=4),
+    "accepted below zero": lambda d: a_round(d).update(accepted=-1),
+    "drafted texts of another draft": lambda d: reply(d)["rounds"][1]["drafted_texts"].pop(),
+    "a token of more than 64 bits": lambda d: a_round(d)["tokens"].__setitem__(0, 2**70),
+    "a token below zero": lambda d: a_round(d)["tokens"].__setitem__(0, -1),
+    "a huge width": lambda d: a_round(d).update(width=2**40),
+    "a request of more than 64 bits": lambda d: reply(d)["rounds"][0].update(id=2**64),
+    "a probability above one": lambda d: a_round(d)["p"].__setitem__(0, 1.5),
+    "a time below zero": lambda d: a_round(d).update(time_s=-1),
+    "a time without end": lambda d: a_round(d).update(draft_s=1e300),
+    "a path without a tree": lambda d: a_round(d).update(path=[0, 1]),
+    "a tree with a cycle": lambda d: a_round(d).update(parents=[1, 0, -1], path=[0, 1]),
+    "a tree that is too small": lambda d: a_round(d).update(parents=[-1], path=[0]),
+    "a path that leaves the tree": lambda d: a_round(d).update(parents=[-1, 0, 0], path=[0, 7]),
+    "a path that jumps": lambda d: a_round(d).update(parents=[-1, -1, 0], path=[0, 1]),
+    "a path that is too short": lambda d: a_round(d).update(parents=[-1, 0, 0], path=[0]),
+    "settings of another type": lambda d: d.update(settings=[]),
+    "an unknown acceptance rule": lambda d: d["settings"]["law"].update(acceptance="typical"),
+    "an impossible temperature": lambda d: d["settings"]["law"].update(temperature=-1),
+    "an endless reply": lambda d: d["settings"]["law"].update(max_tokens=2**40),
+    "an impossible seed": lambda d: reply(d)["law"].update(seed=2**64),
+    "an impossible draft length": lambda d: reply(d)["law"].update(draft_length=-1),
+    "an impossible context": lambda d: reply(d)["pair"].update(context=0),
+    "impossible counts": lambda d: reply(d)["statistics"].update(tokens=2**40),
+    "impossible rates": lambda d: reply(d)["statistics"].update(acceptance_rate=2),
+    "impossible speeds": lambda d: reply(d)["statistics"].update(tokens_per_s=-5),
+    "of more tokens than there are": lambda d: receipt_in(d).update(tokens=TOKENS + 1),
+    "of no tokens": lambda d: receipt_in(d).update(tokens=0),
+    "of tokens below zero": lambda d: receipt_in(d).update(tokens=-5),
+    "tokens of another type": lambda d: receipt_in(d).update(tokens="6"),
+    "a promise of its own": lambda d: receipt_in(d).update(promise="everything"),
+    "differences out of order": lambda d: receipt_in(d)["differences"].reverse(),
+    "a difference twice": lambda d: receipt_in(d)["differences"].append(receipt_in(d)["differences"][1]),
+    "a difference after the reply": lambda d: receipt_in(d)["differences"][1].update(position=TOKENS + 1),
+    "a difference before it": lambda d: first_of(d).update(position=-1),
+    "a token of a receipt below zero": lambda d: first_of(d).update(plain_token=-1),
+    "a huge token": lambda d: first_of(d).update(other_token=10**30),
+    "no token at all": lambda d: first_of(d).update(plain_token=None, other_token=None),
+    "a token that differs from itself": lambda d: first_of(d).update(plain_token=12),
+    "a token of a megabyte": lambda d: first_of(d).update(other_text="x" * 2**20),
+    "a near-tie beyond its noise": lambda d: first_of(d).update(gap_ulps=1000.0),
+    "a near-tie without a gap": lambda d: first_of(d).update(gap_ulps=None),
+    "a near-tie without noise": lambda d: first_of(d).update(noise_ulps=None),
+    "a verdict of another type": lambda d: first_of(d).update(near_tie="yes"),
+    "a receipt that is none": lambda d: d["messages"][1].update(receipt="Identical"),
+    "a receipt of nothing": lambda d: d["messages"][1].update(receipt={}),
+    "a receipt for a question": lambda d: d["messages"][0].update(receipt=d["messages"][1]["receipt"]),
+    "a receipt for a reply without rounds": lambda d: d["messages"][1].update(rounds=[]),
+    "a receipt from before time": lambda d: d["messages"][1]["receipt"].update(made_s=-1.0),
+    "a version without end": lambda d: d["messages"][1]["receipt"].update(redline="1." * 10_000),
+    "a system prompt that is none": lambda d: d["messages"][1].update(system=["Be brief."]),
+    "a digest that is none": lambda d: d["messages"][1].update(prompt=7),
+}  # fmt: skip
+
+
+@pytest.fixture
+def exported(store: Store) -> dict[str, Any]:
+    """Two questions and replies, the first reply verified."""
+    conversation = converse(store, 2)
+    store.save_receipt(store.path(conversation)[1].id, DIFFERS)
+    found: dict[str, Any] = json.loads(store.export_json(conversation))
+    return found
+
+
+def refused(store: Store, text: str) -> str:
+    before = everything(store)
+    with pytest.raises(StoreError) as caught:
+        store.import_json(text)
+    assert everything(store) == before
+    said = str(caught.value)
+    assert "\n" not in said and len(said) < 300
+    return said
+
+
+def test_every_unsound_document_is_refused(store: Store, exported: dict[str, Any]) -> None:
+    store.import_json(json.dumps(exported))
+    for name, edit in EDITS.items():
+        edited = copy.deepcopy(exported)
+        edit(edited)
+        assert edited != exported, name
+        said = refused(store, json.dumps(edited))
+        assert ("newer" in said) == (name == "a newer version"), (name, said)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "\0", "null", "7", "[]", "{}", '"redline conversation"', "{" * 100_000, "[" * 100_000, "9" * 100_000),
+        '{"format": "redline conversation", "version": 1, "messages": ' + "[" * 100_000,
+        '{"format": "redline conversation", "version": 1, "messages": [], "x": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"format": "redline conversation", "version": 1e999, "messages": []}',
+        '{"format": "redline conversation", "version": 0, "messages": []}',
+        '{"format": "redline conversation", "version": 1, "messages": [], "created_s": NaN}',
+        '{"format": "redline conversation", "version": 1, "messages": [], "title": "\\ud800"}',
+        '{"format": "redline conversation", "version": 1, "messages": [], "title": "\ud800"}',
+    ],
+)
+def test_what_is_no_document_is_refused(store: Store, text: str) -> None:
+    refused(store, text)
+
+
+def test_what_is_too_large_is_refused(store: Store, exported: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(exported)
+    monkeypatch.setattr(json_export, "MOST_CHARACTERS", len(text) - 1)
+    assert "too large" in refused(store, text)
+    monkeypatch.undo()
+    monkeypatch.setattr(json_export, "MOST_MESSAGES", 3)
+    assert "4 messages" in refused(store, text)
+
+
+@pytest.mark.slow
+def test_a_deep_tree_is_no_trouble(store: Store) -> None:
+    deep = [{"role": "user", "text": str(n), "parent": n - 1 if n else None} for n in range(5000)]
+    text = json.dumps({"format": "redline conversation", "version": 1, "messages": deep})
+    conversation = store.import_json(text).id
+    assert [record.text for record in store.path(conversation)] == [str(n) for n in range(5000)]
+    store.select(store.path(conversation)[-1].id)
+    assert len(json.loads(store.export_json(conversation))["messages"]) == 5000
+
+
+def test_a_document_with_anything_changed_is_refused_or_read_whole(store: Store, exported: dict[str, Any]) -> None:
+    """Any value anywhere replaced by any other: never a crash, never half a conversation."""
+    places = list(_places(exported))
+    values = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just([]) | st.just({})
+
+    @settings(deadline=None, max_examples=150)
+    @given(st.sampled_from(places), values)
+    def check(place: tuple[str | int, ...], value: object) -> None:
+        edited = copy.deepcopy(exported)
+        within: Any = edited
+        for step in place[:-1]:
+            within = within[step]
+        within[place[-1]] = value
+        before = len(store.conversations())
+        try:
+            back = store.import_json(json.dumps(edited))
+        except StoreError as error:
+            assert "\n" not in str(error)
+            assert len(store.conversations()) == before
+        else:
+            store.path(back.id)
+            assert json.loads(store.export_json(back.id))["messages"]
+            store.delete(back.id)
+
+    check()
+
+
+def _places(value: object, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Ways to every value in a document."""
+    inside: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inside = list(value.items())
+    elif isinstance(value, list):
+        inside = list(enumerate(value))
+    return [way for key, one in inside for way in [(*before, key), *_places(one, (*before, key))]]

@@ -1,0 +1,144 @@
+"""The pair of the open conversation: settings, loading, unloading, and how much of the context is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.protocol import Pair, SamplingSettings
+from app.store.records import ChatSettings
+from app.window.chat.chat_pair import MINUTE_S
+from tests.app.window.chat.scene import Scene
+from tests.app.window.waiting import for_a_while, until
+
+SOON = 0.15 / MINUTE_S  # minutes
+LOOKUP = ChatSettings(pair=Pair(drafter="lookup"))
+
+
+def test_settings_belong_to_a_conversation_and_to_the_next_new_one(tmp_path: Path) -> None:
+    hot = ChatSettings(sampling=SamplingSettings(temperature=1.5, draft_length=0), system="Be brief.")
+    with Scene(tmp_path, rounds=1) as scene:
+        controller = scene.controller
+        scene.ask("first")
+        first = controller.conversation.id
+        controller.change_settings(hot)
+        controller.library.save_preset("Hot", controller.conversation.settings)
+        assert controller.status.state == "off" and "draft length is 0" in controller.status.detail
+        controller.new()
+        assert controller.conversation.settings == hot
+        controller.change_settings(ChatSettings())
+        controller.change_settings(controller.library.presets()["Hot"])
+        assert controller.conversation.settings == hot
+        controller.library.delete_preset("Hot")
+        assert controller.library.presets() == {}
+        controller.open(first)
+        assert controller.conversation.settings == hot
+    with Scene(tmp_path) as scene:
+        scene.controller.new()
+        assert scene.controller.conversation.settings == hot
+
+
+# --- loading ----------------------------------------------------------------------------------
+
+
+def test_the_models_of_a_conversation_load_when_the_user_types(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ask("first")
+        controller, first = scene.controller, scene.controller.conversation.id
+        controller.new()
+        controller.change_settings(LOOKUP)
+        until(lambda: controller.status.state == "on" and controller.status.drafter == "lookup")
+        controller.open(first)
+        assert controller.status.state == "off" and "load when you start typing" in controller.status.detail
+        controller.pair.set_draft("w")
+        until(lambda: controller.status.state == "on" and controller.status.drafter == "auto")
+
+
+def test_a_failed_load_is_reported_and_can_be_tried_again(tmp_path: Path) -> None:
+    with Scene(tmp_path, fail_load="lookup") as scene:
+        scene.ready()
+        controller = scene.controller
+        controller.change_settings(LOOKUP)
+        until(lambda: scene.notice("Lookup does not fit."))
+        assert controller.status.state == "unsupported" and controller.status.detail == "Lookup does not fit."
+        assert controller.host.status.detail == "Lookup does not fit."
+        controller.pair.set_draft("typing does not try again")
+        for_a_while(0.05)
+        assert len([notice for notice in scene.notices if "does not fit" in notice.text]) == 1
+        assert scene.ask().state == "failed"
+        assert scene.ended[0].note == "Lookup does not fit."
+        assert len([notice for notice in scene.notices if "does not fit" in notice.text]) == 2
+        controller.change_settings(ChatSettings())
+        assert scene.ask().state == "complete"
+
+
+# --- unloading --------------------------------------------------------------------------------
+
+
+def test_unloaded_models_load_again_for_typing_and_for_a_message(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        scene.ready()
+        controller = scene.controller
+        controller.pair.unload()
+        assert controller.status.state == "unloaded" and controller.loaded_pair is None
+        controller.pair.set_draft("H")
+        until(lambda: controller.status.state == "on")
+        controller.pair.unload()
+        assert scene.ask().state == "complete" and controller.loaded_pair is not None
+        assert scene.notices == []
+
+
+def test_models_are_unloaded_when_idle_but_not_during_a_reply(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=4, pause_s=0.4) as scene:
+        scene.controller.pair.set_idle_minutes(SOON)
+        scene.ready()
+        until(lambda: scene.controller.status.state == "unloaded")
+        scene.states.clear()
+        assert scene.controller.send("Hello?")
+        scene.streaming(3)
+        scene.controller.pair.unload()
+        until(lambda: scene.ended)
+        assert scene.ended[0].state == "complete" and "unloaded" not in scene.states
+        until(lambda: scene.controller.status.state == "unloaded")
+
+
+@pytest.mark.slow
+def test_zero_minutes_never_unload(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene:
+        scene.controller.pair.set_idle_minutes(SOON)
+        scene.controller.pair.set_idle_minutes(0)
+        scene.ready()
+        for_a_while(0.4)
+        assert scene.controller.status.state == "on"
+
+
+# --- counting ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_context_is_counted_with_the_draft_and_while_a_reply_streams(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=4) as scene:
+        scene.ready()
+        scene.controller.pair.set_draft("one two three")
+        until(lambda: (3, 4096) in scene.counts)
+        for text in ("one two three f", "one two three four", "one two three four five"):
+            scene.controller.pair.set_draft(text)
+        until(lambda: (5, 4096) in scene.counts)
+        assert (4, 4096) not in scene.counts  # the typing had not paused
+        scene.ask("one two")
+        assert (30 + 12, 4096) in scene.counts
+        until(lambda: scene.counts[-1] == (2 + 12, 4096))
+
+
+@pytest.mark.slow
+def test_a_count_of_another_conversation_is_not_shown(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1, pause_s=0.0) as scene:
+        scene.ask("a b c d e f g h")
+        until(lambda: scene.counts[-1] == (8 + 3, 4096))
+        scene.controller.pair._count()
+        scene.controller.new()
+        scene.counts.clear()
+        until(lambda: scene.counts)
+        for_a_while(0.05)
+        assert scene.counts == [(0, 4096)]

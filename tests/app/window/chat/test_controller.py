@@ -1,0 +1,341 @@
+"""Sending, stopping, versions, conversations: what the controller emits and what is on disk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from app.protocol import Count, Reply
+from app.store.records import Attachment
+from app.window.chat import reply_controller, title_of
+from tests.app.window.chat.fake_host import text_of
+from tests.app.window.chat.scene import Scene, reopened, whole_path
+from tests.app.window.waiting import Turns, until
+
+
+def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=10, tail="\ufffd") as scene:
+        record = scene.ask("Why is the sky blue?\nIn one line.")
+        assert record.state == "complete" and record.text == text_of(30) + "\ufffd"
+        assert scene.text(record.id) == text_of(30)
+        numbers = record.statistics
+        assert numbers is not None and record.sampling is not None and record.sampling.seed is not None
+        assert (numbers.tokens, numbers.rounds, numbers.drafted, numbers.accepted) == (30, 10, 30, 20)
+        assert numbers.prompt_tokens == 30 and numbers.acceptance_rate == pytest.approx(2 / 3)
+        assert scene.controller.conversation.title == "Why is the sky blue?"
+        assert [one.round.index for one in scene.controller.rounds_of(record.id)] == list(range(10))
+    path = whole_path(tmp_path)
+    assert [message.role for message in path] == ["user", "assistant"]
+    assert path[1] == record
+
+
+def test_a_reply_is_announced_and_its_rounds_arrive_in_frames(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=300, pause_s=0.0) as scene:
+        seen: list[str] = []
+        controller = scene.controller
+        controller.path_changed.connect(lambda path: seen.append(f"path {len(path)}"))
+        controller.busy_changed.connect(lambda busy: seen.append("busy" if busy else "idle"))
+        controller.reply_began.connect(lambda _: seen.append("began"))
+        controller.rounds_received.connect(lambda *_: seen.append("rounds"))
+        controller.reply_ended.connect(lambda _: seen.append("ended"))
+        scene.ask()
+        assert seen[:3] == ["path 1", "began", "busy"] and seen[-2:] == ["ended", "idle"]
+        assert set(seen[3:-2]) == {"rounds"} and len(seen) < 150
+
+
+@pytest.mark.slow
+def test_a_reply_is_shown_in_parts_and_its_end_in_a_turn_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 3)
+    with Scene(tmp_path, rounds=300, pause_s=0.0) as scene:
+        turns = Turns()
+        controller, shown = scene.controller, dict[int, int]()  # rounds of each turn
+        controller.rounds_received.connect(
+            lambda _, rounds: shown.update({turns.count: shown.get(turns.count, 0) + len(rounds)})
+        )
+        ended: list[int] = []
+        controller.reply_ended.connect(lambda _: ended.append(turns.count))
+        for record in (scene.ask(), scene.ask("another")):  # sent as soon as the first has ended
+            assert record.text == scene.text(record.id) == text_of(900)
+        assert max(shown.values()) == 3 and len(ended) == 2 and not set(ended) & set(shown)
+
+
+@pytest.mark.slow
+def test_what_waits_for_its_turn_is_shown_at_once_when_a_reply_is_ended_without_its_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 1)
+    with Scene(tmp_path, rounds=10_000, pause_s=0.0) as scene:
+        scene.controller.send("a long one")
+        message = scene.streaming()
+        scene.controller.replies.finish("Redline was restarted.", 15.0)
+        assert [record.note for record in scene.ended] == ["Redline was restarted."]
+        assert scene.text(message) == scene.ended[0].text == text_of(len(scene.tokens(message)))
+        assert not scene.controller.busy and scene.controller.regenerate(message)
+
+
+@pytest.mark.slow
+def test_what_is_exported_between_the_parts_of_a_reply_can_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 1)
+    with Scene(tmp_path, rounds=60, pause_s=0.0) as scene:
+        exports = list[str]()
+        library = scene.controller.library
+        scene.controller.rounds_received.connect(
+            lambda *_: exports.append(library.export_json(scene.controller.conversation.id))
+        )
+        scene.ask()
+        assert len(exports) == 60
+        for text in exports[::10]:
+            assert library.store.import_json(text)
+
+
+def test_what_streams_is_on_disk_within_half_a_second(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=100_000, pause_s=0.002) as scene:
+        scene.controller.send("hi")
+        message = scene.streaming(30)
+        shown = len(scene.tokens(message))
+        other = reopened(tmp_path)
+        until(lambda: sum(len(one.round.tokens) for one in other.rounds(message)) >= shown, 0.5)
+        other.close()
+        scene.controller.stop()
+        until(lambda: scene.ended)
+        assert scene.ended[0].state == "stopped" and scene.ended[0].text == text_of(len(scene.tokens(message)))
+
+
+def test_stop_before_the_models_are_loaded_ends_the_reply(tmp_path: Path) -> None:
+    with Scene(tmp_path, load_s=0.5) as scene:
+        scene.controller.send("hi")
+        scene.controller.stop()
+        until(lambda: scene.ended)
+        assert scene.ended[0].state == "stopped" and not scene.controller.busy
+
+
+@pytest.mark.slow
+def test_a_message_sent_before_the_engine_listens_is_answered(tmp_path: Path) -> None:
+    with Scene(tmp_path, ready_s=0.2, rounds=2) as scene:
+        assert scene.ask().state == "complete"
+
+
+def test_a_continued_reply_is_one_reply(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=50, pause_s=0.04) as scene:
+        scene.controller.send("hi")
+        message = scene.streaming(9)
+        scene.controller.stop()
+        until(lambda: scene.ended)
+        stopped = scene.ended[0]
+        assert scene.controller.resume(message)
+        until(lambda: len(scene.ended) == 2)
+        whole = scene.ended[1]
+        tokens = len(scene.tokens(message))
+        assert whole.id == message and whole.text == text_of(tokens) and whole.text.startswith(stopped.text)
+        assert whole.statistics is not None and whole.statistics.tokens == tokens
+        assert whole.statistics.prompt_tokens == 30
+        rounds = scene.controller.rounds_of(message)
+        assert [one.round.index for one in rounds] == list(range(len(rounds)))
+        assert all(a.round.time_s <= b.round.time_s for a, b in itertools.pairwise(rounds))
+        assert (
+            stopped.sampling is not None and whole.sampling is not None and whole.sampling.seed == stopped.sampling.seed
+        )
+        assert not scene.controller.resume(message)  # it is complete
+
+
+def test_regenerating_and_editing_make_versions_that_can_be_switched(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        first = scene.ask("one")
+        controller = scene.controller
+        assert not controller.regenerate(first.id)  # greedy, it would be the same
+        scene.press("always writes the same reply", "Write It Again")
+        until(lambda: len(scene.ended) == 2)
+        second = scene.ended[1]
+        assert (second.version, second.versions) == (2, 2) and second.parent == first.parent
+        controller.select(first.id)
+        assert [record.id for record in controller.path][1] == first.id
+        assert controller.edit(controller.path[0].id, "two")
+        until(lambda: len(scene.ended) == 3)
+        assert [record.text for record in controller.path] == ["two", text_of(6)]
+        assert (controller.path[0].version, controller.path[0].versions) == (2, 2)
+    assert [record.text for record in whole_path(tmp_path)] == ["two", text_of(6)]
+
+
+def test_attachments_go_to_the_model_and_stay_with_an_edited_question(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ready()
+        assert scene.controller.send("", (Attachment(name="notes.txt", text="alpha beta"),))
+        until(lambda: scene.ended)
+        assert scene.controller.conversation.title == "notes.txt"
+        scene.controller.edit(scene.controller.path[0].id, "read it")
+        until(lambda: len(scene.ended) == 2)
+        assert scene.controller.path[0].attachments[0].text == "alpha beta"
+        assert not scene.controller.send("  \n ")
+
+
+def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=400, pause_s=0.003) as scene:
+        controller = scene.controller
+        controller.send("a long one")
+        message, first = scene.streaming(), controller.conversation.id
+        controller.new()
+        emitted = len(scene.tokens(message))
+        assert not controller.busy and controller.path == []
+        assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
+        reply = controller.replies.reply
+        assert reply is not None
+        until(lambda: reply.shown * 3 > emitted + 30)
+        assert len(scene.tokens(message)) == emitted
+        scene.press("one reply at a time", "Show Conversation")
+        assert controller.conversation.id == first and controller.busy
+        live = controller.path[-1]
+        assert live.state == "streaming" and scene.began[-1].id == message
+        assert live.text == text_of(len(live.text.split())) and len(live.text.split()) > emitted + 30
+        scene.rounds[message] = controller.rounds_of(message)
+        controller.stop()
+        until(lambda: scene.ended)
+        assert scene.text(message) == scene.ended[0].text
+
+
+@pytest.mark.slow
+def test_a_reply_that_ends_in_another_conversation_is_reported(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=30, pause_s=0.005) as scene:
+        scene.controller.send("over there")
+        message = scene.streaming()
+        scene.controller.new()
+        until(lambda: scene.notice("is complete"))
+        assert not scene.ended
+        scene.press("is complete", "Show Conversation")
+        assert scene.controller.path[-1].id == message and scene.controller.path[-1].state == "complete"
+
+
+def test_an_unused_conversation_is_not_saved_and_the_last_one_opens_again(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ask("kept")
+        kept = scene.controller.conversation.id
+        scene.controller.new()
+        scene.controller.new()
+        assert [record.id for record in scene.controller.library.conversations()] == [kept]
+        scene.controller.open(kept)
+    with Scene(tmp_path) as scene:
+        assert scene.controller.conversation.id == kept and len(scene.controller.path) == 2
+
+
+def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=10_000, pause_s=0.002) as scene:
+        controller = scene.controller
+        controller.send("doomed")
+        scene.streaming()
+        conversation = controller.conversation.id
+        controller.delete(conversation)
+        assert controller.library.conversations() == [] and controller.conversation.id == 0
+        until(lambda: controller.replies.reply is None)
+        scene.press("was deleted", "Undo")
+        assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
+        controller.undo_delete()  # nothing more to undo
+        controller.delete(conversation)
+    assert reopened(tmp_path).conversations() == []
+
+
+@pytest.mark.slow
+def test_a_deleted_conversation_without_a_title_has_the_name_of_the_sidebar(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ask("first")
+        library, conversation = scene.controller.library, scene.controller.conversation.id
+        library.change(lambda: library.store.rename(conversation, ""))
+        scene.controller.delete(conversation)
+        assert scene.notice("“New Chat” was deleted.") is not None
+
+
+@pytest.mark.slow
+def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=3) as scene:
+        controller, history = scene.controller, scene.history
+        first = scene.ask("not yet")
+        assert history.read("abc") == {} and scene.requested(Reply)[-1].history == ""
+        controller.set_learning(True)
+        second = scene.ask("and now")
+        tokens = [token for one in controller.rounds_of(second.id) for token in one.round.tokens]
+        assert {key: list(ids) for key, ids in history.read("abc").items()} == {(first.conversation, second.id): tokens}
+        assert scene.requested(Reply)[-1].history == str(history.folder)
+        cache = Path(scene.requested(Reply)[-1].cache)
+        assert cache.is_file() and scene.requested(Reply)[0].cache == ""
+        for written, sent in ((b"", ""), (b"what is remembered", str(cache))):
+            cache.write_bytes(written)
+            scene.requests.clear()
+            controller.open(second.conversation)
+            until(lambda sent=sent: scene.requested(Count) and scene.requested(Count)[-1].cache == sent)
+        controller.new()
+        third = scene.ask("elsewhere")
+        controller.delete(second.conversation)
+        assert set(history.read("abc")) == {(third.conversation, third.id)} and not cache.exists()
+        controller.undo_delete()
+        assert set(history.read("abc")) == {(third.conversation, third.id)}
+        history.add("abc", 1000, 1, [1, 2])  # of a conversation that another start purged
+        controller.set_learning(True)
+        assert set(history.read("abc")) == {(third.conversation, third.id)}
+        controller.set_learning(False)
+        assert not history.folder.exists()
+
+
+@pytest.mark.slow
+def test_a_reply_that_was_deleted_while_it_streamed_is_not_learned(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=10_000, pause_s=0.002) as scene:
+        scene.controller.set_learning(True)
+        scene.controller.send("doomed")
+        scene.streaming()
+        scene.controller.delete(scene.controller.conversation.id)
+        until(lambda: scene.controller.replies.reply is None)
+        assert scene.history.read("abc") == {}
+
+
+def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=3) as scene:
+        record = scene.ask("Take this away")
+        controller, first = scene.controller, scene.controller.conversation.id
+        assert "Take this away" in controller.library.export_markdown(first)
+        assert [hit.title for hit in controller.library.search("take")] and controller.library.search(" ") == []
+        file = tmp_path / "export.json"
+        file.write_text(controller.library.export_json(first))
+        assert controller.import_file(str(file))
+        assert controller.conversation.id != first and controller.path[-1].text == record.text
+        assert controller.rounds_of(controller.path[-1].id) == controller.rounds_of(record.id)
+        for damage in (json.dumps({"a": 1}), "no JSON", "\udcff"):
+            file.write_text(damage, errors="surrogateescape")
+            before = len(scene.notices)
+            assert not controller.import_file(str(file))
+            assert scene.notices[before].level == "error"
+        assert not controller.import_file(str(tmp_path / "gone.json"))
+
+
+def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
+    assert title_of("# Hello\nthere") == "Hello"
+    assert title_of("\n\n  - one two  ") == "one two"
+    long = title_of("word " * 40)
+    assert long == "word word word word word word word word word…" and len(long) <= 48
+    assert title_of("x" * 100) == "x" * 47 + "…"
+    assert title_of(" \n") == ""
+
+
+@pytest.mark.slow
+def test_the_window_is_kept_awake_until_a_reply_has_ended_or_its_engine_has_died(
+    tmp_path: Path, activities: list[str]
+) -> None:
+    with Scene(tmp_path, rounds=1000, pause_s=0.005) as scene:
+        scene.ready()
+        until(lambda: activities and activities[-1] == "ends")
+        assert scene.controller.send("Why?")
+        scene.streaming()
+        assert activities[-1] == "begins"
+        scene.controller.stop()
+        until(lambda: scene.ended and activities == ["begins", "ends"] * (len(activities) // 2))
+        assert scene.controller.send("And now?")
+        until(lambda: len(scene.began) == 2 and scene.tokens(scene.began[-1].id))
+        assert activities[-1] == "begins"
+        os.kill(scene.process.pid, signal.SIGKILL)
+        until(lambda: len(scene.ended) == 2)
+        until(lambda: activities == ["begins", "ends"] * (len(activities) // 2))

@@ -1,0 +1,225 @@
+"""Verifying a reply through the controller: requests to the host, what is emitted, and what stays on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.protocol import Load, Pair, Verify
+from app.store.records import ChatSettings
+from engine.audit.receipt import Receipt
+from tests.app.window.chat.scene import Scene, whole_path
+from tests.app.window.waiting import until
+
+TOKENS = 6  # of a reply of two rounds
+ANOTHER = Pair(target="models/another", drafter="lookup")
+
+
+def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        record = scene.ask("Why?")
+        scene.requests.clear()
+        assert scene.controller.verify(record.id) and scene.controller.verifying_message == record.id
+        until(scene.verification_over)
+        assert [text for _, text in scene.verifying] == [
+            *("Verifying", "Reading the prompt"),
+            *(f"Verifying, {done} of {TOKENS} tokens" for done in (0, 3, 6)),
+            "",
+        ]
+        (verified,) = scene.verified
+        assert verified.receipt is not None and verified.receipt.made_s > 1e9
+        assert verified.receipt.receipt == Receipt(TOKENS)
+        assert scene.controller.path[1] == verified and scene.controller.verifying_message is None
+        (request,) = scene.requested(Verify)
+        assert [message.content for message in request.messages] == ["Why?"]
+        assert request.sampling == record.sampling and request.complete
+        assert [token for one in request.rounds for token in one.tokens] == list(range(TOKENS))
+        assert scene.requested(Load) == []  # the pair that was there is good for it
+    assert whole_path(tmp_path)[1] == verified
+
+
+def test_a_difference_survives_restart_export_and_import(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2, differ="other") as scene:
+        record = scene.ask("Why?")
+        scene.controller.verify(record.id)
+        until(scene.verification_over)
+        exported = scene.controller.library.store.export_json(record.conversation)
+    (found,) = [message.receipt for message in whole_path(tmp_path) if message.receipt]
+    assert found.receipt.near_tie and found.receipt.differences[0].plain_text == "other" and not found.elsewhere
+    with Scene(tmp_path / "other") as scene:
+        taken = scene.controller.library.store.import_json(exported)
+        scene.controller.open(taken.id)
+        receipt = scene.controller.path[1].receipt
+        assert receipt is not None and receipt.receipt == found.receipt and receipt.elsewhere
+
+
+def test_a_verification_can_be_stopped_and_repeated(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=30, verify_s=0.02) as scene:
+        record = scene.ask()
+        scene.controller.verify(record.id)
+        until(lambda: len(scene.verifying) > 3)
+        assert not scene.controller.verify(record.id)  # the same again lets it be
+        until(scene.verification_over)
+        assert scene.verified == [] == scene.not_verified and scene.controller.path[1].receipt is None
+        assert scene.controller.verify(record.id)
+        until(lambda: scene.verified)
+    assert whole_path(tmp_path)[1].receipt is not None
+
+
+@pytest.mark.slow
+def test_a_new_reply_ends_the_verification(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=30, verify_s=0.05) as scene:
+        record = scene.ask()
+        scene.controller.verify(record.id)
+        until(lambda: len(scene.verifying) > 3)
+        assert scene.ask("And?").state == "complete"
+        assert scene.verification_over() and scene.verified == [] and scene.controller.path[1].receipt is None
+        assert not any(notice.level == "error" for notice in scene.notices)
+
+
+@pytest.mark.slow
+def test_nothing_is_verified_during_a_reply(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=100) as scene:
+        record = scene.ask()
+        scene.controller.send("And?")
+        assert not scene.controller.verify(record.id) and scene.notice("A reply is being written") is not None
+        until(lambda: len(scene.ended) == 2)
+
+
+def test_one_reply_is_verified_at_a_time(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=30, verify_s=0.05) as scene:
+        first, second = scene.ask(), scene.ask("And?")
+        scene.controller.verify(first.id)
+        assert not scene.controller.verify(second.id)
+        scene.press("Another reply is being verified", "Stop Verifying")
+        until(scene.verification_over)
+        assert scene.controller.verifying_message is None and scene.verified == []
+
+
+@pytest.mark.slow
+def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Path) -> None:
+    """The conversation has changed its model since. Verifying needs no drafter."""
+    with Scene(tmp_path, rounds=2) as scene:
+        record = scene.ask()
+        old = scene.controller.conversation.settings
+        scene.controller.change_settings(ChatSettings(pair=ANOTHER))
+        until(lambda: scene.loaded_pair() == ANOTHER)
+        scene.requests.clear()
+        scene.controller.verify(record.id)
+        until(lambda: scene.verified)
+        until(lambda: scene.loaded_pair() == ANOTHER)
+        loads = [load.pair for load in scene.requested(Load)]
+        assert loads == [Pair(target=old.pair.target, drafter="none"), ANOTHER]
+        assert any("which wrote this reply" in text for _, text in scene.verifying)
+
+
+@pytest.mark.slow
+def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        record = scene.ask()
+        pair = scene.controller.conversation.settings.pair
+        scene.controller.change_settings(ChatSettings(pair=Pair(target=pair.target, drafter="lookup", context=512)))
+        until(lambda: (loaded := scene.loaded_pair()) and loaded.context == 512)
+        scene.requests.clear()
+        scene.controller.verify(record.id)
+        until(lambda: scene.verified)
+        assert [(load.pair.drafter, load.pair.context) for load in scene.requested(Load)][:1] == [("lookup", None)]
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2, fail_load="none") as scene:
+        record = scene.ask()
+        scene.controller.change_settings(ChatSettings(pair=ANOTHER))
+        until(lambda: scene.loaded_pair() == ANOTHER)
+        scene.requests.clear()
+        scene.controller.verify(record.id)
+        until(lambda: scene.not_verified)
+        assert "the model that wrote it could not be loaded (none does not fit)" in scene.not_verified[0][1]
+        notice = scene.notice("The reply could not be verified")
+        assert notice is not None and dict(notice.actions).keys() == {"Try Again"}
+        assert [n.text for n in scene.notices if n.level == "error"] == []
+        until(lambda: scene.loaded_pair() == ANOTHER)
+        until(lambda: scene.controller.status.state == "on")
+        assert scene.ask("And?").state == "complete" and scene.verified == []
+
+
+@pytest.mark.slow
+def test_a_prompt_that_has_changed_is_reported_without_a_receipt(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2, refuse_verify="the prompt of this reply has changed") as scene:
+        record = scene.ask()
+        scene.controller.verify(record.id)
+        until(scene.verification_over)
+        assert scene.not_verified == [(record.id, "the prompt of this reply has changed")] and scene.verified == []
+        assert scene.notice("could not be verified: the prompt of this reply has changed.") is not None
+    assert whole_path(tmp_path)[1].receipt is None
+
+
+@pytest.mark.slow
+def test_a_death_of_the_engine_ends_the_verification_only(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2, kill_after=2) as scene:
+        record = scene.ask()
+        scene.controller.verify(record.id)
+        until(scene.verification_over)
+        assert scene.controller.verifying_message is None and scene.notice("is restarting") is not None
+    assert whole_path(tmp_path)[1].state == "complete"
+
+
+@pytest.mark.slow
+def test_a_reply_without_rounds_cannot_be_verified(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        record = scene.ask()
+        document = scene.controller.library.store.export_json(record.conversation)
+        start = document.index('"rounds":[{')
+        taken = scene.controller.library.store.import_json(document[:start] + '"rounds":[]}]}')
+        scene.controller.open(taken.id)
+        reply = scene.controller.path[1]
+        assert not scene.controller.verify(reply.id)
+        assert (
+            scene.not_verified[0][0] == reply.id
+            and "there is no record of how it was generated" in scene.not_verified[0][1]
+        )
+        assert scene.requested(Verify) == []
+
+
+@pytest.mark.slow
+def test_the_system_prompt_of_the_reply_is_verified(tmp_path: Path) -> None:
+    """Not the one that the conversation has now."""
+    with Scene(tmp_path, rounds=2) as scene:
+        scene.controller.change_settings(ChatSettings(system="Be brief."))
+        record = scene.ask("Why?")
+        scene.controller.change_settings(ChatSettings(system="Be long."))
+        scene.controller.verify(record.id)
+        until(lambda: scene.verified)
+        (request,) = scene.requested(Verify)
+        assert [message.content for message in request.messages] == ["Be brief.", "Why?"]
+
+
+@pytest.mark.slow
+def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) -> None:
+    """It would slow the race down. What the chat needs is loaded after the race."""
+    with Scene(tmp_path, rounds=2) as scene:
+        record, controller = scene.ask(), scene.controller
+        controller.host.racing = True
+        assert not controller.verify(record.id) and scene.notice("A race is running") is not None
+        controller.pair.unload()
+        controller.change_settings(ChatSettings(pair=ANOTHER))
+        assert controller.loaded_pair is not None
+        controller.host.racing = False
+        controller.host.race_ended.emit()
+        until(lambda: scene.loaded_pair() == ANOTHER)
+
+
+@pytest.mark.slow
+def test_a_reply_of_a_target_that_is_shared_is_verified_on_the_same_machines(tmp_path: Path) -> None:
+    shared = Pair(target="models/large", drafter="lookup", hosts="hosts.json")
+    with Scene(tmp_path, rounds=2) as scene:
+        scene.controller.change_settings(ChatSettings(pair=shared))
+        record = scene.ask()
+        scene.controller.change_settings(ChatSettings())
+        until(lambda: scene.loaded_pair() == Pair())
+        scene.requests.clear()
+        scene.controller.verify(record.id)
+        until(scene.verification_over)
+        assert scene.requested(Load)[0].pair == Pair(target="models/large", drafter="none", hosts="hosts.json")

@@ -1,0 +1,320 @@
+"""The composer: what is sent, attached and refused, and how the last message is edited from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QInputMethodEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.store.records import Attachment
+from app.window.chat import Controller
+from app.window.common.preferences import DRAFT, Draft
+from app.window.composer.attachments import LONG_PASTE
+from app.window.composer.composer import Composer
+from app.window.composer.prompt_editor import MAX_LINES
+from app.window.main_window.main_window import MainWindow
+from app.window.transcript.question_tile import QuestionEditor
+from tests.app.window.chats import end, open_chat, open_window
+from tests.app.window.waiting import until
+
+
+@pytest.fixture
+def composer(window: MainWindow) -> Composer:
+    return window.parts.composer
+
+
+def press(composer: Composer, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    QTest.keyClick(composer.editor, key, modifier)
+
+
+def paste(composer: Composer, text: str = "", files: tuple[Path, ...] = ()) -> None:
+    given = QMimeData()
+    if text:
+        given.setText(text)
+    if files:
+        given.setUrls([QUrl.fromLocalFile(str(path)) for path in files])
+    composer.editor.insertFromMimeData(given)
+
+
+def drop(window: MainWindow, *paths: Path) -> None:
+    """Drags files over the window and drops them."""
+    given = QMimeData()
+    given.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    at, copy, left = QPoint(300, 300), Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+    none = Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(window, QDragEnterEvent(at, copy, given, left, none))
+    assert window.drop_target.overlay.isVisible()
+    QApplication.sendEvent(window, QDropEvent(QPointF(at), copy, given, left, none))
+
+
+def notices(window: MainWindow) -> list[str]:
+    return [banner.text for banner in window.parts.notices.banners]
+
+
+def question_editor(window: MainWindow) -> QuestionEditor:
+    """Returns the editor of the question that is being edited."""
+    (editor,) = window.parts.transcript.findChildren(QuestionEditor)
+    return editor
+
+
+# --- sending ----------------------------------------------------------------------------------
+
+
+def test_enter_sends_the_message_and_shift_enter_starts_a_line(composer: Composer, controller: Controller) -> None:
+    press(composer, Qt.Key.Key_Return)
+    QTest.keyClicks(composer.editor, "   ")
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path == [] and not composer.send.isEnabled()  # an empty message is not sent
+    composer.set_draft(Draft())
+    QTest.keyClicks(composer.editor, "a")
+    press(composer, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    QTest.keyClicks(composer.editor, "b")
+    assert composer.editor.toPlainText() == "a\nb" and controller.path == []
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path[0].text == "a\nb"
+    assert composer.editor.toPlainText() == ""
+
+
+@pytest.mark.slow
+def test_enter_that_ends_a_composition_does_not_send(composer: Composer, controller: Controller) -> None:
+    QTest.keyClicks(composer.editor, "a")
+    QApplication.sendEvent(composer.editor, QInputMethodEvent("にほん", []))
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path == []
+    chosen = QInputMethodEvent("", [])
+    chosen.setCommitString("日本")
+    QApplication.sendEvent(composer.editor, chosen)
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path[0].text == "a日本"
+
+
+@pytest.mark.slow
+def test_a_message_that_cannot_be_sent_stays_in_the_composer(composer: Composer, controller: Controller) -> None:
+    controller.send("a reply elsewhere")
+    controller.open(2)
+    composer.set_draft(Draft(text="Why?", attachments=(Attachment(name="a.txt", text="a"),)))
+    press(composer, Qt.Key.Key_Return)
+    assert composer.draft == Draft(text="Why?", attachments=(Attachment(name="a.txt", text="a"),))
+
+
+def test_during_a_reply_the_button_stops_it_and_enter_does_nothing(composer: Composer, controller: Controller) -> None:
+    controller.send("Why?")
+    assert composer.send.accessibleName() == "Stop"
+    QTest.keyClicks(composer.editor, "next")
+    press(composer, Qt.Key.Key_Return)
+    assert [record.text for record in controller.path if record.role == "user"] == ["Why?"]
+    composer.send.click()
+    until(lambda: not controller.busy)
+    assert composer.send.accessibleName() == "Send"
+    assert composer.editor.toPlainText() == "next"
+
+
+@pytest.mark.slow
+def test_the_field_grows_with_its_text_up_to_a_limit(composer: Composer) -> None:
+    one = composer.editor.height()
+    composer.set_draft(Draft(text="a\nb\nc"))
+    three = composer.editor.height()
+    composer.set_draft(Draft(text="\n".join("abcdefghijklmnop")))
+    most = composer.editor.height()
+    assert one < three < most
+    assert most <= one + MAX_LINES * composer.editor.fontMetrics().lineSpacing()
+
+
+# --- editing the last message ----------------------------------------------------------------
+
+
+def test_up_edits_the_last_message_only_in_an_empty_composer(window: MainWindow, controller: Controller) -> None:
+    composer = window.parts.composer
+    open_chat(controller, "Why?", "So.", "And?")
+    note = Attachment(name="a.txt", text="a")
+    for draft in (Draft(text="a"), Draft(attachments=(note,))):
+        composer.set_draft(draft)
+        press(composer, Qt.Key.Key_Up)
+        assert composer.draft == draft and composer.editor.hasFocus()
+    composer.set_draft(Draft())
+    press(composer, Qt.Key.Key_Up)
+    field = question_editor(window).field
+    assert field.hasFocus() and field.toPlainText() == "And?"
+    QTest.keyClicks(field, "!")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert [record.text for record in controller.path][:3] == ["Why?", "So.", "And?!"]
+    assert controller.path[2].versions == 2
+    assert composer.editor.hasFocus() and composer.editor.toPlainText() == ""
+
+
+@pytest.mark.slow
+def test_edit_last_message_shows_a_question_that_is_out_of_view(window: MainWindow, controller: Controller) -> None:
+    """Also a second time, with what was typed before. Esc leads back to the composer, whose draft has stayed."""
+    open_chat(controller, "Why?", "So.\n\n" * 400)
+    column, composer = window.parts.transcript.column, window.parts.composer
+    column.go_to_end()
+    assert all(tile.geometry().bottom() < 0 for tile in column.shown_tiles()[:-1])  # all but the reply
+    composer.set_draft(Draft(text="half"))
+    window.commands["edit last"].trigger()
+    field = question_editor(window).field
+    QTest.keyClicks(field, "!")
+    for _ in range(2):
+        top = field.mapTo(column.viewport(), QPoint(0, 0)).y()
+        assert field.hasFocus() and 0 <= top < column.viewport().height()
+        composer.editor.setFocus()
+        column.go_to_end()
+        window.commands["edit last"].trigger()
+    assert question_editor(window).field is field and field.toPlainText() == "Why?!"
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert composer.editor.hasFocus() and composer.draft == Draft(text="half")
+    assert [record.text for record in controller.path][:1] == ["Why?"]
+
+
+# --- attachments ------------------------------------------------------------------------------
+
+
+def test_a_long_paste_becomes_an_attachment_and_a_short_one_text(composer: Composer, window: MainWindow) -> None:
+    paste(composer, "short")
+    paste(composer, "x" * LONG_PASTE)
+    paste(composer, "y\n" * 200)
+    assert composer.draft.text == "short"
+    assert [a.name for a in composer.draft.attachments] == ["Pasted text.txt", "Pasted text 2.txt"]
+    assert [chip.accessibleName() for chip in composer.chips.all] == [
+        "Attachment Pasted text.txt",
+        "Attachment Pasted text 2.txt",
+    ]
+
+
+def test_files_dropped_on_the_window_are_attached_and_sent(
+    window: MainWindow, composer: Composer, controller: Controller, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("Grüße\r\n", encoding="utf-8")
+    (tmp_path / "wide.txt").write_text("wide", encoding="utf-16")
+    drop(window, tmp_path / "notes.txt", tmp_path / "wide.txt")
+    assert not window.drop_target.overlay.isVisible()
+    expected = (Attachment(name="notes.txt", text="Grüße\n"), Attachment(name="wide.txt", text="wide"))
+    assert composer.draft.attachments == expected
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path[0].attachments == expected
+    assert composer.draft == Draft()
+    assert not composer.chips.all
+
+
+def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow, tmp_path: Path) -> None:
+    made = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "latin.txt": b"Gr\xfc\xdfe", "empty.txt": b" \n"}
+    for name, data in made.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "huge.txt").write_bytes(b"x" * 1_000_001)
+    (tmp_path / "folder").mkdir()
+    names = [*made, "huge.txt", "folder", "missing.txt"]
+    drop(window, *(tmp_path / name for name in names))
+    assert window.parts.composer.draft == Draft()
+    reasons = {
+        "photo.png": "is an image",
+        "data.bin": "is a binary file",
+        "latin.txt": "is not UTF-8",
+        "empty.txt": "is empty",
+        "huge.txt": "the limit is 1 MB",
+        "folder": "is a folder",
+        "missing.txt": "no longer exists",
+    }
+    said = notices(window)
+    assert all(any(name in text and why in text for text in said) for name, why in reasons.items())
+
+
+@pytest.mark.slow
+def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
+    paste(composer, files=(tmp_path,))
+    image = QMimeData()
+    image.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
+    composer.editor.insertFromMimeData(image)
+    assert composer.draft == Draft()
+    assert any("is a folder" in text for text in notices(window))
+    assert any("Images cannot be attached" in text for text in notices(window))
+
+
+@pytest.mark.slow
+def test_the_attachments_of_a_message_have_a_limit(composer: Composer, window: MainWindow) -> None:
+    for _ in range(3):
+        paste(composer, "x" * 900_000)
+    assert len(composer.draft.attachments) == 2
+    assert "exceed 2,000,000 characters" in notices(window)[0]
+
+
+def test_a_chip_removes_its_attachment(composer: Composer, controller: Controller) -> None:
+    paste(composer, "x" * LONG_PASTE)
+    paste(composer, "y" * LONG_PASTE)
+    composer.chips.all[0].remove.click()
+    assert [a.text[0] for a in composer.draft.attachments] == ["y"]
+
+
+# --- drafts and the context -------------------------------------------------------------------
+
+
+def test_each_conversation_has_its_own_draft(composer: Composer, controller: Controller) -> None:
+    controller.open(1)
+    QTest.keyClicks(composer.editor, "one")
+    paste(composer, "x" * LONG_PASTE)
+    controller.open(2)
+    assert composer.draft == Draft()
+    QTest.keyClicks(composer.editor, "two")
+    controller.open(1)
+    assert (composer.draft.text, len(composer.draft.attachments)) == ("one", 1)
+
+
+def test_a_draft_is_restored_at_the_next_start_until_it_is_sent(composer: Composer, controller: Controller) -> None:
+    QTest.keyClicks(composer.editor, "unsent")
+    until(lambda: "unsent" in (controller.library.value(DRAFT.format(0)) or ""), 5)
+    second = open_window(controller)
+    assert second.parts.composer.editor.toPlainText() == "unsent"
+    end(second)
+    press(composer, Qt.Key.Key_Return)
+    until(lambda: controller.library.value(DRAFT.format(0)) == "", 5)
+
+
+@pytest.mark.slow
+def test_attachments_count_towards_the_context(composer: Composer, window: MainWindow) -> None:
+    window.controller.start()
+    QTest.keyClicks(composer.editor, "a b")
+    paste(composer, "x " * LONG_PASTE)
+    until(lambda: window.meter.value() > LONG_PASTE)
+
+
+def test_the_composer_warns_when_the_context_is_nearly_full(composer: Composer, controller: Controller) -> None:
+    for tokens, said in ((7500, "692 of 8,192 tokens are left"), (9000, "809 tokens too long")):
+        controller.context_counted.emit(tokens, 8192)
+        assert composer.warning.isVisible()
+        assert said in composer.warning.text()
+    controller.context_counted.emit(100, 8192)
+    assert not composer.warning.isVisible()
+
+
+@pytest.mark.slow
+def test_what_is_longer_than_the_context_is_kept_and_not_sent(composer: Composer, controller: Controller) -> None:
+    open_chat(controller, "Why?", "So.")
+    composer.editor.setPlainText("And now?")
+    controller.context_counted.emit(8192, 8192)
+    assert "1 token too long" in composer.warning.text() and not composer.send.isEnabled()
+    press(composer, Qt.Key.Key_Return)
+    assert composer.editor.toPlainText() == "And now?" and not controller.busy
+    assert composer.keep_recent.isEnabled() and composer.summarize.isVisible() and composer.new_chat.isVisible()
+    controller.context_counted.emit(8191, 8192)
+    assert not composer.summarize.isVisible()
+    press(composer, Qt.Key.Key_Return)
+    assert controller.busy
+
+
+def test_a_full_context_goes_on_as_the_user_chooses(composer: Composer, controller: Controller) -> None:
+    """The message stays in the composer until it is sent."""
+    asked: list[tuple[str, bool]] = []
+    composer.trim_asked.connect(lambda text, _, summarize: asked.append((text, summarize)))
+    controller.context_counted.emit(9000, 8192)
+    assert not composer.keep_recent.isEnabled()
+    QTest.keyClicks(composer.editor, "And now?")
+    for button in (composer.keep_recent, composer.summarize):
+        button.click()
+        assert button.accessibleDescription() and composer.editor.toPlainText() == "And now?"
+    assert asked == [("And now?", False), ("And now?", True)]
+    controller.summary_progressed.emit("They spoke of the sea")
+    assert composer.warning.text() == "Summarising earlier messages: They spoke of the sea"
+    controller.question_sent.emit()
+    assert composer.editor.toPlainText() == ""

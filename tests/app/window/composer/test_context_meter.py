@@ -1,0 +1,54 @@
+"""The context meter shows how full the context is, and what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QAccessible
+
+from app.window.common import theme
+from app.window.common.appearance import APPEARANCES, Appearance
+from app.window.composer.context_meter import ContextMeter
+from tests.app.window.inspector.showing import colours
+
+pytestmark = pytest.mark.usefixtures("app")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "level", "beside"),
+    [
+        (0, "room", ""),
+        (6_553, "room", ""),
+        (6_554, "nearly full", "80% used"),
+        (8_191, "nearly full", "99% used"),
+        (8_192, "full", "context full"),
+        (9_000, "full", "context full"),
+    ],
+)
+def test_the_meter_warns_from_four_fifths_and_says_when_it_is_full(tokens: int, level: str, beside: str) -> None:
+    meter = ContextMeter()
+    assert "not known" in meter.toolTip()
+    meter.set_count(tokens, 8_192)
+    assert meter.text() == beside
+    assert meter.toolTip().startswith(f"{tokens:,} of 8,192 context tokens used")
+    advice = {"room": "", "nearly full": "Start a new chat soon", "full": "Choose how to continue"}
+    assert meter.toolTip().endswith("used") if level == "room" else advice[level] in meter.toolTip()
+
+
+@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
+def test_the_meter_has_the_colours_of_its_level(look: Appearance) -> None:
+    theme.show(look)
+    meter = ContextMeter()
+    for tokens, colour in ((3_000, look.faint), (7_000, look.warning), (8_192, look.error)):
+        meter.set_count(tokens, 8_192)
+        meter.resize(meter.sizeHint())
+        assert colour in colours(meter)
+
+
+def test_the_meter_has_a_value_for_assistive_technology() -> None:
+    meter = ContextMeter()
+    meter.set_count(1_234, 8_192)
+    interface = QAccessible.queryAccessibleInterface(meter)
+    assert interface.role() == QAccessible.Role.ProgressBar
+    assert (meter.value(), meter.maximum()) == (1_234, 8_192)
+    assert meter.accessibleName() == "Context used"
+    assert meter.accessibleDescription() == meter.description

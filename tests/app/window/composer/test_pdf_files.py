@@ -1,0 +1,94 @@
+"""PDF files as attachments: their text with the pages named, read in a process that cannot hang the window."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from app import pdf_text
+from app.store.records import Attachment
+from app.window.composer import pdf_reader
+from app.window.composer.composer import Composer
+from app.window.composer.pdf_reader import PdfReader
+from app.window.main_window.main_window import MainWindow
+from tests.app.window.waiting import until
+from tests.toys.pdf_files import pdf, protected, written
+
+
+@pytest.fixture
+def composer(window: MainWindow) -> Composer:
+    return window.parts.composer
+
+
+def reasons(path: Path) -> str:
+    """Returns why a file cannot be read."""
+    with pytest.raises(pdf_text.PdfError) as caught:
+        pdf_text.page_texts(path)
+    return str(caught.value)
+
+
+def test_pages_are_named_and_empty_ones_left_out(tmp_path: Path) -> None:
+    pages = pdf_text.page_texts(written(tmp_path / "a.pdf", pdf("The first page.", "", "The third (and last).")))
+    assert pages == ["The first page.", "", "The third (and last)."]
+    assert pdf_text.with_page_numbers(pages) == "[Page 1]\nThe first page.\n\n[Page 3]\nThe third (and last)."
+
+
+def test_what_cannot_be_read_says_why_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reasons(written(tmp_path / "a.pdf", protected(pdf("secret"), "word"))) == pdf_text.PROTECTED
+    assert pdf_text.page_texts(written(tmp_path / "b.pdf", protected(pdf("open"), ""))) == ["open"]
+    assert reasons(written(tmp_path / "c.pdf", pdf("", ""))) == pdf_text.SCANNED
+    assert reasons(written(tmp_path / "d.pdf", b"%PDF-1.7\nnothing")) == pdf_text.DAMAGED
+    monkeypatch.setattr(pdf_text, "MOST_CHARACTERS", 10)
+    assert reasons(written(tmp_path / "e.pdf", pdf("more than ten letters"))) == pdf_text.TOO_LONG
+
+
+def test_damage_anywhere_is_read_or_refused(tmp_path: Path) -> None:
+    whole, dice = pdf("One page", "and another"), random.Random(5)
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(dice.randrange(1, 4)):
+            data[dice.randrange(5, len(data))] = dice.randrange(256)
+        try:
+            pdf_text.page_texts(written(tmp_path / "a.pdf", bytes(data)))
+        except pdf_text.PdfError as error:
+            assert str(error).endswith(".")
+
+
+def test_a_pdf_is_attached_once_it_is_read_and_the_message_waits_for_it(composer: Composer, tmp_path: Path) -> None:
+    refused: list[str] = []
+    composer.refused.connect(refused.append)
+    paths = [written(tmp_path / f"{name}.pdf", data) for name, data in (("a", pdf("Hello")), ("b", pdf("")))]
+    composer.editor.setPlainText("Read this.")
+    composer.attach_files(paths)
+    assert not composer.send.isEnabled() and composer._reading.isVisible()
+    until(lambda: refused)
+    assert composer.draft.attachments == (Attachment(name="a.pdf", text="[Page 1]\nHello"),)
+    assert refused == [f"“b.pdf” {pdf_text.SCANNED}"] and composer.send.isEnabled()
+
+
+def test_the_text_of_a_draft_that_is_gone_goes_nowhere(composer: Composer, tmp_path: Path) -> None:
+    composer.attach_files([written(tmp_path / "a.pdf", pdf("Hello"))])
+    composer.set_draft(composer.draft)
+    assert not composer._pdf_reader.busy and not composer.draft.attachments
+
+
+@pytest.mark.slow_for("time")
+@pytest.mark.parametrize("hostile", ["time", pytest.param("memory", marks=pytest.mark.slow), "size"])
+def test_a_file_that_takes_too_much_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostile: str, composer: Composer
+) -> None:
+    """A page that says a letter three million times, in a file of a few kilobytes."""
+    path = written(tmp_path / "bomb.pdf", pdf(content=[b"BT /F1 9 Tf " + b"(a) Tj " * 3_000_000 + b"ET"]))
+    assert path.stat().st_size < 50_000
+    limit = {"time": ("MOST_SECONDS", 0.6), "memory": ("MOST_MEMORY_BYTES", 80 << 20), "size": ("LARGEST_BYTES", 999)}
+    monkeypatch.setattr(pdf_reader, *limit[hostile])
+    reader, failed = PdfReader(composer), list[str]()
+    reader.failed.connect(failed.append)
+    began_s = time.monotonic()
+    reader.add(path)
+    until(lambda: failed)
+    assert failed == [f"“bomb.pdf” {pdf_reader.TOO_LARGE if hostile == 'size' else pdf_reader.TOO_LONG}"]
+    assert time.monotonic() - began_s < 10 and not reader.busy

@@ -1,0 +1,60 @@
+"""No screen is needed: Qt draws off screen. One application for all tests of the window."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from pathlib import Path
+
+from PySide6.QtCore import QEvent
+from PySide6.QtWidgets import QApplication
+
+from app.window.chat import Controller
+from app.window.main_window.main_window import MainWindow
+from app.window.transcript.message_tile import LayoutSlice
+from tests.app.window.chats import TITLES, end, make_controller, open_window
+
+
+@pytest.fixture(scope="session")
+def app() -> Iterator[QApplication]:
+    """The application."""
+    existing = QApplication.instance()
+    yield existing if isinstance(existing, QApplication) else QApplication(["redline"])
+
+
+@pytest.fixture(autouse=True)
+def no_window_stays(app: QApplication) -> Iterator[None]:
+    """Deletes the windows of a test: one that waits for the garbage collector lies over the next one and takes its
+    mouse, and takes part in each change of style. Every test of the window needs the application."""
+    yield
+    for window in app.topLevelWidgets():
+        window.hide()
+        window.deleteLater()
+    app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture(autouse=True)
+def pages_are_laid_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a slow machine show what a quick one would: layout does not go on in the next turn of the event loop."""
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", float("inf"))
+
+
+@pytest.fixture
+def controller(app: QApplication, tmp_path: Path) -> Iterator[Controller]:
+    """The real controller with four empty conversations, on a fake host that starts when it is needed."""
+    controller = make_controller(tmp_path, TITLES, rounds=100_000, pause_s=0.005)
+    yield controller
+    controller.close()
+
+
+@pytest.fixture
+def window(controller: Controller) -> Iterator[MainWindow]:
+    """The main window of that controller."""
+    shown = open_window(controller)
+    yield shown
+    end(shown)

@@ -1,0 +1,71 @@
+"""An inspector that shows a reply, and what can be read off it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QColor, QMouseEvent
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
+
+from app.protocol import RoundDone
+from app.store.records import MessageRecord, Statistics
+from app.window.common import theme
+from app.window.common.appearance import LIGHT, Appearance
+from app.window.inspector import Inspector
+from tests.app.window.waiting import until
+
+
+def opened(look: Appearance = LIGHT) -> Inspector:
+    theme.show(look)
+    inspector = Inspector()
+    inspector.resize(320, 820)
+    inspector.show()
+    return inspector
+
+
+def showing(told: list[RoundDone], look: Appearance = LIGHT, statistics: Statistics | None = None) -> Inspector:
+    inspector = opened(look)
+    inspector.show_reply(told, statistics)
+    until(lambda: not inspector.busy)
+    QApplication.processEvents()
+    return inspector
+
+
+def record(statistics: Statistics | None, note: str = "") -> MessageRecord:
+    return MessageRecord(id=1, conversation=1, parent=None, role="assistant", text="", note=note, statistics=statistics)
+
+
+def tiles(inspector: Inspector) -> tuple[str, ...]:
+    return tuple(tile.value.text() for tile in inspector.summary.tiles)
+
+
+def words(inspector: Inspector) -> str:
+    """All text in sight."""
+    return "\n".join(label.text() for label in inspector.findChildren(QLabel) if label.isVisible())
+
+
+def rows(inspector: Inspector) -> list[str]:
+    model = inspector.rounds.round_model
+    return [model.index(i, 0).data() for i in range(model.rowCount())]
+
+
+def plot_words(inspector: Inspector) -> list[str]:
+    """What each chart says once its tab is chosen."""
+    said = []
+    for which, chart in enumerate(inspector.charts.charts):
+        inspector.charts.choose(which)
+        said.append(chart.accessibleDescription())
+    return said
+
+
+def hover(widget: QWidget, x: float, y: float) -> None:
+    """Moves the pointer over `widget`, to (x, y) in it."""
+    spot, none = QPointF(x, y), Qt.MouseButton.NoButton
+    everywhere = QPointF(widget.mapToGlobal(spot))
+    kind, modifiers = QEvent.Type.MouseMove, Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(widget, QMouseEvent(kind, spot, everywhere, none, none, modifiers))
+
+
+def colours(widget: QWidget) -> set[str]:
+    """Returns every colour in the picture of a widget, as "#rrggbb"."""
+    image = widget.grab().toImage()
+    return {QColor(image.pixel(x, y)).name() for x in range(image.width()) for y in range(image.height())}

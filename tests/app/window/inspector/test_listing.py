@@ -1,0 +1,178 @@
+"""The list of rounds: bounded whatever the length, follows the newest, says what it shows."""
+
+from __future__ import annotations
+
+import time
+from math import nan
+
+import pytest
+from PySide6.QtCore import QEvent, QModelIndex, QRectF, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QTableView
+
+from app.protocol import Machines
+from app.window.inspector.round_detail import about
+from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
+from app.window.inspector.round_rows import RoundSeries
+from tests.app.window.inspector.made import CORRECTED, Maker, chains, mixed, trees
+from tests.app.window.inspector.showing import hover, showing
+
+pytestmark = pytest.mark.usefixtures("app")
+
+
+def shown(told: list) -> RoundList:
+    view = RoundList()
+    view.resize(320, 300)
+    view.show()
+    fold = RoundSeries()
+    fold.add(told)
+    view.show_rounds(fold)
+    QApplication.processEvents()
+    return view
+
+
+def newest_in_sight(view: RoundList) -> bool:
+    last = view.visualRect(view.round_model.index(view.round_model.rowCount() - 1, 0))
+    return view.viewport().rect().intersects(last)
+
+
+def grow(view: RoundList, told: list) -> None:
+    view.round_model.series.add(told)
+    view.grow()
+    QApplication.processEvents()
+
+
+def test_the_newest_round_stays_in_sight_as_they_come() -> None:
+    told = mixed(400)
+    view = shown(told[:100])
+    for i in range(100, 400, 30):
+        grow(view, told[i : i + 30])
+        assert newest_in_sight(view)
+
+
+def test_who_scrolled_away_stays_there_until_asking_for_the_newest() -> None:
+    told = mixed(400)
+    view = shown(told[:200])
+    view.verticalScrollBar().setValue(100)
+    assert not view.following
+    grow(view, told[200:])
+    assert view.verticalScrollBar().value() == 100
+    view.follow()
+    assert newest_in_sight(view)
+    grow(view, told)
+    assert view.following
+
+
+def test_scrolling_to_the_end_follows_again() -> None:
+    view = shown(mixed(200))
+    bar = view.verticalScrollBar()
+    bar.setValue(0)
+    bar.setValue(bar.maximum())
+    assert view.following
+
+
+def test_late_rounds_leave_selection_and_place() -> None:
+    told = mixed(200)
+    view = shown(told[50:])
+    view.setCurrentIndex(view.round_model.index(10, 0))
+    view.verticalScrollBar().setValue(60)
+    view.round_model.series.add(told[:50])
+    view.renew()
+    assert view.currentIndex().row() == 10
+    assert view.verticalScrollBar().value() == 60
+    assert not view.following
+    assert view.round_model.rowCount() == 200
+
+
+@pytest.mark.slow
+def test_twenty_thousand_rounds_cost_what_twenty_do() -> None:
+    """Growing and scrolling, in time of this thread: a list that asks for every row would take ten times as long."""
+    told = mixed(20_000)
+    spent = {}
+    for count in (200, 19_000):
+        view = shown(told[:count])
+        began = time.thread_time()
+        for i in range(10):
+            grow(view, told[count + 40 * i : count + 40 * (i + 1)])
+        view.verticalScrollBar().setValue(view.verticalScrollBar().maximum() // 2)
+        QApplication.processEvents()
+        spent[count] = time.thread_time() - began
+    assert spent[19_000] < 4 * spent[200] + 0.05
+
+
+@pytest.mark.parametrize("width", [200, 320, 480])
+def test_pieces_stay_within_their_row_and_what_has_no_room_is_counted(width: int) -> None:
+    delegate = RoundDelegate()
+    for told in [*chains(30, length=12), *trees(30)]:
+        box = QRectF(0, 0, width, delegate.height)
+        placed = delegate.place(told, box)
+        assert all(box.contains(spot) for spot, _ in placed.pieces)
+        count = len(told.round.drafted) + len(told.round.tokens) - told.round.accepted
+        assert len(placed.pieces) + placed.more == count
+
+
+def test_the_round_pointed_at_or_selected_last_is_looked_at() -> None:
+    view = shown(mixed(50))
+    seen: list[object] = []
+    view.looked_at.connect(lambda row: seen.append(row and row.number))
+    view.setCurrentIndex(view.round_model.index(45, 0))
+    assert seen[-1] == 46
+    hover(view.viewport(), 100, 10)
+    assert seen[-1] == view.rowAt(10) + 1
+    QTest.keyClick(view, Qt.Key.Key_Down)
+    assert seen[-1] == 47
+    hover(view.viewport(), 100, 15)
+    QApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
+    assert seen[-1] == 47
+
+
+def test_the_keyboard_starts_at_the_newest_round() -> None:
+    view = shown(mixed(50))
+    view.setCurrentIndex(QModelIndex())
+    QTest.keyClick(view, Qt.Key.Key_Up)
+    assert view.currentIndex().row() == 49
+    QTest.keyClick(view, Qt.Key.Key_Up)
+    assert view.currentIndex().row() == 48
+
+
+def test_a_row_says_in_words_what_it_shows() -> None:
+    view = shown(chains(3))
+    row = view.round_model.series.rows[1]
+    said = view.round_model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert said.startswith("round 2, chain of 5, ")
+    assert said.endswith(f"expects 1.62x plain speed; {times_text(row)}")
+
+
+def test_times_are_labelled_by_what_they_are() -> None:
+    maker = Maker()
+    timed = shown([maker.chain(5), maker.plain(), maker.chain(5)]).round_model.series.rows
+    assert times_text(timed[0]).startswith("draft 6.0 · verify ")
+    assert times_text(timed[0], short=True).startswith("6.0 + ")
+    assert times_text(timed[1]).startswith("round ")
+    assert times_text(shown(mixed(2, timed=False)).round_model.series.rows[0]) == ""
+
+
+def test_the_arrow_keys_go_from_token_to_token_and_each_is_explained() -> None:
+    inspector = showing([*chains(3), CORRECTED])
+    table = next(view for view in inspector.findChildren(QTableView) if view.accessibleName() == "Tokens of the round")
+    why = inspector.findChild(QPlainTextEdit)
+    assert why is not None and why.accessibleName() == "Why this token"
+    assert why.toPlainText().startswith("The drafter proposed “ blue” with probability 38%.")
+    assert "min(1, p(x)/q(x))" in table.currentIndex().data(Qt.ItemDataRole.AccessibleDescriptionRole)
+    QTest.keyClick(table, Qt.Key.Key_Up)
+    assert "so it is kept with probability 0.750" in why.toPlainText()
+    for _ in range(3):
+        QTest.keyClick(table, Qt.Key.Key_Down)
+    assert why.toPlainText() == "Not decided: a token before it in the draft was refused."
+
+
+def test_what_the_network_took_of_a_round_is_an_estimate_and_only_with_machines() -> None:
+    machines = Machines(names=("localhost", "studio"), pass_s=0.0014, row_s=0.0001)
+    series = shown([Maker(timed=True).chain(7)]).round_model.series
+    row = series.rows[0]._replace(verify_ms=14.0)
+    width = row.done.round.width
+    assert f"about {1.4 + 0.1 * (width - 1):.1f} of 14 ms on the network" in about(row, machines)
+    assert "network" not in about(row)
+    assert "network" not in about(row._replace(verify_ms=nan, whole_ms=nan), machines)
+    assert "about 0.5 of 0.5 ms on the network" in about(row._replace(verify_ms=0.5), machines)
+    assert "of 20 ms on the network" in about(row._replace(verify_ms=nan, whole_ms=20.0), machines)

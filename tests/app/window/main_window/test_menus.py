@@ -1,0 +1,156 @@
+"""The menus: no key does two things, roles are where macOS looks for them, the list of shortcuts is whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.window.chat import Controller
+from app.window.main_window.main_window import MainWindow
+from app.window.main_window.menus import MENUS, shortcut_list
+from app.window.main_window.secondary_windows import come_forward
+from tests.app.window.chats import open_chat
+from tests.app.window.waiting import until
+
+EDITED_IN_TEXT = ("undo", "redo", "cut", "copy", "paste", "select all")
+
+
+def test_no_two_commands_have_the_same_key(window: MainWindow) -> None:
+    keys = Counter(keys.toString() for action in window.commands.values() for keys in action.shortcuts())
+    assert [key for key, count in keys.items() if count > 1] == []
+    assert len(keys) > 25
+
+
+@pytest.mark.slow
+def test_no_action_of_the_window_has_a_key_that_is_not_in_the_table(window: MainWindow) -> None:
+    known = set(window.commands.values())
+    others = [a for a in window.findChildren(QAction) if a.shortcuts() and a not in known]
+    assert [a.text() for a in others if a.shortcutContext() != Qt.ShortcutContext.WidgetShortcut] == []
+
+
+@pytest.mark.slow
+def test_standard_keys_of_text_fields_are_left_to_them(window: MainWindow) -> None:
+    actions = window.commands.items()
+    ours = {keys.toString() for name, a in actions if name not in EDITED_IN_TEXT for keys in a.shortcuts()}
+    standard = QKeySequence.StandardKey
+    texts = (standard.Cut, standard.Copy, standard.Paste, standard.Undo, standard.Redo, standard.SelectAll)
+    taken = {keys.toString() for key in texts for keys in QKeySequence.keyBindings(key)}
+    assert ours & taken == set()
+
+
+@pytest.mark.slow
+def test_about_settings_and_quit_have_their_roles(window: MainWindow) -> None:
+    roles = {name: action.menuRole() for name, action in window.commands.items()}
+    assert roles.pop("about") == QAction.MenuRole.AboutRole
+    assert roles.pop("settings") == QAction.MenuRole.PreferencesRole
+    assert roles.pop("quit") == QAction.MenuRole.QuitRole
+    assert set(roles.values()) == {QAction.MenuRole.NoRole}
+
+
+def test_every_command_is_in_a_menu_and_does_something(window: MainWindow) -> None:
+    listed = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]
+    listed = [action for action in listed if not action.isSeparator()]
+    assert set(listed) == set(window.commands.values())
+    assert [a.text() for a in listed if not a.receivers("2triggered(bool)")] == []
+
+
+def test_the_list_of_shortcuts_has_every_key(window: MainWindow) -> None:
+    shown = {keys for _, rows in shortcut_list() for _, keys in rows}
+    native = QKeySequence.SequenceFormat.NativeText
+    bound = {a.shortcut().toString(native) for a in window.commands.values() if not a.shortcut().isEmpty()}
+    assert bound <= shown
+    assert [title for title, _ in shortcut_list()][: len(MENUS)] == list(MENUS)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_commands_are_enabled_while_they_can_be_used(window: MainWindow, controller: Controller, busy: bool) -> None:
+    commands = window.commands
+    assert not commands["regenerate"].isEnabled()
+    assert not commands["export markdown"].isEnabled()
+    open_chat(controller, "Why?", "So", state="stopped")
+    if busy:
+        controller.regenerate(controller.path[1].id)
+    assert controller.busy == busy
+    assert commands["stop"].isEnabled() == busy
+    assert commands["regenerate"].isEnabled() == (not busy)
+    assert commands["resume"].isEnabled() == (not busy)
+    assert commands["export markdown"].isEnabled()
+
+
+def test_regenerate_continue_and_stop_apply_to_the_last_reply(window: MainWindow, controller: Controller) -> None:
+    _, reply = open_chat(controller, "Why?", "So", state="stopped")
+    for name, same_message in (("regenerate", False), ("resume", True)):
+        before = controller.path[1].id
+        window.commands[name].trigger()
+        assert controller.busy and (controller.path[1].id == before) == same_message
+        window.commands["stop"].trigger()
+        until(lambda: not controller.busy)
+    assert controller.path[1].parent == reply.parent and controller.path[1].versions == 2
+
+
+@pytest.mark.slow_for("models", "races")
+@pytest.mark.parametrize("opener", ["settings", "races", "models"])
+def test_window_commands_act_on_the_window_in_front(window: MainWindow, opener: str) -> None:
+    other = window.settings.show("data") if opener == "settings" else getattr(window, opener).show()
+    until(other.isActiveWindow)
+    window.commands["zoom window"].trigger()
+    assert other.isMaximized() and not window.isMaximized()
+    window.commands["minimise"].trigger()
+    assert other.isMinimized() and not window.isMinimized()
+    come_forward(other)
+    until(other.isActiveWindow)
+    QTest.keyClick(other, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    assert not other.isVisible() and window.isVisible()
+    window.activateWindow()
+    until(window.isActiveWindow)
+    window.commands["close"].trigger()
+    assert not window.isVisible()
+    window.models.quit()
+
+
+def test_closing_the_main_window_quits_only_when_no_other_is_open(window: MainWindow, app: QApplication) -> None:
+    settings, seen = window.settings.show("data"), list[str]()
+    steps = iter([window.close, lambda: seen.append("open" if settings.isVisible() else ""), settings.close, app.exit])
+    timer = QTimer(interval=20)
+    timer.timeout.connect(lambda: next(steps)())
+    app.lastWindowClosed.connect(lambda: seen.append("last"))
+    timer.start()
+    app.exec()
+    assert seen == ["open", "last"]
+    window.commands["main window"].trigger()
+    assert window.isVisible()
+
+
+@pytest.mark.slow
+def test_refused_tokens_have_a_command(window: MainWindow) -> None:
+    window.commands["refused"].trigger()
+    assert window.preferences.show_refused and window.parts.transcript.options.refused
+
+
+@pytest.mark.slow
+def test_editing_commands_of_the_menu_reach_the_focused_text(window: MainWindow) -> None:
+    editor = window.parts.composer.editor
+    editor.setPlainText("word")
+    editor.setFocus()
+    for name, text in (("select all", "word"), ("cut", ""), ("paste", "word"), ("undo", ""), ("redo", "word")):
+        window.commands[name].trigger()
+        assert editor.toPlainText() == text
+
+
+@pytest.mark.slow
+def test_show_logs_opens_the_folder_of_the_log(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
+    assert not window.commands["logs"].isEnabled()
+    controller.host.log_file = tmp_path / "redline.log"
+    window.presenter.update_commands()
+    window.commands["logs"].trigger()
+    assert opened == [str(tmp_path)]

@@ -1,0 +1,144 @@
+"""Which models are listed in which section, and what their rows say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.protocol.model_documents import CatalogueEntries, InstalledModels, MachineOverview, MemoryFit, PairVerdicts
+from app.window.models.downloads import Download
+from app.window.models.known_models import DOWNLOADING, FITTING, HERE, MORE, RECOMMENDED, KnownModels, ModelRow
+from app.window.models.model_list import description, facts
+from app.window.models.model_text import TIMES, automatic, parameters, speedup
+from tests.app.window.models.fake_models import EAGLE, LARGE, QWEN, SMALL, FakeModels, model, pair
+
+MEASURED, UNMEASURED = (f"mlx-community/{name}-4bit" for name in ("Qwen2.5-32B-Instruct", "Qwen3-30B-A3B"))
+LLAMA = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
+
+
+def known_by(fake: FakeModels) -> KnownModels:
+    known = KnownModels()
+    for name, kind in (
+        ("overview", MachineOverview),
+        ("search", CatalogueEntries),
+        ("list", InstalledModels),
+        ("pairs", PairVerdicts),
+    ):
+        known.receive(msgspec.json.decode((fake.folder / f"{name}.json").read_bytes(), type=kind))
+    return known
+
+
+def rows(fake: FakeModels, search: str = "", only_fitting: bool = True, **downloads: Download) -> dict[str, ModelRow]:
+    """Returns the rows by key."""
+    listed = known_by(fake).rows({one.repo: one for one in downloads.values()}, search, only_fitting)
+    found = {row.key: row for row in listed}
+    assert len(found) == len(listed), "a model has two rows"
+    return found
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeModels:
+    return FakeModels(tmp_path)
+
+
+def test_the_built_in_model_is_always_listed(fake: FakeModels) -> None:
+    fake.take("builtin")
+    row = next(iter(rows(fake).values()))
+    assert (row.key, row.section, row.title, row.usable) == ("builtin", HERE, "SmolLM2-135M-Instruct", True)
+
+
+def test_every_model_is_in_one_section(fake: FakeModels) -> None:
+    fake.put(model(QWEN, 4.62))
+    fake.put(model(SMALL, 0.1, "unknown", complete=False, total_bytes=351_000_000, trouble="250 MB are missing"))
+    fake.put(model("x/y", 1.0, "gguf", origin="lm-studio", complete=False, trouble="is GGUF"))
+    found = rows(fake, large=Download(LARGE))
+    expected = {LARGE: DOWNLOADING, SMALL: DOWNLOADING, QWEN: HERE, "builtin": HERE, "x/y in LM Studio": HERE}
+    assert {key: found[key].section for key in expected} == expected
+    paused = found[SMALL].download
+    assert paused is not None and (paused.state, paused.done_bytes) == ("paused", 100_000_000)
+    assert not found["x/y in LM Studio"].usable
+    assert any(row.section == RECOMMENDED for row in found.values())
+
+
+def test_a_speed_up_is_shown_only_if_it_was_measured_for_this_pair(fake: FakeModels) -> None:
+    known, found = known_by(fake), rows(fake)
+    (one,) = known.catalogue[MEASURED].measured
+    assert known.measured(MEASURED, one.drafter) == (one,)
+    assert known.measured(MEASURED, EAGLE) == ()
+    assert speedup(found[MEASURED].measured) == f"2.43{TIMES}"
+    assert f"speed-up 2.43{TIMES}" in description(found[MEASURED])
+    assert speedup(found[UNMEASURED].measured) == ""
+    assert "speed-up" not in description(found[UNMEASURED])
+    assert speedup(rows(fake, "llama 3.1 8b")[LLAMA].measured) == ""  # measured with another than the best drafter
+
+
+def test_a_row_shows_what_the_model_is_good_at_its_size_and_the_best_drafter(fake: FakeModels) -> None:
+    row = rows(fake, "qwen3 8b")[QWEN]
+    assert facts(row) == "4.62 GB · 4-bit · reasoning and many languages · Qwen3 8B EAGLE-3"
+    assert row.missing_drafter == EAGLE
+    fake.put(model(SMALL, 0.35))
+    row = rows(fake, "qwen3 8b")[QWEN]
+    assert (row.drafter, row.missing_drafter) == ("Qwen3 0.6B", "")  # one that is here comes first
+
+
+def test_an_installed_target_shows_the_drafter_of_the_automatic_choice(fake: FakeModels) -> None:
+    fake.put(model(QWEN, 4.62))
+    fake.put(model(EAGLE, 1.2, "eagle3"))
+    snapshot = f"/cache/models--{EAGLE.replace('/', '--')}/snapshots/1234567"
+    fake.judge(QWEN, pair(EAGLE, "eagle3", True, "fits"), auto=f"lookup+{snapshot}", why="…")
+    assert rows(fake)[QWEN].drafter == "Qwen3 8B EAGLE-3"
+
+
+@pytest.mark.parametrize("gb", [16, 36, 128])
+def test_one_pair_is_recommended_and_the_others_that_fit_stand_below_it(tmp_path: Path, gb: int) -> None:
+    found = list(rows(FakeModels(tmp_path, gb)).values())
+    (first,) = [row for row in found if row.section == RECOMMENDED]
+    others = [row for row in found if row.section == FITTING]
+    assert len(others) > 5 and found.index(first) < found.index(others[0])
+    assert first.fit == "good" and first.best_drafter and all(one.speedup >= 1 for one in first.measured)
+
+
+def test_what_the_system_says_of_memory_counts_once_it_is_known(fake: FakeModels) -> None:
+    known = known_by(fake)
+    assert known.limit_bytes == 24 << 30
+    fit = msgspec.json.decode((fake.folder / "fits builtin.json").read_bytes(), type=MemoryFit)
+    known.receive_fit("builtin", msgspec.structs.replace(fit, most_bytes=3 << 30))
+    assert known.limit_bytes == 3 << 30
+    assert {row.key: row for row in known.rows({}, only_fitting=False)}[QWEN].fit == "no"
+
+
+@pytest.mark.parametrize(("gb", "fit"), [(16, "no"), (48, "good"), (192, "good")])
+def test_the_memory_of_the_machine_decides_what_fits(tmp_path: Path, gb: int, fit: str) -> None:
+    fake = FakeModels(tmp_path, gb)
+    assert rows(fake, only_fitting=False)[LARGE].fit == fit
+    fitting = rows(fake)
+    assert (LARGE in fitting) == (fit != "no")
+    assert all(row.fit != "no" for row in fitting.values())
+    fake.put(model(LARGE, 18.43))  # an installed one is listed anyway
+    assert (rows(fake)[LARGE].section, rows(fake)[LARGE].fit) == (HERE, fit)
+
+
+@pytest.mark.parametrize(
+    ("search", "found"), [("qwen3 8b", True), ("8B QW", True), ("apache qwen3-8b", True), ("8b x", False)]
+)
+def test_search_words_begin_words_of_a_name_in_any_order(fake: FakeModels, search: str, found: bool) -> None:
+    assert (QWEN in rows(fake, search)) == found
+
+
+def test_drafters_are_listed_only_in_a_search(fake: FakeModels) -> None:
+    assert EAGLE not in rows(fake)
+    row = rows(fake, "eagle3 8b")[EAGLE]
+    assert (row.section, row.fit) == (MORE, "")
+
+
+def test_the_alternative_to_a_model_that_is_too_large_is_of_the_same_family(tmp_path: Path) -> None:
+    other = known_by(FakeModels(tmp_path, 16)).alternative("Qwen3")
+    assert other is not None and (other.family, other.name) == ("Qwen3", "Qwen3 8B")
+
+
+def test_numbers_and_names_are_short() -> None:
+    assert [parameters(number) for number in (0.596, 8.19, 30.53, 235.0)] == ["596 M", "8.19 B", "30.5 B", "235 B"]
+    assert parameters(None) == ""
+    assert [automatic(spec) for spec in ("lookup+eagle3", "lookup", None)] == ["eagle3", "lookup", ""]

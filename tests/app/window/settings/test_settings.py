@@ -1,0 +1,336 @@
+"""The Settings window: choices apply at once and at the next start; conversations are exported and imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QStyle, QStyleOptionComboBox, QToolButton, QWidget
+
+from app.store.records import NEW_CHAT
+from app.window.chat import Controller
+from app.window.common import form_fields, theme
+from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast, with_accent
+from app.window.common.file_output import FileError, file_name, write_text
+from app.window.common.layouts import column
+from app.window.common.preferences import LARGEST, SMALLEST, Places, Preferences, read, written
+from app.window.main_window import files
+from app.window.main_window.main_window import MainWindow
+from app.window.settings.chat_panel import Presets
+from tests.app.window.chats import add_conversation, end, open_chat, open_window
+from tests.app.window.waiting import for_a_while, until
+
+
+def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, controller: Controller) -> None:
+    page = window.settings.show("appearance").appearance
+    choices = ((page.scheme, "dark"), (page.text_size, "2"), (page.motion, "reduced"), (page.unload, "0"))
+    assert controller.pair._idle_minutes == 30
+    for box, value in choices:
+        box.choose(value)
+        box.activated.emit(0)
+    page.tints.click()
+    page.refused.click()
+    page.announce.click()
+    page.learning.click()
+    chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, show_refused=True, announce=False)
+    chosen = replace(chosen, unload_minutes=0, learn_replies=False)
+    assert window.preferences == chosen
+    assert controller.pair._idle_minutes == 0
+    assert (window.theme.appearance.scheme, window.theme.appearance.scale) == ("dark", chosen.scale)
+    shown = window.parts.transcript.options
+    assert shown.still and not shown.tints and window.theme.reduced_motion
+    second = open_window(controller)
+    assert (second.preferences, controller.pair._idle_minutes) == (chosen, 0)
+    assert second.settings.show("appearance").appearance.text_size.currentText() == "121%"
+    end(second)
+
+
+def test_the_button_and_the_menu_agree_about_tints(window: MainWindow) -> None:
+    window.commands["tints"].trigger()
+    assert not window.preferences.tints
+    assert not window.parts.header.tints.isChecked()
+    window.parts.header.tints.click()
+    assert window.preferences.tints
+    assert window.commands["tints"].isChecked()
+
+
+def test_text_zooms_within_limits_and_back(window: MainWindow) -> None:
+    normal = window.parts.composer.editor.font().pixelSize()
+    window.change_preferences(zoom=LARGEST - 1)
+    for _ in range(2):
+        window.commands["zoom in"].trigger()
+    assert window.preferences.scale == pytest.approx(1.1**8)
+    assert window.parts.composer.editor.font().pixelSize() > 2 * normal
+    window.change_preferences(zoom=SMALLEST + 1)
+    for _ in range(2):
+        window.commands["zoom out"].trigger()
+    assert window.preferences.scale == pytest.approx(1.1**-3)
+    window.commands["zoom reset"].trigger()
+    assert window.parts.composer.editor.font().pixelSize() == normal
+
+
+def test_sentences_are_read_aloud_only_if_the_user_wants_that(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("app.window.main_window.main_window.announce", lambda _, text: said.append(text))
+    window._announce("One.")
+    window.change_preferences(announce=False)
+    window._announce("Two.")
+    assert said == ["One."]
+
+
+def test_new_chats_begin_with_the_defaults(window: MainWindow, controller: Controller) -> None:
+    shown = window.settings.show("chat")
+    shown.defaults.sampling.temperature.setValue(0.5)
+    assert controller.library.default_settings().sampling.temperature == 0.5
+    shown.reset.click()
+    assert controller.library.default_settings() == NEW_CHAT
+    assert controller.conversation.settings == NEW_CHAT  # the open one is new as well
+    controller.library.set_value("chat.settings", "damaged")
+    assert controller.library.default_settings() == NEW_CHAT
+
+
+def test_escape_closes_the_settings_and_a_menu_shows_a_page(window: MainWindow) -> None:
+    shown = window.settings.show("info")
+    QTest.keyClick(shown, Qt.Key.Key_Escape)
+    assert not shown.isVisible()
+    window.commands["shortcuts"].trigger()
+    assert shown.isVisible()
+    assert shown.page == "keyboard"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"zoom": "big"}', '{"scheme": "pink"}', "\x00", "[" * 100_000])
+def test_damaged_values_are_replaced_by_defaults(text: str) -> None:
+    assert read(text, Preferences) == Preferences()
+    assert read(text, Places) == Places()
+    chosen = Preferences(scheme="dark", zoom=-2, tints=False)
+    assert read(written(chosen), Preferences) == chosen
+
+
+# --- the look ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_palette_has_the_colours_of_the_appearance(window: MainWindow) -> None:
+    """Except on macOS, which keeps its own palette: there, as everywhere, the style sheet has them."""
+
+    def colours() -> list[str]:
+        return [
+            QApplication.palette().color(role).name() for role in (QPalette.ColorRole.Window, QPalette.ColorRole.Text)
+        ]
+
+    system = colours()
+    for scheme, look in (("light", LIGHT), ("dark", DARK)):
+        window.change_preferences(scheme=scheme)
+        assert colours() == (system if theme.NATIVE else [look.background, look.text])
+        assert f"color: {look.text}" in QApplication.instance().styleSheet()
+    window.change_preferences(scheme="system")
+
+
+@pytest.mark.parametrize("accent", ["#ffcc00", "#007aff", "#8c8c8c", "#ff2d55", "#000000", "#ffffff"])
+@pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
+def test_any_accent_of_the_system_is_readable(accent: str, look: Appearance) -> None:
+    shown = with_accent(look, accent)
+    assert contrast(shown.accent, shown.background) >= READABLE
+    assert contrast(shown.accent, shown.on_accent) >= READABLE
+
+
+@pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
+def test_every_colour_of_text_is_readable_on_every_background(look: Appearance) -> None:
+    grounds = (look.background, look.sidebar, look.raised)
+    inks = (look.text, look.faint, look.accent, look.good, look.warning, look.error)
+    assert min(contrast(ink, ground) for ink in inks for ground in grounds) >= READABLE
+
+
+def test_the_window_follows_the_system_unless_the_user_chose(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda: Qt.ColorScheme.Dark))
+    window.theme.follow()
+    assert window.theme.appearance.scheme == "dark"
+    assert DARK.background in QApplication.instance().styleSheet()
+    assert theme.current() == window.theme.appearance
+    monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda: Qt.ColorScheme.Unknown))
+    window.theme.follow()
+    assert window.theme.appearance.scheme == "light"
+
+
+@pytest.mark.slow
+def test_macos_draws_its_own_controls(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (theme, form_fields):
+        monkeypatch.setattr(module, "NATIVE", True)
+    QApplication.setPalette(QApplication.style().standardPalette())
+    before = QApplication.palette()
+    window = open_window(controller)
+    window.change_preferences(scheme="dark")
+    window.show_side("chat settings")
+    assert QApplication.palette() == before
+    assert "QScrollBar" not in QApplication.instance().styleSheet()
+    assert "QComboBox {" not in QApplication.instance().styleSheet()
+    end(window)
+
+
+def test_motion_is_full_if_the_mac_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theme, "NATIVE", True)
+    monkeypatch.setattr("app.macos._runtime", lambda: None)
+    assert not theme.system_reduces_motion()
+
+
+# --- data -------------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_exported_and_copied(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.open(2)
+    monkeypatch.setattr(files, "ask_export_path", lambda _, title, kind: tmp_path / f"{title}.{files.FORMATS[kind][0]}")
+    window.commands["export markdown"].trigger()
+    window.commands["copy conversation"].trigger()
+    window.parts.sidebar.exported.emit(3, "json")
+    assert (tmp_path / "Counting to thirty.md").read_text().startswith("# Counting to thirty")
+    assert QApplication.clipboard().text().startswith("# Counting to thirty")
+    assert (tmp_path / "Bread.json").read_text() == controller.library.export_json(3)
+
+
+def test_the_last_reply_is_exported_as_a_web_page(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_chat(controller, "Why <b>?", "So.")
+    monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "reply.html")
+    window.commands["export page"].trigger()
+    page = (tmp_path / "reply.html").read_text()
+    assert "Why \\u003cb>?" in page and '"name":"Reply"' in page
+
+
+@pytest.mark.slow
+def test_a_failed_export_is_shown(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.open(2)
+    monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "none" / "a.md")
+    window.commands["export markdown"].trigger()
+    banner = window.parts.notices.banners[0]
+    assert banner.level == "error"
+    assert "a.md" in banner.text
+
+
+def test_a_file_is_complete_or_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "ä\n")
+    assert path.read_bytes() == "ä\n".encode()
+    with pytest.raises(FileError, match="Choose another place"):
+        write_text(tmp_path, "b")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("title", "name"), [("a/b: c?", "a b c"), ("..", "Chat"), ("", "Chat"), ("x" * 99, "x" * 60), ("a.", "a")]
+)
+def test_every_title_makes_a_file_name(title: str, name: str) -> None:
+    assert file_name(title) == name
+
+
+@pytest.mark.slow
+def test_all_conversations_are_exported_under_different_names(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2, 4):
+        controller.delete(number)
+    add_conversation(controller, "bread")
+    add_conversation(controller, "")
+    (tmp_path / "Chat.json").write_text("mine")
+    monkeypatch.setattr(files, "ask_folder", lambda _: tmp_path)
+    page = window.settings.show("data").data
+    page.export.click()
+    until(lambda: page.result.text().startswith("Exported 3 conversations to"), 10)
+    names = sorted(path.name for path in tmp_path.glob("*.json"))
+    assert names == ["Bread.json", "Chat 2.json", "Chat.json", "bread 2.json"]
+    assert (tmp_path / "Chat.json").read_text() == "mine"
+
+
+def test_a_conversation_is_imported(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text(controller.library.export_json(2))
+    monkeypatch.setattr(files, "ask_conversation", lambda _: tmp_path / "a.json")
+    window.commands["import"].trigger()
+    assert controller.conversation.id == 5 and controller.conversation.title == "Counting to thirty"
+
+
+@pytest.mark.slow_for("-3")
+@pytest.mark.parametrize("zoom", [SMALLEST, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 3)), LARGEST])
+def test_no_choice_is_clipped(window: MainWindow, controller: Controller, zoom: int) -> None:
+    window.change_preferences(zoom=zoom)
+    window.show_side("chat settings")
+    tops = (window, window.settings.show("chat"), window.races.show())
+    QApplication.processEvents()
+    seen = 0
+    for top in tops:
+        for box in [one for one in top.findChildren(QComboBox) if one.isVisible() and one.window() is top]:
+            option = QStyleOptionComboBox()
+            box.initStyleOption(option)
+            field = QStyle.SubControl.SC_ComboBoxEditField
+            place = box.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, field, box)
+            widest = max(box.fontMetrics().horizontalAdvance(box.itemText(i)) for i in range(box.count()))
+            assert widest <= place.width(), box.accessibleName()
+            seen += 1
+    assert seen > 10
+    tops[2].close()
+
+
+def test_a_field_that_has_been_laid_out_asks_for_no_other_layout(app: QApplication) -> None:
+    requests: list[bool] = []
+
+    class Watched(form_fields.Field):
+        def event(self, event: QEvent) -> bool:
+            requests.append(event.type() == QEvent.Type.LayoutRequest)
+            return super().event(event)
+
+    page = QWidget()
+    column(Watched("Temperature", form_fields.choice({"": "Any"}), help="Of what is drawn."), on=page)
+    page.show()
+    for_a_while(0.1)
+    assert any(requests)
+    requests.clear()
+    for_a_while(0.1)
+    assert not any(requests)
+
+
+@pytest.mark.slow
+def test_controls_widen_with_their_text_and_go_below_their_names_where_there_is_no_room(window: MainWindow) -> None:
+    settings = window.settings.show("appearance")
+    boxes = settings.appearance.findChildren(QComboBox)
+    bar = settings.findChildren(QToolButton)
+    checks = settings.appearance.findChildren(QCheckBox)
+    assert {box.width() for box in boxes} == {form_fields.CONTROL_WIDTH} and len(bar) == 5 and len(checks) >= 4
+    until(lambda: all(one.width() >= one.sizeHint().width() for one in checks))
+    window.show_side("chat settings")
+    presets = window.findChild(Presets)
+    assert presets is not None
+    until(lambda: presets.save.y() == presets.delete.y())
+    window.change_preferences(zoom=LARGEST)
+    QApplication.processEvents()
+    until(lambda: presets.save.y() < presets.delete.y())
+    assert presets.save.width() >= presets.save.sizeHint().width()
+    wide = theme.current().scaled_width(form_fields.CONTROL_WIDTH)
+    assert wide > 2 * form_fields.CONTROL_WIDTH and {box.width() for box in boxes} == {wide}
+    assert all(button.width() >= button.sizeHint().width() for button in bar)
+    until(lambda: all(one.width() >= one.sizeHint().width() for one in checks))
+    field = form_fields.Field("Temperature", form_fields.choice({"": "Any"}))
+    page = QWidget()  # which decides how wide it is
+    field.setParent(page)
+    page.show()
+    box = field.findChild(QComboBox)
+    for width, beside in ((wide + 300, True), (wide, False), (wide - 100, False)):
+        field.resize(width, 300)
+        QApplication.processEvents()
+        assert box is not None and box.width() == min(width, wide) and (box.x() > 0) == beside
+    window.change_preferences(zoom=0)
+    QApplication.processEvents()
+    assert {one.width() for one in boxes} == {form_fields.CONTROL_WIDTH}

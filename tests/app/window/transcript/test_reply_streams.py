@@ -1,0 +1,259 @@
+"""Tokens of a reply are shown when they are due, and its sentences are announced."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QTextDocument
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.protocol import RoundDone
+from app.window.common.widgets import announce
+from app.window.transcript.reply_streams import BETWEEN_S, Announcer, spoken
+from app.window.transcript.reply_tile import ReplyTile
+from engine.events import PromptProgress
+from tests.app.window.markdown.documents import described, shown
+from tests.app.window.transcript.conftest import MakeStage, Stage
+from tests.app.window.transcript.samples import PARAGRAPH, REPLY, THOUGHT, live, question, reply, rounds
+
+
+def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
+    said: list[tuple[float, str]] = []
+    now_s = 0.0
+    announcer = Announcer(lambda text: said.append((now_s, text)))
+    for word in ("One sentence. " * 40).split(" "):
+        now_s += 0.05
+        announcer.receive(word + " ", now_s)
+    assert said and {text for _, text in said} == {"One sentence."}
+    assert all(b - a >= BETWEEN_S for (a, _), (b, _) in itertools.pairwise(said))
+
+
+@pytest.mark.slow
+def test_a_whole_reply_is_announced_seldom_and_its_end_once(stage: MakeStage) -> None:
+    one, told = stage(), list(rounds(REPLY * 4, per_s=100))
+    begin(one)
+    begin_s = one.now_s
+    for at in range(0, len(told), 10):
+        one.transcript.add_rounds(2, told[at : at + 10])
+        one.frame(0.3)
+    one.transcript.end_reply(reply(2, REPLY * 4, 1))
+    seconds = one.now_s - begin_s
+    assert 3 <= len(one.said) <= seconds / BETWEEN_S + 2
+    assert one.said[-1] == "The reply is complete."
+    assert all(len(text) > 3 for text in one.said)
+
+
+def test_marks_of_markdown_are_not_read_out() -> None:
+    assert spoken("## The **small** `model` drafts") == "The small model drafts"
+
+
+def test_a_reply_without_a_full_stop_is_not_kept_back_for_ever() -> None:
+    said: list[str] = []
+    announcer = Announcer(said.append)
+    for n in range(200):
+        announcer.receive("word ", n * 0.1)
+    assert said
+
+
+def test_the_next_reply_does_not_go_on_with_the_last() -> None:
+    said: list[str] = []
+    announcer = Announcer(said.append)
+    announcer.receive("First. Second. Third. ", 0.0)
+    announcer.end("The reply is complete.", 0.1)
+    announcer.begin()
+    announcer.receive("Another. ", 5.0)
+    assert said == ["First.", "The reply is complete.", "Another."]
+
+
+def test_a_sentence_reaches_an_assistive_technology(app: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[QAccessibleAnnouncementEvent] = []
+    monkeypatch.setattr(QAccessible, "isActive", lambda: True)
+    monkeypatch.setattr(QAccessible, "updateAccessibility", heard.append)
+    widget = QWidget()
+    announce(widget, "A sentence.")
+    assert [(event.message(), event.politeness()) for event in heard] == [
+        ("A sentence.", QAccessible.AnnouncementPoliteness.Polite)
+    ]
+
+
+LONG = (REPLY + "\n\n") * 3
+
+
+def reply_tile(stage: Stage) -> ReplyTile:
+    tile = stage.transcript.column.shown_tiles()[-1]
+    assert isinstance(tile, ReplyTile)
+    return tile
+
+
+def begin(stage: Stage) -> None:
+    """A question is asked, and its reply begins."""
+    stage.transcript.show_branch([question(1)], lambda _: [])
+    stage.transcript.begin_reply(live(2, 1))
+
+
+def documents(stage: Stage) -> list[QTextDocument]:
+    """Those of all of the reply's pages, whether or not they are in view."""
+    tile = reply_tile(stage)
+    tile.arrange(700, -100_000, 200_000)
+    return [tile.pages[number].document() for number in sorted(tile.pages)]
+
+
+def seen(stage: Stage) -> list[list[object]]:
+    """All that is to be seen of the reply."""
+    return [described(document) for document in documents(stage)]
+
+
+def grounds(stage: Stage) -> set[str]:
+    """The colours that the reply stands on."""
+    return {one.shape.background().color().name() for document in documents(stage) for one in shown(document)}
+
+
+def streamed(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
+    """`text` told in bursts of any size."""
+    told, chance = list(rounds(text, seed)), random.Random(seed)
+    begin(stage)
+    at = 0
+    while at < len(told):
+        count = chance.choice((1, 2, len(told) // frames + 1))
+        stage.transcript.add_rounds(2, told[at : at + count])
+        stage.frame(chance.uniform(0.01, 0.3))
+        at += count
+    stage.frame()
+
+
+def opened(stage: Stage, text: str, told: list[RoundDone]) -> None:
+    stage.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: told)
+    stage.settle()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shown_as", ["rendered", "raw", "refused"])
+@pytest.mark.parametrize(
+    "text", [REPLY, LONG, THOUGHT + REPLY, "word " * 2500], ids=["short", "long", "thought", "line"]
+)
+def test_streaming_equals_opening(stage: MakeStage, text: str, shown_as: str) -> None:
+    first, second = stage(), stage()
+    for one in (first, second):
+        one.transcript.set_raw(shown_as == "raw")
+        one.transcript.set_refused_shown(shown_as == "refused")
+    streamed(first, text, seed=3)
+    first.transcript.end_reply(reply(2, text, 1))
+    opened(second, text, list(rounds(text, 3)))
+    assert seen(first) == seen(second)
+
+
+def test_every_token_is_on_screen_when_its_time_has_come(stage: MakeStage) -> None:
+    one = stage()
+    streamed(one, LONG, seed=1)
+    assert one.transcript.column.entries[-1].source == LONG
+
+
+def test_tokens_of_a_round_appear_one_after_the_other(stage: MakeStage) -> None:
+    one = stage()
+    told = list(rounds(PARAGRAPH, per_s=20.0))
+    begin(one)
+    one.transcript.add_rounds(2, told[:6])
+    seen = []
+    for _ in range(20):
+        one.frame(0.01)
+        seen.append(one.transcript.column.entries[-1].source)
+    assert len(set(seen)) > 2
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(seen))
+
+
+def test_with_reduced_motion_they_appear_at_once(stage: MakeStage) -> None:
+    one = stage()
+    told = list(rounds(PARAGRAPH, per_s=1.0))
+    one.transcript.set_reduced_motion(True)
+    begin(one)
+    one.transcript.add_rounds(2, told)
+    one.frame(0.0)
+    assert one.transcript.column.entries[-1].source == PARAGRAPH
+
+
+def test_the_end_shows_what_was_still_to_come(stage: MakeStage) -> None:
+    one = stage()
+    begin(one)
+    one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
+    one.transcript.end_reply(reply(2, PARAGRAPH + " The end.", 1))
+    assert reply_tile(one).pages[0].toPlainText().endswith("The end.")
+    assert not reply_tile(one).entry.live
+
+
+def test_rounds_of_a_reply_that_is_not_shown_are_left_alone(stage: MakeStage) -> None:
+    one = stage()
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.add_rounds(77, list(rounds(PARAGRAPH)))
+    one.frame()
+    assert len(one.transcript.column.entries) == 1
+
+
+def test_a_reply_that_streams_behind_another_conversation_is_whole_when_it_comes_back(stage: MakeStage) -> None:
+    one, told = stage(), list(rounds(LONG))
+    half = len(told) // 2
+    streaming = [question(1), live(2, 1)]
+    begin(one)
+    one.transcript.add_rounds(2, told[:10])
+    one.transcript.show_branch([replace(question(9), conversation=2)], lambda _: [])
+    one.transcript.add_rounds(2, told[10:half])
+    one.transcript.show_branch(streaming, lambda _: told[:half])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.add_rounds(2, told[half:])
+    one.frame()
+    assert one.transcript.column.entries[-1].source == LONG
+
+
+def test_a_stopped_reply_goes_on_where_it_was(stage: MakeStage) -> None:
+    one, told = stage(), list(rounds(LONG))
+    first = [*told[:20]]
+    text = "".join(text for round_ in first for text in round_.round.texts)
+    stopped = replace(reply(2, text, 1), state="stopped")
+    one.transcript.show_branch([question(1), stopped], lambda _: first)
+    one.settle()
+    one.transcript.begin_reply(replace(stopped, state="streaming"))
+    one.transcript.add_rounds(2, told[20:])
+    one.frame()
+    assert one.transcript.column.entries[-1].source == LONG
+    assert len(one.transcript.column.entries) == 2
+
+
+def test_a_regenerated_reply_takes_the_place_of_the_old_one(stage: MakeStage) -> None:
+    one = stage()
+    one.transcript.show_branch([question(1), reply(2, PARAGRAPH, 1), question(3, "More?", 2)], lambda _: [])
+    one.transcript.begin_reply(live(4, 1))
+    assert [entry.record.id for entry in one.transcript.column.entries] == [1, 4]
+
+
+def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage) -> None:
+    one = stage()
+    begin(one)
+    one.transcript.show_progress(2, PromptProgress(512, 2048, 0, 0.1))
+    waiting = reply_tile(one).waiting
+    assert waiting.text() == "Reading the prompt, 512 of 2,048 tokens"
+    one.transcript.show_progress(2, PromptProgress(2048, 2048, 0, 0.2))
+    assert waiting.text().strip() in ("▍", "")
+    one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
+    one.frame()
+    assert not waiting.isVisible()
+
+
+def test_plain_decoding_is_not_tinted_and_speculation_is(stage: MakeStage) -> None:
+    plain, speculative = stage(), stage()
+    opened(plain, PARAGRAPH, [replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)])
+    opened(speculative, PARAGRAPH, list(rounds(PARAGRAPH)))
+    tints = set(plain.transcript.options.appearance.tints.values())
+    assert not grounds(plain) & tints
+    assert tints <= grounds(speculative)
+
+
+def test_tints_go_and_come_back_at_once(stage: MakeStage) -> None:
+    one = stage()
+    opened(one, PARAGRAPH, list(rounds(PARAGRAPH)))
+    before = seen(one)
+    one.transcript.set_tints(False)
+    assert not grounds(one) & set(one.transcript.options.appearance.tints.values())
+    one.transcript.set_tints(True)
+    assert seen(one) == before

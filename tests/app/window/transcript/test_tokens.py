@@ -1,0 +1,202 @@
+"""Tokens under the mouse and the keyboard, and those that were refused."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+
+from app.protocol import RoundDone
+from app.token_explanation import explain_emitted
+from app.window.common.appearance import LIGHT
+from app.window.markdown import TOKEN, token_runs
+from app.window.markdown.text_formats import REFUSED
+from app.window.transcript import TokenDetail
+from app.window.transcript.reply_tile import ReplyTile
+from app.window.transcript.text_page import TextPage
+from app.window.transcript.token_panel import as_html, as_text
+from tests.app.window.inspector.made import CORRECTED
+from tests.app.window.transcript.conftest import MakeStage, Stage
+from tests.app.window.transcript.samples import CODE, PARAGRAPH, REPLY, question, reply, rounds
+from tests.app.window.waiting import until
+
+
+def opened(stage: MakeStage, text: str = PARAGRAPH) -> tuple[Stage, ReplyTile, list[RoundDone]]:
+    one, told = stage(), list(rounds(text))
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: told)
+    one.idle()
+    tile = one.transcript.column.shown_tiles()[1]
+    assert isinstance(tile, ReplyTile)
+    return one, tile, told
+
+
+def token_places(page: TextPage) -> dict[int, QPointF]:
+    """Somewhere within each token that is seen."""
+    places = {}
+    for token, start, _ in token_runs(page.document()):
+        cursor = page.textCursor()
+        cursor.setPosition(start)
+        places.setdefault(token, QPointF(page.cursorRect(cursor).center()) + QPointF(2, 0))
+    return places
+
+
+def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> None:
+    one, tile, _ = opened(stage)
+    hovered: list[TokenDetail | None] = []
+    one.transcript.token_hovered.connect(hovered.append)
+    page = tile.pages[0]
+    wrong = next(
+        d for n in range(60) if (d := tile.entry.tokens.detail(n)) and d.origin == "corrected" and d.text != " "
+    )
+    QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())  # else it may be there, and not move
+    one.settle()
+    QTest.mouseMove(page.viewport(), token_places(page)[wrong.number].toPoint())
+    until(lambda: hovered and hovered[-1] == wrong)
+    assert wrong.instead and wrong.round >= 1
+    QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())
+    until(lambda: hovered[-1] is None)
+
+
+def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) -> None:
+    _, tile, told = opened(stage)
+    texts = [text for one in told for text in one.round.texts]
+    page = tile.pages[0]
+    for token, start, end in token_runs(page.document()):
+        cursor = page.textCursor()
+        cursor.setPosition(start)
+        cursor.setPosition(end, cursor.MoveMode.KeepAnchor)
+        assert cursor.selectedText() in texts[token]
+        detail = tile.entry.tokens.detail(token)
+        assert detail is not None and detail.text == texts[token]
+
+
+def test_the_keyboard_goes_from_token_to_token_and_hears_about_each(stage: MakeStage) -> None:
+    one, tile, _ = opened(stage)
+    hovered: list[TokenDetail | None] = []
+    one.transcript.token_hovered.connect(hovered.append)
+    page = tile.pages[0]
+    page.setFocus()
+    for _ in range(3):
+        QTest.keyClick(page, Qt.Key.Key_Right)
+    assert [d.number for d in dict.fromkeys(hovered) if d is not None] == page.tokens()[:3]
+    assert len(one.said) == 3 and "round 1" in one.said[0]
+    assert one.transcript.panel.isVisible()
+    QTest.keyClick(page, Qt.Key.Key_Left)
+    assert hovered[-1] is not None and hovered[-1].number == page.tokens()[1]
+    assert len(page.extraSelections()) == 1
+    QTest.keyClick(page, Qt.Key.Key_Escape)
+    assert hovered[-1] is None and not page.extraSelections() and not one.transcript.panel.isVisible()
+
+
+def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
+    detail = TokenDetail(0, 1, "<b>x</b>", "corrected", 2, 0.5, None, (("<img src=x>", 0.25),))
+    shown = as_html(detail, LIGHT)
+    assert "<img" not in shown and "<b>x" not in shown
+    assert "&lt;img" in shown
+    assert "q 0.25" in as_text(detail)
+
+
+def test_the_panel_says_why_a_draft_was_refused_and_hears_the_words_alone() -> None:
+    detail = TokenDetail(0, 1, " red", "corrected", 3, 0.5, None, why=explain_emitted(CORRECTED, 1))
+    shown, said = as_html(detail, LIGHT), as_text(detail)
+    assert "min(1, p(x)/q(x)) = min(1, 0.120/0.380) = 0.316; u = 0.620" in shown
+    assert "Leviathan 2023" in shown
+    assert "The drafter proposed “ blue” with probability 38%." in said and "min(1" not in said
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
+    one, tile, _ = opened(stage)
+    one.transcript.set_raw(raw)
+    one.transcript.set_refused_shown(True)
+    one.settle()
+    refused = tile.entry.tokens.refused(0, 10_000)
+    page = tile.pages[0]
+    found, before = {}, ""
+    block = page.document().begin()
+    while block.isValid():
+        place = block.begin()
+        while not place.atEnd():
+            fragment = place.fragment()
+            shape = fragment.charFormat()
+            if shape.hasProperty(REFUSED):
+                assert shape.fontStrikeOut() and not shape.hasProperty(TOKEN)
+                before = fragment.text()
+            elif before:
+                found[shape.property(TOKEN)] = before
+                before = ""
+            place += 1
+        block = block.next()
+    assert len(found) > 5
+    shown = {token: text.replace("\n", "⏎") for token, text in refused.items()}
+    assert all(text.endswith(shown[token]) for token, text in found.items() if token in shown)
+    assert sum(token in shown for token in found) > len(found) * 0.7
+
+
+@pytest.mark.slow_for("reply-True")
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("text", [PARAGRAPH, REPLY, f"{CODE}\n\n{PARAGRAPH}"], ids=["paragraph", "reply", "code"])
+def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
+    one, tile, _ = opened(stage, text)
+    one.transcript.set_raw(raw)
+    one.settle()
+    page = tile.pages[0]
+    page.setFocus()
+    QTest.keySequence(page, "Ctrl+A")
+    QTest.keySequence(page, "Ctrl+C")
+    plain, length = QGuiApplication.clipboard().text(), page.length
+    codes = list(page.focus_widgets()[1:])
+    one.transcript.set_refused_shown(True)
+    one.settle()
+    assert page.length > length
+    QTest.keySequence(page, "Ctrl+A")
+    QTest.keySequence(page, "Ctrl+C")
+    assert QGuiApplication.clipboard().text() == plain
+    assert page.createMimeDataFromSelection().text() in plain
+    for button in codes:
+        button.click()  # type: ignore[attr-defined]
+        assert QGuiApplication.clipboard().text().rstrip("\n") == "\n".join(CODE.splitlines()[1:-1])
+    one.transcript.set_refused_shown(False)
+    one.settle()
+    assert page.length == length
+
+
+def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeStage) -> None:
+    one, tile, _ = opened(stage, CODE)
+
+    def coloured() -> list[str]:
+        words = []
+        block = tile.pages[0].document().begin()
+        while block.isValid():
+            text = block.text()
+            words += [text[r.start : r.start + r.length] for r in block.layout().formats()]  # type: ignore[attr-defined]
+            block = block.next()
+        return words
+
+    before = coloured()
+    one.transcript.set_refused_shown(True)
+    one.settle()
+    assert "return" in before
+    assert "".join(coloured()) == "".join(before)
+
+
+def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
+    one, tile, _ = opened(stage)
+    one.transcript.set_tints(False)
+    one.settle()
+    page = tile.pages[0]
+    QTest.mouseMove(page.viewport(), token_places(page)[page.tokens()[2]].toPoint())
+    QTest.qWait(400)
+    assert not one.transcript.panel.isVisible()
+
+
+def test_part_of_a_text_is_copied_exactly_among_refused_tokens(stage: MakeStage) -> None:
+    one, tile, _ = opened(stage)
+    page = tile.pages[0]
+    one.transcript.set_refused_shown(True)
+    one.settle()
+    found, text = token_runs(page.document()), page.toPlainText()
+    for first, last in ((0, 12), (12, 30), (30, len(found) - 1)):
+        page.select(found[first][1], found[last][1])
+        assert page.selected_text() == "".join(text[start:end] for _, start, end in found[first:last])

@@ -1,0 +1,340 @@
+"""Only what is near the view exists, and what the reader looks at stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication
+
+from app.protocol import RoundDone
+from app.store import StoreError
+from app.window.common import theme
+from app.window.common.appearance import DARK, LIGHT
+from app.window.transcript import message_entry
+from app.window.transcript.message_entry import MessageEntry
+from app.window.transcript.message_tile import LayoutSlice
+from app.window.transcript.reply_tile import ReplyTile
+from app.window.transcript.text_page import TextPage
+from tests.app.window.transcript.conftest import MakeStage, Stage
+from tests.app.window.transcript.samples import PARAGRAPH, REPLY, conversation, live, question, reply, rounds
+from tests.app.window.waiting import until
+
+WIDE, NARROW = 800, 560
+
+
+def long_chat(stage: MakeStage, messages: int = 60, tokens: int = 20_000) -> tuple[Stage, list[int]]:
+    """A stage with a long conversation, and the messages whose rounds were asked for."""
+    one, asked = stage(), []
+    path, told = conversation(messages, tokens)
+
+    def told_of(message: int) -> list[RoundDone]:
+        asked.append(message)
+        return told[message]
+
+    one.transcript.show_branch(path, told_of)
+    one.settle()
+    return one, asked
+
+
+def line_at_top(stage: Stage) -> str:
+    """The text of the line at the upper edge of the view."""
+    column = stage.transcript.column
+    for y in range(0, 200, 4):
+        page = column.viewport().childAt(column.viewport().width() // 2, y)
+        while page is not None and not isinstance(page, TextPage):
+            page = page.parentWidget()
+        if page is not None:
+            place = page.mapFrom(column.viewport(), QPoint(page.width() // 2, y))
+            cursor = page.textCursor()
+            cursor.setPosition(page.character_at(place.y()))
+            return cursor.block().text()
+    return ""
+
+
+@pytest.mark.slow
+def test_rounds_are_asked_for_when_a_reply_comes_into_view(stage: MakeStage) -> None:
+    one, asked = long_chat(stage)
+    assert 1 <= len(asked) <= 3
+    one.scroll_to(0)
+    assert 2 in asked
+    assert len(asked) == len(set(asked)) < 10
+
+
+def test_a_conversation_that_is_opened_while_the_list_is_hidden_stands_at_its_end_when_it_is_shown(
+    stage: MakeStage,
+) -> None:
+    one, path = stage(), conversation(60, 20_000)
+    column = one.transcript.column
+    one.transcript.hide()
+    one.transcript.show_branch(path[0], path[1].__getitem__)
+    one.transcript.show()
+    one.settle()
+    assert column.at_end and column.verticalScrollBar().value() == column.verticalScrollBar().maximum() > 0
+
+
+def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    bar = one.transcript.column.verticalScrollBar()
+    for part in range(12):
+        one.scroll_to(bar.maximum() * part // 12)
+        one.idle()
+        assert len(one.transcript.column.tiles) <= 20
+        assert len(one.transcript.findChildren(ReplyTile)) <= 20
+        assert len(one.transcript.findChildren(TextPage)) <= 40
+
+
+def test_pages_that_take_long_are_laid_out_one_a_turn(stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", 0.0)
+    one = stage(WIDE, 3000)
+    said = reply(2, (REPLY + "\n\n") * 5, 1)
+    one.transcript.show_branch([question(1), said], lambda _: [])
+
+    def pages() -> int:
+        return sum(len(tile.pages) for tile in one.transcript.column.shown_tiles() if isinstance(tile, ReplyTile))
+
+    assert pages() == 0  # the time was used up before the first
+    until(lambda: pages() > 2)  # but none waits for ever
+
+
+def test_a_long_reply_is_read_in_slices(stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", 0.0)
+    text = (REPLY + "\n\n") * 30
+    told = list(rounds(text))[:40]
+    one, asked = stage(WIDE, 900), list[RoundDone]()
+
+    def rounds_of(_: int) -> Iterator[RoundDone]:
+        for done in told:
+            asked.append(done)
+            yield done
+
+    one.transcript.show_branch([question(1), reply(2, text, 1)], rounds_of)
+    assert not asked
+    until(lambda: asked)
+    assert len(asked) < len(told)
+    until(lambda: not one.transcript.column.entries[-1].long_unread)
+    assert len(asked) == len(told) and one.transcript.column.entries[-1].source == text
+
+
+@pytest.mark.slow
+def test_the_tokens_of_a_long_reply_are_shown_in_slices_once_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_entry, "TURN_TOKENS", 700)
+    text = (REPLY + "\n\n") * 30
+    entry, shown = MessageEntry(reply(2, text, 1), lambda _: rounds(text)), [0]
+    while entry.long_unread:
+        shown.append(len(entry.read(lambda: True).spans))
+    assert max(after - before for before, after in pairwise(shown)) == 700
+    assert entry.source == text and len(entry.tokens.spans) == shown[-1] > 2_000
+
+
+def test_a_reply_whose_rounds_are_damaged_is_shown_without_them(stage: MakeStage) -> None:
+    def rounds_of(_: int) -> Iterator[RoundDone]:
+        yield from list(rounds(REPLY))[:3]
+        raise StoreError("some are missing")
+
+    one = stage(WIDE, 900)
+    one.transcript.show_branch([question(1), reply(2, REPLY, 1)], rounds_of)
+    entry = one.transcript.column.entries[-1]
+    assert entry.source == REPLY and not entry.tokens.spans
+
+
+def test_a_conversation_opens_at_its_end(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    bar = one.transcript.column.verticalScrollBar()
+    assert bar.value() == bar.maximum() > 0
+    last = one.transcript.column.shown_tiles()[-1]
+    assert last.entry is one.transcript.column.entries[-1]
+    assert last.geometry().bottom() <= one.transcript.column.viewport().height()
+
+
+def test_heights_that_were_guessed_wrong_do_not_move_what_is_read(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    one.scroll_to(one.transcript.column.verticalScrollBar().maximum() // 2)
+    before = line_at_top(one)
+    one.idle()
+    one.idle()
+    assert before and line_at_top(one) == before
+
+
+@pytest.mark.slow
+def test_scrolling_up_shows_every_message_once_in_order(stage: MakeStage) -> None:
+    one, _ = long_chat(stage, 20, 4000)
+    seen: list[int] = []
+    bar = one.transcript.column.verticalScrollBar()
+    for _ in range(300):
+        seen += [tile.entry.record.id for tile in reversed(one.transcript.column.shown_tiles())]
+        if bar.value() == 0:
+            break
+        one.scroll_to(bar.value() - 200)
+    assert bar.value() == 0
+    assert list(dict.fromkeys(seen)) == list(range(20, 0, -1))
+
+
+def test_resizing_keeps_the_line_that_was_at_the_top(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    one.scroll_to(one.transcript.column.verticalScrollBar().maximum() // 3)
+    one.idle()
+    before = line_at_top(one)
+    one.transcript.resize(NARROW, 600)
+    one.settle()
+    assert before and line_at_top(one) == before
+    one.transcript.resize(WIDE, 600)
+    one.settle()
+    assert line_at_top(one) == before
+
+
+def test_resizing_at_the_end_stays_at_the_end(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    one.transcript.resize(NARROW, 500)
+    one.settle()
+    bar = one.transcript.column.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+
+
+@pytest.mark.slow
+def test_another_look_moves_nothing_and_keeps_the_selection(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    one.scroll_to(one.transcript.column.verticalScrollBar().maximum() // 2)
+    one.idle()
+    page = next(page for page in one.transcript.findChildren(TextPage) if page.length > 40)
+    page.select(5, 30)
+    chosen, before = page.selected_text(), line_at_top(one)
+    theme.show(DARK)
+    one.settle()
+    assert (page.selected_text(), line_at_top(one)) == (chosen, before)
+    assert DARK.text in page.document().toHtml()
+    theme.show(LIGHT)
+    assert LIGHT.text in page.document().toHtml()
+
+
+def test_the_end_is_followed_until_the_reader_scrolls_up(stage: MakeStage) -> None:
+    one, told = stage(), list(rounds(REPLY * 4))
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    bar, jump_button = one.transcript.column.verticalScrollBar(), one.transcript.jump_button
+    one.transcript.add_rounds(2, told[:200])
+    one.frame()
+    assert bar.value() == bar.maximum() > 0
+    assert not jump_button.isVisible()
+    one.scroll_to(bar.maximum() // 2)
+    before = line_at_top(one)
+    one.transcript.add_rounds(2, told[200:])
+    one.frame()
+    assert line_at_top(one) == before
+    assert jump_button.isVisible()
+    jump_button.click()
+    one.settle()
+    assert bar.value() == bar.maximum()
+    assert not jump_button.isVisible()
+
+
+def test_a_message_can_be_revealed(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    one.transcript.reveal(21)
+    one.settle()
+    tile = one.transcript.column.tiles[one.transcript.column.entries[20]]
+    assert 0 <= tile.y() <= 20
+
+
+def test_another_branch_keeps_what_both_share_where_it_is(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    path = [entry.record for entry in one.transcript.column.entries]
+    one.transcript.reveal(21)
+    one.settle()
+    before = line_at_top(one)
+    one.transcript.show_branch([*path[:40], question(900, "Something else", 40)], lambda _: [])
+    one.settle()
+    assert line_at_top(one) == before
+
+
+def test_switching_a_version_leaves_the_message_where_it_is(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    path = [entry.record for entry in one.transcript.column.entries]
+    column = one.transcript.column
+    one.transcript.reveal(21)
+    column.scroll_by(-200)
+    one.idle()
+    tile = next(tile for tile in column.shown_tiles() if tile.y() > 0)
+    place, y = column.entries.index(tile.entry), tile.y()
+    other = replace(path[place], id=901, text="Another version.", version=2, versions=2)
+    below = [reply(n, REPLY, n - 1) if n % 2 else question(n, "Why?", n - 1) for n in range(902, 920)]
+    one.transcript.show_branch([*path[:place], other, *below], lambda _: [])
+    one.settle()
+    assert column.tiles[column.entries[place]].y() == y
+
+
+def test_another_conversation_opens_at_its_own_end(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    one.scroll_to(0)
+    one.transcript.show_branch([], lambda _: [])
+    path, told = conversation(30, 8000)
+    one.transcript.show_branch(path, lambda message: told[message])
+    one.settle()
+    bar = one.transcript.column.verticalScrollBar()
+    assert bar.value() == bar.maximum() > 0
+
+
+def test_an_empty_branch_shows_nothing(stage: MakeStage) -> None:
+    one, _ = long_chat(stage, 6, 600)
+    one.transcript.show_branch([], lambda _: [])
+    one.settle()
+    assert not one.transcript.column.tiles
+    assert one.transcript.column.verticalScrollBar().maximum() == 0
+
+
+def test_a_reply_of_one_endless_line_is_shown_and_followed(stage: MakeStage) -> None:
+    one = stage()
+    text = "endless " * 8000
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.add_rounds(2, list(rounds(text)))
+    one.frame()
+    bar = one.transcript.column.verticalScrollBar()
+    assert bar.maximum() > 5000
+    assert bar.value() == bar.maximum()
+    assert len(one.transcript.findChildren(TextPage)) < 12
+
+
+def test_what_is_selected_survives_scrolling_away(stage: MakeStage) -> None:
+    one, _ = long_chat(stage)
+    tile = one.transcript.column.shown_tiles()[-1]
+    page = tile.focus_widgets()[0]
+    assert isinstance(page, TextPage)
+    page.select(0, 10)
+    one.scroll_to(0)
+    one.idle()
+    assert tile.entry in one.transcript.column.tiles
+    assert page.selected_text()
+
+
+def test_a_hidden_transcript_is_laid_out_when_it_is_shown(app: QApplication, stage: MakeStage) -> None:
+    one = stage()
+    one.transcript.hide()
+    one.transcript.show_branch([question(1), reply(2, PARAGRAPH, 1)], lambda _: [])
+    assert not one.transcript.column.tiles
+    one.transcript.show()
+    one.settle()
+    assert len(one.transcript.column.tiles) == 2
+
+
+def test_a_page_leaves_the_wheel_to_the_conversation(stage: MakeStage) -> None:
+    """Qt hands an event that was made here no further than to the page itself."""
+    one, _ = long_chat(stage)
+    page = one.transcript.findChildren(TextPage)[0]
+    place = QPointF(page.rect().center())
+    event = QWheelEvent(
+        place,
+        QPointF(page.mapToGlobal(place)),
+        QPoint(0, 0),
+        QPoint(0, 240),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(page.viewport(), event)
+    assert not event.isAccepted()

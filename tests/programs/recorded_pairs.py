@@ -1,0 +1,201 @@
+"""Draft length auto along real replies: which tokens a draft model a third of its target's size gets right, recorded.
+
+    python -m tests.programs.recorded_pairs                   auto against fixed lengths, with and without a trial
+    python -m tests.programs.recorded_pairs --record FOLDER   records anew in half an hour, with models in FOLDER
+
+The target is the built-in model, made four times as deep without changing its text; its draft models are itself under
+noise of three strengths (`tests.toys.pairs`). 20 prompts of Spec-Bench, 264 tokens each, greedy and coupled at
+temperature 1. A flag says whether the draft model, with everything before it as in the reply, picks the target's
+token; so the rounds of any policy along these texts are those of decoding them. Costs are those of this pair on 2 cores
+and published ones of Apple Silicon (`tests.engine.policy.simulation`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.policy import Policy
+from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.costs import Costs
+from engine.policy.expected_length import ChainExpectedLength
+from engine.policy.fixed import FixedLength
+from models.drafters import acceptance_trial as trial
+from tests.engine.policy.simulation import CURVES, LONGEST, speed
+
+DATA = Path(__file__).with_name("recorded_pairs.json")
+NOISE = (0.03, 0.06, 0.1)  # of each matrix's spread
+PROMPTS, TOKENS = 20, 264
+GOAL = 0.97  # of the best fixed length
+SHORTEST = 40  # tokens: shorter replies are left out
+TRIAL = len(trial.PROMPTS)  # replies
+
+# Of the pair on 2 cores, measured: a verify pass by rows, a draft by length, and a plain step, in passes of one row.
+HERE = Costs(
+    ((1, 1.0), (2, 1.0), (3, 1.4), (4, 1.13), (5, 1.34), (6, 1.38), (7, 1.37), (8, 1.05), (9, 1.19)),
+    ((0, 0.0), (1, 0.31), (8, 2.04)),
+    plain=0.947,
+)
+MACHINES = {
+    "here": HERE,
+    **{
+        f"{curve}, {each}": Costs(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)))
+        for curve, each in (
+            ("M4 Pro", 0.3),
+            ("M4 Pro, 27B", 0.15),
+            ("M5 Max, 70B", 0.2),
+            ("27B hybrid", 0.1),
+            ("M3 Max", 0.3),
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One reply. right: by noise of the draft model, a flag a token."""
+
+    question: int
+    temperature: float
+    right: dict[float, list[bool]]
+
+    def tokens(self) -> int:
+        return min(len(next(iter(self.right.values()))), TOKENS - LONGEST)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One draft model at one temperature on one machine. share: of the best one fixed length, for all replies together;
+    hindsight: mean over replies, against the best length of each. slowest: against plain decoding."""
+
+    noise: float
+    temperature: float
+    machine: str
+    share: float
+    hindsight: float
+    slowest: float
+    best: int
+    speedup: float
+
+    def __str__(self) -> str:
+        return (
+            f"noise {self.noise}, temperature {self.temperature:g}, {self.machine}: {self.share:.3f} of fixed "
+            f"{self.best} ({self.speedup:.2f}x), {self.hindsight:.3f} in hindsight, slowest {self.slowest:.3f} of plain"
+        )
+
+
+def read_replies() -> list[Recorded]:
+    """The recorded replies."""
+    return [
+        Recorded(
+            one["question"],
+            one["temperature"],
+            {float(noise): [flag == "1" for flag in flags] for noise, flags in one["right"].items()},
+        )
+        for one in json.loads(DATA.read_text())
+    ]
+
+
+def trial_rate(replies: Sequence[Recorded], noise: float) -> float:
+    """What a trial finds: the share of the drafted tokens that greedy replies accept, up to the first refused one."""
+    judged = kept = 0
+    for reply in replies:
+        right, at = reply.right[noise][: trial.TOKENS], 0
+        while at < len(right):
+            draft = [*right[at : at + trial.DRAFT_LENGTH], False]
+            accepted = draft.index(False)
+            judged += min(accepted + 1, len(draft) - 1)
+            kept += accepted
+            at += accepted + 1
+    return kept / judged
+
+
+def results(make: Callable[[Costs, float], Policy], replies: Sequence[Recorded]) -> list[Result]:
+    """Every draft model at every temperature on every machine. make: of costs and a draft model's noise."""
+    found = []
+    for noise in NOISE:
+        for temperature in (0.0, 1.0):
+            mine = [one for one in replies if one.temperature == temperature and one.tokens() >= SHORTEST]
+            found += [_result(make, mine, noise, temperature, machine) for machine in MACHINES]
+    return found
+
+
+def _result(
+    make: Callable[[Costs, float], Policy], replies: Sequence[Recorded], noise: float, temperature: float, machine: str
+) -> Result:
+    costs = MACHINES[machine]
+
+    def speeds(policy: Callable[[], Policy]) -> list[float]:
+        padded = [[*one.right[noise], *[False] * LONGEST] for one in replies]
+        return [speed(policy(), costs, right, tokens=one.tokens()) for one, right in zip(replies, padded, strict=True)]
+
+    def together(each: Sequence[float]) -> float:
+        return sum(one.tokens() for one in replies) / sum(
+            one.tokens() / s for one, s in zip(replies, each, strict=True)
+        )
+
+    own = speeds(lambda: make(costs, noise))
+    fixed = [speeds(lambda length=length: FixedLength(length)) for length in range(LONGEST + 1)]  # type: ignore[misc]
+    best = max(range(LONGEST + 1), key=lambda length: together(fixed[length]))
+    hindsight = np.mean([mine / max(each) for mine, each in zip(own, zip(*fixed, strict=True), strict=True)])
+    speedup = together(fixed[best])
+    return Result(noise, temperature, machine, together(own) / speedup, float(hindsight), min(own), best, speedup)
+
+
+def after_trial(replies: Sequence[Recorded], first: int = 0) -> list[Result]:
+    """The results of policies that know what a trial found. Its answers are those to TRIAL prompts from `first` on,
+    which are left out of the results."""
+    questions = list(dict.fromkeys(one.question for one in replies))[first : first + TRIAL]
+    answers = [one for one in replies if one.question in questions and not one.temperature]
+    rates = {noise: trial_rate(answers, noise) for noise in NOISE}
+
+    def make(costs: Costs, noise: float) -> Policy:
+        usual = (rates[noise],) * LONGEST
+        return Adaptive([Candidate("draft model", costs, ChainExpectedLength(LONGEST, usual))])
+
+    return results(make, [one for one in replies if one.question not in questions])
+
+
+def untried(costs: Costs, noise: float) -> Policy:
+    """A policy that knows nothing beforehand."""
+    return Adaptive([Candidate("draft model", costs, ChainExpectedLength(LONGEST))])
+
+
+def summary(name: str, found: Sequence[Result]) -> str:
+    """The results in a line."""
+    return (
+        f"{name}: {sum(one.share < GOAL for one in found)} of {len(found)} below {GOAL} of the best fixed length, "
+        f"mean {np.mean([one.share for one in found]):.4f}, least {min(one.share for one in found):.3f}; in "
+        f"hindsight {sum(one.hindsight < GOAL for one in found)} below, mean "
+        f"{np.mean([one.hindsight for one in found]):.4f}; slowest {min(one.slowest for one in found):.3f} of plain"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", type=Path, metavar="FOLDER")
+    parser.add_argument("--prompts", type=Path, default=Path("../shared/data/spec_bench_dev.jsonl"))
+    args = parser.parse_args()
+    if args.record is not None:
+        from tests.engine.policy.record_pairs import record
+
+        DATA.write_text(json.dumps(record(args.record, args.prompts), indent=1) + "\n")
+    replies = read_replies()
+    _show("no trial", results(untried, replies))
+    for first in range(0, PROMPTS, TRIAL):
+        _show(f"trial {first // TRIAL + 1}", after_trial(replies, first))
+
+
+def _show(name: str, found: Sequence[Result]) -> None:
+    for one in found:
+        print(f"{name}: {one}")
+    print(summary(name, found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
