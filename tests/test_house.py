@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ("engine", "models", "app", "packaging", "tests")
 TODO = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 FILE_LINES, FUNCTION_LINES, PARAMETERS = 600, 40, 7
-AT_THE_ROOT = {*SOURCE, "resources", "pyproject.toml", "README.md", "LICENSE", "uv.lock"}
+AT_THE_ROOT = {*SOURCE, "resources", "findings", "pyproject.toml", "README.md", "LICENSE", "uv.lock"}
 
 # What a layer never imports, by the first name of the module.
 NEVER = {
@@ -32,6 +32,24 @@ READS_THE_ENVIRONMENT = {"engine/backend/__init__.py", "engine/backend/blas.py"}
 NOUNS = {"sampling", "training", "pairing", "rounding", "fixed", "string"}
 SAME_NAMES = 15  # modules of one package tree that may share their base name with another, told apart by the folder
 
+
+# What reads a clock, and where that is allowed: programs that measure, and what waits for a state or measures speed.
+CLOCKS = {
+    "monotonic",
+    "perf_counter",
+    "process_time",
+    "thread_time",
+    "monotonic_ns",
+    "perf_counter_ns",
+    "process_time_ns",
+}
+MEASURING = (
+    "tests/programs/",
+    "tests/attack/",
+    "tests/waiting.py",
+    "tests/app/window/waiting.py",
+    "tests/machine_speed.py",
+)
 
 pytestmark = pytest.mark.usefixtures("trees")
 
@@ -168,6 +186,30 @@ def faults_of_size(path: Path) -> Iterator[str]:
     return oversized(name_of(path), path.read_text(), parsed(path))
 
 
+def uses_of_time(tree: ast.Module) -> Iterator[str]:
+    """What depends on the speed of the machine, outside of tests that are marked as `timing`: sleeping, reading a
+    clock, and processing events of Qt a fixed number of times."""
+    todo: list[ast.AST] = [tree]
+    if any(isinstance(node, ast.Assign) and _marked_timing(node.value) for node in tree.body):
+        return
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef) and any(map(_marked_timing, node.decorator_list)):
+            continue
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
+            if node.attr == "sleep" or node.attr in CLOCKS:
+                yield f"{node.lineno}: time.{node.attr}"
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            yield from (f"{node.lineno}: time.{alias.name}" for alias in node.names if alias.name in {"sleep", *CLOCKS})
+        elif isinstance(node, ast.For) and "processEvents" in {getattr(n, "attr", "") for n in ast.walk(node)}:
+            yield f"{node.lineno}: processEvents in a counted loop"
+        todo += ast.iter_child_nodes(node)
+
+
+def _marked_timing(mark: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "timing" for node in ast.walk(mark))
+
+
 def bare_todos(text: str) -> Iterator[int]:
     """Lines with a to-do that does not give a reason: `TODO: what, because why`."""
     if not TODO.search(text):
@@ -234,6 +276,18 @@ def test_no_room_imports_its_own_importer() -> None:
     for module, imported in import_graph().items():
         rooms.setdefault(room_of(module), set()).update(room_of(other) for other in imported)
     assert circles({room: imported - {room} for room, imported in rooms.items()}) == []
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+def test_no_test_depends_on_the_speed_of_the_machine() -> None:
+    assert not [
+        f"{name_of(path)}:{use}"
+        for path in modules("tests")
+        if not name_of(path).startswith(MEASURING)
+        for use in uses_of_time(parsed(path))
+    ]
 
 
 # --- names ------------------------------------------------------------------------------------
@@ -332,5 +386,13 @@ def test_the_checks_see_what_they_look_for() -> None:
     assert circles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [("a", "b")]
     source = "if TYPE_CHECKING:\n    import a\nelse:\n    import b\nif x:\n    import c\n"
     assert sorted(imports_of(run_time_nodes(ast.parse(source)))) == ["b", "c"]
+    source = "time.sleep(1)\nfor _ in range(3):\n    app.processEvents()\nfrom time import monotonic\n"
+    assert sorted(uses_of_time(ast.parse(source))) == [
+        "1: time.sleep",
+        "2: processEvents in a counted loop",
+        "4: time.monotonic",
+    ]
+    marked = "@pytest.mark.timing\ndef test():\n    time.perf_counter()\n"
+    assert not list(uses_of_time(ast.parse(marked)))
     todo = "x = 1  # TO" + "DO: tidy\n# TO" + "DO: wait until mlx fuses it\n"
     assert list(bare_todos(todo)) == [1]

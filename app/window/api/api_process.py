@@ -6,17 +6,17 @@ off -> starting -> on -> off -> ...      "failed" where it ended by itself and i
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, Signal
 
 from app.command_line import USAGE
 from app.protocol import AnyAnswer, MalformedError, decode_line, encode_line
 from app.protocol.api_messages import Listening, api_lines
 from app.window.common.sentence import sentence
+from app.window.common.timer import Timer, clock_s
 
 FRAME_MS = 16
 READ_BUDGET_S = 0.004  # of a frame, for reading requests
@@ -52,9 +52,9 @@ class ApiProcess(QObject):
         self._began_s = 0.0
         self._stderr = b""
         self._process = QProcess(self)
-        self._frame = QTimer(self, singleShot=True, interval=FRAME_MS)
+        self._frame = Timer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self._read)
-        self._deadline = QTimer(self, singleShot=True, interval=END_MS)
+        self._deadline = Timer(self, singleShot=True, interval=END_MS)
         self._deadline.timeout.connect(self._kill)
 
     @property
@@ -91,9 +91,9 @@ class ApiProcess(QObject):
 
     def _read(self) -> None:
         """Reads requests for a part of a frame; the rest waits for the next."""
-        until_s = time.monotonic() + READ_BUDGET_S
+        until_s = clock_s() + READ_BUDGET_S
         while not self._ending and self._process.canReadLine():
-            if time.monotonic() > until_s:
+            if clock_s() > until_s:
                 self._frame.start()
                 return
             self._take(bytes(self._process.readLine().data())[:-1])
@@ -116,7 +116,7 @@ class ApiProcess(QObject):
     # --- the process ---------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._ending, self._stderr, self._began_s = False, b"", time.monotonic()
+        self._ending, self._stderr, self._began_s = False, b"", clock_s()
         self._process.deleteLater()
         self._process = process = QProcess(self)
         process.started.connect(self.began)
@@ -151,7 +151,7 @@ class ApiProcess(QObject):
         self.ended.emit()
         if self._wanted is None:
             return
-        if self._ending or (code != USAGE and time.monotonic() - self._began_s > QUICK_S):
+        if self._ending or (code != USAGE and clock_s() - self._began_s > QUICK_S):
             self._show("starting")
             self._start()
         else:

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, ReplyDone, RoundDone, silence
 from app.protocol.api_messages import PassedCount, PassedReply
 from app.window.chat.host_connection import HostTask
 from app.window.chat.notices import Notice
+from app.window.common.timer import Timer
 
 if TYPE_CHECKING:
     from app.window.chat import Controller
@@ -56,7 +57,7 @@ class ApiRequests(QObject):
         self._task = HostTask(self._host, self)
         self._task.answered.connect(self._receive)
         self._task.silent.connect(self._report_silence)
-        self._retry = QTimer(self, interval=RETRY_MS)
+        self._retry = Timer(self, interval=RETRY_MS)
         self._retry.timeout.connect(self._send_next)
         self._host.became_stuck.connect(self._give_up)
         self._host.died.connect(self._handle_death)

@@ -7,13 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject
 
 from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Pair
 from app.store.records import Attachment, MessageRecord, messages_of
 from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationStatus
 from app.window.common.sentence import sentence
+from app.window.common.timer import Timer
 
 if TYPE_CHECKING:
     from app.window.chat.controller import Controller
@@ -38,10 +39,10 @@ class ChatPair(QObject):
         self._load_later = False  # once the host is not in use any more
         self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text="")
         self._count_request = 0  # 0 while nothing is being counted
-        self._count_timer = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._count_timer = Timer(self, singleShot=True, interval=PAUSE_MS)
         self._count_timer.timeout.connect(self._count)
         self._idle_minutes = 0.0
-        self._idle_timer = QTimer(self, singleShot=True)
+        self._idle_timer = Timer(self, singleShot=True)
         self._idle_timer.timeout.connect(self._unload_idle)
         host.status_changed.connect(self.update_status)
         host.became_ready.connect(self.load)

@@ -5,7 +5,6 @@ A `HostTask` is one long request, such as a reply.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from app import macos
@@ -38,6 +37,7 @@ from app.protocol.silence import LATE_S, PendingRequests
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 from app.window.common.sentence import capitalised, sentence, without_backticks
+from app.window.common.timer import Timer, call_later, clock_s
 from engine.errors import ContextError
 
 TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new chat."
@@ -85,12 +85,12 @@ class HostConnection(QObject):
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
         self._reported_error = self._reported_memory = False
         self._pending = PendingRequests()
-        self._silence = QTimer(self, singleShot=True)
+        self._silence = Timer(self, singleShot=True)
         self._due_s = 0.0  # when it ends
         self._awake = ExitStack()  # holds off App Nap, which slows down a window that nobody looks at
         self._is_awake = False
         self._silence.timeout.connect(self._take_for_stuck)
-        self._load_timer = QTimer(self, singleShot=True)
+        self._load_timer = Timer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
         process.answered.connect(self._receive)
         process.died.connect(self._handle_death)
@@ -138,7 +138,7 @@ class HostConnection(QObject):
                 self._watch()
         else:
             failed = Failed(id=self._last_id, kind=ContextError.__name__, message=TOO_LONG)
-            QTimer.singleShot(0, partial(self._receive, [failed]))
+            call_later(self, partial(self._receive, [failed]))
         return self._last_id
 
     def send(self, request: Request) -> None:
@@ -282,7 +282,7 @@ class HostConnection(QObject):
         if allowed_s is None:
             self._silence.stop()
         else:
-            self._due_s = time.monotonic() + allowed_s
+            self._due_s = clock_s() + allowed_s
             self._silence.start(milliseconds(allowed_s))
 
     def _stay_awake(self, awake: bool) -> None:
@@ -293,7 +293,7 @@ class HostConnection(QObject):
         self._is_awake = awake
 
     def _take_for_stuck(self) -> None:
-        if time.monotonic() - self._due_s > LATE_S:
+        if clock_s() - self._due_s > LATE_S:
             self._watch()  # this process stood still too, for example because the computer slept
         else:
             self._report_stuck()
@@ -344,7 +344,7 @@ class HostTask(QObject):
         self._host = host
         self._make_request: Callable[[], Request | None] | None = None
         self._id = 0  # of the request; 0 until it is sent
-        self._stop_timer = QTimer(self, singleShot=True)
+        self._stop_timer = Timer(self, singleShot=True)
         self._stop_timer.timeout.connect(self.silent)
         host.became_ready.connect(self._send)
         host.pair_loaded.connect(self._send)
@@ -383,7 +383,7 @@ class HostTask(QObject):
         if request is not None:
             self._id = self._host.request(request, self.answered.emit)
             if self._host.stuck:  # `became_stuck` was emitted before this request
-                QTimer.singleShot(0, self, self._report_stuck)
+                call_later(self, self._report_stuck)
 
     def _report_stuck(self) -> None:
         if self.sent and not self.stopping and self._host.stuck:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from PySide6.QtCore import QObject, QProcess, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, Qt, Signal
 
 from app.command_line import AGAIN, FAILURE, NOTICE
 from app.protocol import (
@@ -33,6 +32,7 @@ from app.protocol import (
     encode_request,
 )
 from app.protocol.silence import SilenceLimits
+from app.window.common.timer import Timer, clock_s
 
 FRAME_S = 0.016
 READ_BUDGET_S = 0.006  # of a frame, for reading answers
@@ -165,14 +165,14 @@ class HostProcess(QObject):
         if self._process.bytesAvailable() > MAX_UNREAD_BYTES:
             self._kill("sent more data than the window can process")
         elif not self._frame.isActive():
-            since_s = time.monotonic() - self._frame_s
+            since_s = clock_s() - self._frame_s
             self._frame.start(milliseconds(max(0.0, FRAME_S - since_s)))
 
     def _deliver(self, budget_s: float = READ_BUDGET_S) -> None:
         """Reads, decodes and emits the answers of one frame. What does not fit waits for the next."""
-        self._frame_s = time.monotonic()
+        self._frame_s = clock_s()
         answers: list[AnyAnswer] = []
-        while self._process.canReadLine() and time.monotonic() < self._frame_s + budget_s:
+        while self._process.canReadLine() and clock_s() < self._frame_s + budget_s:
             line = bytes(self._process.readLine().data())[:-1]
             try:
                 answers.append(decode_answer(line))
@@ -212,7 +212,7 @@ class HostProcess(QObject):
         self._stderr = b""
         self._kill_cause = ""
         self.refused = self._did_work = False
-        self._began_s = time.monotonic()
+        self._began_s = clock_s()
 
     def _new_process(self) -> QProcess:
         process = QProcess(self)
@@ -222,8 +222,8 @@ class HostProcess(QObject):
         process.finished.connect(self._finish)
         return process
 
-    def _timer(self, callback: Callable[[], None]) -> QTimer:
-        timer = QTimer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
+    def _timer(self, callback: Callable[[], None]) -> Timer:
+        timer = Timer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
         timer.timeout.connect(callback)
         return timer
 
@@ -250,7 +250,7 @@ class HostProcess(QObject):
         for timer in (self._frame, self._ready_timer):
             timer.stop()
         pauses = self.timeouts.restart_s
-        quick = not self._did_work or time.monotonic() - self._began_s < self.timeouts.quick_s
+        quick = not self._did_work or clock_s() - self._began_s < self.timeouts.quick_s
         self._quick_deaths = self._quick_deaths + 1 if quick else 1
         gave_up = self.refused or self._quick_deaths > len(pauses)
         self.phase = "failed" if gave_up else "down"

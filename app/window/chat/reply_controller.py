@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 
 from app.protocol import (
     AnyAnswer,
@@ -40,6 +40,7 @@ from app.store.round_encoding import text_of
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
+from app.window.common.timer import Timer
 from engine.errors import RedlineError
 from engine.events import PromptProgress
 from engine.metrics import Metrics
@@ -187,7 +188,7 @@ class ReplyController(QObject):
         self._host, self._store = host, store
         self._writer = ReplyWriter(store, self._written.emit)
         self._written.connect(self._handle_reports, Qt.ConnectionType.QueuedConnection)
-        self._turn = QTimer(self, singleShot=True, interval=TURN_MS)
+        self._turn = Timer(self, singleShot=True, interval=TURN_MS)
         self._turn.timeout.connect(self._show_part)
         self._pair, self._messages = Pair(), tuple[Message, ...]()
         self._unsaved: dict[int, MessageRecord] = {}  # replies that have ended, but not on disk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QScrollArea, QSizePolic
 from app.window.common import theme
 from app.window.common.appearance import LIGHT, Appearance
 from app.window.common.icons import icon, pixmap
+from app.window.common.timer import call_later
 
 BAR_HEIGHT = 8  # px
 DONE_MS = 1400
@@ -157,7 +158,7 @@ class IconButton(QToolButton):
         """Shows a check mark for a moment."""
         self._done = True
         self.update()
-        QTimer.singleShot(DONE_MS, self, self._end_done)
+        call_later(self, self._end_done, DONE_MS)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

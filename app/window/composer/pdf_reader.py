@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import psutil
-from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, Signal
 
 from app.pdf_text import DAMAGED, with_page_numbers
 from app.store.records import Attachment
+from app.window.common.timer import Timer, call_later
 
 LARGEST_BYTES = 50_000_000  # of a file
 MOST_SECONDS = 30.0
@@ -41,7 +42,7 @@ class PdfReader(QObject):
         self._process.finished.connect(self._finish)
         self._process.errorOccurred.connect(lambda _: self._finish() if self._path is not None else None)
         self._process.readyReadStandardOutput.connect(self._collect)
-        self._timer = QTimer(self, interval=_LOOK_MS)
+        self._timer = Timer(self, interval=_LOOK_MS)
         self._timer.timeout.connect(self._look)
 
     def add(self, path: Path) -> None:
@@ -73,7 +74,7 @@ class PdfReader(QObject):
         self._killed, self._output, self._looks = "", b"", 0
         if self._path.stat().st_size > LARGEST_BYTES:
             self._killed = TOO_LARGE
-            QTimer.singleShot(0, self._finish)
+            call_later(self, self._finish)
             return
         self._process.start(sys.executable, ["-P", "-m", "app.pdf_text", str(self._path)])
         self._timer.start()

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from PySide6.QtCore import QPoint, QSize, Qt, QTimer
+from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QToolButton, QWidget
 
@@ -19,6 +19,7 @@ from app.store import StoreError
 from app.store.records import MessageRecord, Statistics
 from app.window.common.appearance import GAP, INSPECTOR_WIDTH
 from app.window.common.layouts import column, row
+from app.window.common.timer import Timer
 from app.window.common.widgets import label, style, wrapped
 from app.window.inspector.charts import Charts
 from app.window.inspector.reply_summary import ReplySummary
@@ -48,7 +49,7 @@ class Inspector(QWidget):
         self._final: Statistics | None = None
         self._streaming = self._moved = False
         self._frames = 0
-        self._timer = QTimer(self, singleShot=True)
+        self._timer = Timer(self, singleShot=True)
         self._timer.timeout.connect(self._take)
         self.summary, self.charts = ReplySummary(), Charts()
         self.rounds, self._detail = RoundList(), RoundDetail()

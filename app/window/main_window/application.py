@@ -18,12 +18,13 @@ from pathlib import Path
 from types import TracebackType
 
 from filelock import BaseFileLock, FileLock, Timeout
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, Signal
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.log_file import LOG, traceback_of
+from app.window.common.timer import Timer
 
 NEVER_PAINTED_MS = 2000
 _RAISED = b"raised\n"  # the answer to a later start
@@ -69,8 +70,8 @@ class FirstPaint(QObject):
 
     def __init__(self, window: QWidget, callback: Callable[[], None]) -> None:
         super().__init__(window)
-        # A timer of its own: QTimer.singleShot with a context object loses exceptions in PySide 6.9.
-        self._timer = QTimer(self)
+        # A timer of its own: Timer.singleShot with a context object loses exceptions in PySide 6.9.
+        self._timer = Timer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(callback)
         self._timer.start(NEVER_PAINTED_MS)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import QObject, Qt, QTimer, QUrl
+from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
@@ -20,6 +20,7 @@ from app.store.records import NEW_CHAT, UNTITLED, Attachment, ConversationRecord
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.file_output import FileError, write_text
 from app.window.common.preferences import DRAFT, Draft, read, written
+from app.window.common.timer import Timer
 from app.window.composer.composer import Composer
 from app.window.main_window import files
 from app.window.main_window.header import Header, NoticeBanners, status_text
@@ -64,7 +65,7 @@ class ChatPresenter(QObject):
         self._inspected: MessageRecord | None = None  # the reply in the inspector
         self._inspector_outdated = False
         self._unsaved_drafts: dict[int, Draft] = {}  # by conversation
-        self._draft_timer = QTimer(self, singleShot=True, interval=SAVE_DRAFT_MS)
+        self._draft_timer = Timer(self, singleShot=True, interval=SAVE_DRAFT_MS)
         self._draft_timer.timeout.connect(self.save_drafts)
         self._connect_events()
         self._connect_requests()

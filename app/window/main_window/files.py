@@ -8,13 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QWidget
 
 from app.reply_statistics import count
 from app.window.common.appearance import GAP
 from app.window.common.file_output import FileError, file_name, write_text
+from app.window.common.timer import Timer
 from app.window.common.widgets import style
 from app.window.composer.prompt_editor import paths_of
 
@@ -70,7 +71,7 @@ class ConversationExport(QObject):
         self._taken = set[str]()  # names of files in lower case, as some file systems ignore case
         with suppress(OSError):  # writing will say what is wrong
             self._taken = {path.name.casefold() for path in folder.iterdir()}
-        self._timer = QTimer(self, interval=0)
+        self._timer = Timer(self, interval=0)
         self._timer.timeout.connect(self._write_next)
         self._timer.start()
 

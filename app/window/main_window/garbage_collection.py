@@ -14,8 +14,10 @@ from __future__ import annotations
 import gc
 from typing import Literal
 
-from PySide6.QtCore import QAbstractEventDispatcher, QObject, Qt, QTimer
+from PySide6.QtCore import QAbstractEventDispatcher, QObject, Qt
 from PySide6.QtGui import QGuiApplication
+
+from app.window.common.timer import Timer
 
 FULL_AFTER_MS = 10_000  # in the background
 _MIDDLE = 1  # the generation whose survivors would be gone through by full collections only
@@ -42,7 +44,7 @@ class GarbageCollection(QObject):
         super().__init__(application)
         gc.disable()
         QAbstractEventDispatcher.instance().aboutToBlock.connect(self._collect_young)
-        self._timer = QTimer(self)
+        self._timer = Timer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(FULL_AFTER_MS)
         self._timer.timeout.connect(lambda: collect_all())

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QWidget
 
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.appearance import GAP, TEXT_WIDTH
 from app.window.common.layouts import STRETCH, column, row
+from app.window.common.timer import Timer
 from app.window.common.widgets import ElidedLabel, Glyph, Hairline, IconButton, announce, label, style, wrapped
 from app.window.composer.composer import BOX_OVERHANG
 
@@ -153,7 +154,7 @@ class Banner(QFrame):
         self.buttons = [self._button(*action) for action in notice.actions]
         self.close_button = IconButton("close", "Dismiss", size=26)
         self.close_button.clicked.connect(self.dismiss)
-        self._timer = QTimer(self, singleShot=True, interval=OFFER_MS if notice.actions else INFO_MS)
+        self._timer = Timer(self, singleShot=True, interval=OFFER_MS if notice.actions else INFO_MS)
         self._timer.timeout.connect(self._dismiss_unless_used)
         self._lay_out()
         if level == "info":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QByteArray, QEvent, QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QStackedWidget, QWidget
 
@@ -26,6 +26,7 @@ from app.window.common.preferences import (
     written,
 )
 from app.window.common.theme import Theme
+from app.window.common.timer import Timer, call_later
 from app.window.common.widgets import announce, style
 from app.window.composer.composer import Composer
 from app.window.composer.context_meter import ContextMeter
@@ -130,7 +131,7 @@ class Panes(QSplitter):
     def event(self, event: QEvent) -> bool:
         done = super().event(event)
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.Show):
-            QTimer.singleShot(0, self, self._arrange)  # once what is inside has its new font
+            call_later(self, self._arrange)  # once what is inside has its new font
         return done
 
     def _arrange(self) -> None:
@@ -176,7 +177,7 @@ class MainWindow(QMainWindow):
         self.api = ApiOpener(self, store_file)
         self.pair_menu = PairMenu(self)
         self.quit_question = QuitQuestion(self, controller)
-        self._save_timer = QTimer(self, singleShot=True, interval=SAVE_PLACES_MS)
+        self._save_timer = Timer(self, singleShot=True, interval=SAVE_PLACES_MS)
         self._connect_commands()
         self._connect_parts()
         self._restore_places()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.api.key_file import KEY_FILE
@@ -17,6 +17,7 @@ from app.store.records import ChatSettings, MessageRecord
 from app.window.api.api_server import ApiServer, ApiState
 from app.window.chat.notices import Notice
 from app.window.common.preferences import Preferences
+from app.window.common.timer import Timer
 from app.window.main_window import files
 from app.window.main_window.menus import shortcut_list
 from app.window.main_window.welcome import PROMPTS
@@ -291,7 +292,7 @@ class ApiOpener(SecondaryWindow):
             self.server = ApiServer(self._controller, store_file.parent / KEY_FILE)
             self.server.changed.connect(self.show_values)
             self._controller.host.became_ready.connect(self._serve)
-        self._refresh = QTimer(self, interval=REFRESH_MS)
+        self._refresh = Timer(self, interval=REFRESH_MS)
         self._refresh.timeout.connect(self.show_values)
         application = QApplication.instance()
         if application is not None and self.server is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, Signal
 
 from app.protocol.download_events import (
     AnyDownloadEvent,
@@ -23,6 +23,7 @@ from app.protocol.download_events import (
     Waiting,
     read_line,
 )
+from app.window.common.timer import Timer
 
 FRAME_MS = 100  # between two updates of a download
 PAUSE_MS = 3000  # for a child to pause before it is killed, which does no harm
@@ -136,7 +137,7 @@ class DownloadQueue(QObject):
         self.downloads: dict[str, Download] = {}
         self._process: QProcess | None = None
         self._current, self._discarding = "", False
-        self._frame = QTimer(self, singleShot=True, interval=FRAME_MS)
+        self._frame = Timer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self.changed)
 
     def get(self, repo: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, Signal
 
 from app.protocol.model_documents import (
     CatalogueEntries,
@@ -21,6 +21,7 @@ from app.protocol.model_documents import (
     PairVerdicts,
     Removal,
 )
+from app.window.common.timer import call_later
 from app.window.models.downloads import models_command
 from app.window.models.known_models import BUILTIN_MODEL, KnownModels, ModelRow
 
@@ -50,7 +51,7 @@ class Command(QProcess):
 
     def begin(self, command: Sequence[str]) -> None:
         """Starts the process. command: stands before the words."""
-        QTimer.singleShot(TIMEOUT_MS, self, self.kill)
+        call_later(self, self.kill, TIMEOUT_MS)
         self.start(command[0], [*command[1:], *self.words, "--json"])
         self.closeWriteChannel()
 

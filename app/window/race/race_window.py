@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +34,7 @@ STEP = 0.01  # of a race, for an arrow key
 
 class RaceWindow(QWidget):
     """The window in which races are started, replayed and saved. pair: returns the pair whose target is used. wait:
-    returns why a race has to wait, or "". now: returns seconds that never fall, for the replay. still: whether to show
+    returns why a race has to wait, or "". still: whether to show
     the end of a race at once, since unneeded motion is unwanted."""
 
     def __init__(
@@ -43,7 +42,6 @@ class RaceWindow(QWidget):
         request: RaceRequest,
         pair: Callable[[], Pair] = Pair,
         wait: Callable[[], str] = lambda: "",
-        now: Callable[[], float] = time.monotonic,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent, Qt.WindowType.Window)
@@ -52,7 +50,7 @@ class RaceWindow(QWidget):
         self.request, self._pair, self._wait, self.still = request, pair, wait, False
         self.document: RaceDocument | None = None
         self.board: RaceBoard | None = None
-        self.form, self.measuring, self.controls = RaceForm(), MeasurementView(), ReplayControls(now)
+        self.form, self.measuring, self.controls = RaceForm(), MeasurementView(), ReplayControls()
         self.line, self.exporter = StatusLine(), PictureExport(self)
         self._exported = ""
         self._middle, self._hairline = QStackedWidget(), Hairline()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QMenu, QPushButton, QSlider, QToolButton, QWidget
 
@@ -15,6 +14,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import choice
 from app.window.common.layouts import row
+from app.window.common.timer import Timer, clock_s
 from app.window.common.widgets import IconButton, fit_width, label, style
 from app.window.race.race_files import KINDS
 
@@ -91,25 +91,24 @@ class Timeline(QSlider):
 
 
 class ReplayControls(QWidget):
-    """Plays a race by a clock. now: returns seconds that never fall. moved(float): the second that is to be shown.
-    sped(float): times the real speed. difference_reached(): what is shown now is where the texts differ.
-    save_asked(str): of KINDS."""
+    """Plays a race by the window's clock. moved(float): the second that is to be shown. sped(float): times the real
+    speed. difference_reached(): what is shown now is where the texts differ. save_asked(str): of KINDS."""
 
     moved = Signal(float)
     sped = Signal(float)
     difference_reached = Signal()
     save_asked = Signal(str)
 
-    def __init__(self, now: Callable[[], float], parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._now, self.player = now, Player(0.0, now)
+        self.player = Player(0.0, clock_s)
         self._differs_s: float | None = None
         self.play_button, self.again = IconButton("play", "Play"), IconButton("again", "Replay from Start")
         self.slider, self.time = Timeline(), label("0.0 / 0.0 s", tone="faint")
         self.speed = choice({str(speed): f"{NAMES[speed]}{TIMES}" for speed in SPEEDS})
         self.difference = QPushButton("Go to Difference")
         self.save = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
-        self._frame = QTimer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
+        self._frame = Timer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
         self._set_up()
         self._lay_out()
         self._frame.timeout.connect(self.tick)
@@ -122,7 +121,7 @@ class ReplayControls(QWidget):
     def begin(self, end_s: float, differs_s: float | None, tone: MarkTone) -> None:
         """Prepares another race, at the speed of the one before. differs_s: when both have shown where they differ,
         None if they never do. tone: of that difference."""
-        speed, self.player = self.player.speed, Player(end_s, self._now)
+        speed, self.player = self.player.speed, Player(end_s, clock_s)
         self._differs_s = differs_s
         self.slider.mark = None if differs_s is None else round(differs_s * STEPS_A_S)
         self.slider.tone = tone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QLineEdit, QPushButton, QWidget
 
@@ -13,6 +13,7 @@ from app.store.records import ChatSettings
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import Field, Lines, choice
 from app.window.common.layouts import STRETCH, column, row
+from app.window.common.timer import Timer
 from app.window.common.widgets import IconButton, label, scroll_area, style, wrapped
 from app.window.settings.pair_form import PairForm
 from app.window.settings.sampling_form import TYPING_MS, SamplingForm
@@ -33,7 +34,7 @@ class ChatForm(QWidget):
         super().__init__(parent)
         self.pair, self.sampling, self.system = PairForm(), SamplingForm(), Lines(4, "None")
         self._shown, self._context = ChatSettings(), 0
-        self._typing = QTimer(self, singleShot=True, interval=TYPING_MS)
+        self._typing = Timer(self, singleShot=True, interval=TYPING_MS)
         self._column = column(on=self, margins=(2 * GAP, 4, 2 * GAP, 2 * GAP), gap=12)
         self._add_section("Models", self.pair)
         self._add_section("Instructions", Field("System prompt", self.system, SYSTEM_HELP, wide=True))

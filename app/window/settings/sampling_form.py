@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
 from app.window.common.form_fields import DECIMALS, Field, Lines, choice, real_number, whole_number
+from app.window.common.timer import Timer
 from engine.settings import (
     LARGEST_SEED,
     LONGEST_DRAFT,
@@ -78,7 +79,7 @@ class SamplingForm(QWidget):
         self._tree, self._context = False, 0
         self._make_controls()
         self._make_fields()
-        self._typing = QTimer(self, singleShot=True, interval=TYPING_MS)
+        self._typing = Timer(self, singleShot=True, interval=TYPING_MS)
         self._connect()
         self.show_settings(SamplingSettings())
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QMenu, QWidget
 
 from app.store.records import ConversationRecord, SearchHit
 from app.window.common.layouts import column, row
 from app.window.common.section_list import ITEM, SectionList
+from app.window.common.timer import Timer
 from app.window.common.widgets import IconButton, search_field, style, wrapped
 from app.window.sidebar.conversation_list import ConversationDelegate, ConversationModel, HitModel
 
@@ -46,7 +47,7 @@ class Sidebar(QWidget):
         self.field, self.new = search_field("Search conversations"), IconButton("compose", "New Chat")
         self.list, self.empty_label = SectionList("Conversations", KEYS), wrapped(role="detail")
         self.conversations, self.hits = ConversationModel(self), HitModel(self)
-        self._timer = QTimer(self, singleShot=True, interval=SEARCH_MS)
+        self._timer = Timer(self, singleShot=True, interval=SEARCH_MS)
         self._lay_out()
         self._connect()
 

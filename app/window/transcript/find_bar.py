@@ -7,12 +7,13 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from PySide6.QtCore import QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QRect, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, row
+from app.window.common.timer import Timer
 from app.window.common.widgets import IconButton, label, style
 from app.window.markdown.text_matches import match_places
 from app.window.transcript.message_entry import MessageEntry
@@ -54,9 +55,9 @@ class FindBar(QWidget):
         style(self, kind="bar")
         parts = (STRETCH, self.count, (self.field, 1), self.previous, self.next, self.close_button)
         row(*parts, on=self, margins=(2 * GAP, 4, GAP, 4), gap=6)
-        self._typed = QTimer(self, singleShot=True, interval=_TYPED_MS)
+        self._typed = Timer(self, singleShot=True, interval=_TYPED_MS)
         self._typed.timeout.connect(self.search)
-        self._settle = QTimer(self, singleShot=True, interval=TURN_MS)
+        self._settle = Timer(self, singleShot=True, interval=TURN_MS)
         self._settle.timeout.connect(self._reveal)
         self.field.textEdited.connect(lambda: self._typed.start())
         self.previous.clicked.connect(lambda: self.step(-1))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QWidget
 
@@ -13,6 +12,7 @@ from app.reply_statistics import in_words, speed_in_words
 from app.store.records import MessageRecord
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.timer import Timer, work_s
 from app.window.common.widgets import ElidedLabel, IconButton, label
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.receipt_badge import ReceiptBadge
@@ -129,7 +129,7 @@ class TextPlace(NamedTuple):
     offset: float
 
 
-class LayoutSlice(QTimer):
+class LayoutSlice(Timer):
     """The time for reading, dividing and laying out messages in one turn of the event loop, by the thread's own clock.
     It is spent within `with slice:`. Once it is used up, the next page waits for the next turn, so that the window
     answers in between. Of two turns in a row, one lays out a page at least."""
@@ -146,7 +146,7 @@ class LayoutSlice(QTimer):
         self.timeout.connect(self._begin_turn)
 
     def __enter__(self) -> None:
-        self._began_s = time.thread_time()
+        self._began_s = work_s()
 
     def __exit__(self, *_: object) -> None:
         self._spent_s, self._began_s = self._spent(), None
@@ -169,7 +169,7 @@ class LayoutSlice(QTimer):
         self._spent_s, self._laid_out, self._put_off = 0.0, False, False
 
     def _spent(self) -> float:
-        return self._spent_s + (0.0 if self._began_s is None else time.thread_time() - self._began_s)
+        return self._spent_s + (0.0 if self._began_s is None else work_s() - self._began_s)
 
 
 class MessageTile(QWidget):

@@ -7,9 +7,10 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtCore import QObject, Qt
 
 from app.protocol import RoundDone
+from app.window.common.timer import Timer, clock_s
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.reply_tokens import TURN_TOKENS
 from app.window.transcript.virtual_list import VirtualList
@@ -69,19 +70,17 @@ def spoken(sentence: str) -> str:
 class ReplyStreams(QObject):
     """Shows the tokens of replies that are being written, at most once a frame."""
 
-    def __init__(
-        self, messages: VirtualList, announcer: Announcer, clock: Callable[[], float], parent: QObject
-    ) -> None:
+    def __init__(self, messages: VirtualList, announcer: Announcer, parent: QObject) -> None:
         super().__init__(parent)
         self.announcer = announcer
-        self._messages, self._clock = messages, clock
+        self._messages = messages
         self._free_s = 0.0  # not before is anything drawn again
-        self._frame = QTimer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
+        self._frame = Timer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
         self._frame.timeout.connect(self.show_due)
 
     def receive(self, entry: MessageEntry, rounds: list[RoundDone]) -> None:
         """Takes rounds of a reply."""
-        now_s = self._clock()
+        now_s = clock_s()
         for one in rounds:
             entry.tokens.receive(one, now_s, self._messages.options.still)
         if not self._frame.isActive():
@@ -90,7 +89,7 @@ class ReplyStreams(QObject):
     def show_due(self) -> None:
         """Shows the tokens that are due by now. What takes long to draw is drawn less often, so that the window has
         time for all else."""
-        began_s = self._clock()
+        began_s = clock_s()
         if began_s < self._free_s:
             return
         live = [entry for entry in self._messages.entries if entry.live and entry.tokens.waiting]
@@ -103,7 +102,7 @@ class ReplyStreams(QObject):
                 shown = True
         if shown:
             self._messages.arrange()
-            ended_s = self._clock()
+            ended_s = clock_s()
             self._free_s = ended_s + _SHARE * (ended_s - began_s) - FRAME_MS / 1000
         if not any(entry.tokens.waiting for entry in live):
             self._frame.stop()

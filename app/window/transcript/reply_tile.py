@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QTextEdit, QWidget
 
@@ -14,6 +14,7 @@ from app.palette import mix
 from app.reply_statistics import thought_line
 from app.store.records import ENDED_EARLY, LENGTH_REACHED, THOUGHT_REACHED, MessageRecord
 from app.window.common.appearance import GAP, LIGHT, Appearance
+from app.window.common.timer import Timer
 from app.window.common.widgets import label, style
 from app.window.markdown import plain_text, token_runs, write
 from app.window.markdown.formula_object import formula_mark
@@ -139,9 +140,9 @@ class ReplyTile(MessageTile):
         self.note.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.waiting.setAccessibleName("Waiting for the reply")
         self._caret = True
-        self._blink = QTimer(self, interval=_BLINK_MS)
+        self._blink = Timer(self, interval=_BLINK_MS)
         self._blink.timeout.connect(self._toggle_caret)
-        self._divide = QTimer(self, singleShot=True, interval=TURN_MS)
+        self._divide = Timer(self, singleShot=True, interval=TURN_MS)
         self._divide.timeout.connect(self._divide_on)
         self.refresh()
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextDocument
 from PySide6.QtWidgets import QWidget
 
@@ -16,6 +14,7 @@ from app.store.records import MessageRecord
 from app.window.common import theme
 from app.window.common.appearance import GAP, LIGHT
 from app.window.common.layouts import column
+from app.window.common.timer import Timer, clock_s
 from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
 from app.window.markdown.text_blocks import common_length
@@ -44,7 +43,7 @@ class Transcript(QWidget):
 
     regenerate(message), resume(message), edit(message, text), select(id of another version), race(question),
     verify(message): the reader asks for it. token_hovered: a TokenDetail, or None.
-    clock: returns seconds, for pacing. say: has a screen reader read a sentence.
+    say: has a screen reader read a sentence.
     """
 
     regenerate = Signal(int)
@@ -56,13 +55,10 @@ class Transcript(QWidget):
     token_hovered = Signal(object)
     link_clicked = Signal(QUrl)
 
-    def __init__(
-        self, parent: QWidget | None = None, clock: Callable[[], float] = time.monotonic, say: Say | None = None
-    ) -> None:
+    def __init__(self, parent: QWidget | None = None, say: Say | None = None) -> None:
         super().__init__(parent)
         self.options = DisplayOptions(theme.current())
         self._rounds_of: RoundsOf = lambda _: []
-        self._clock = clock
         self._say: Say = say or (lambda text: announce(self, text))
         self.column = VirtualList(_tile, self.options, self)
         self.column.setAccessibleName("Conversation")
@@ -73,14 +69,14 @@ class Transcript(QWidget):
         column(self.find_bar, self.column, on=self)
         self.jump_button = self._make_jump_button()
         self.panel = TokenPanel(self)
-        self._hover = QTimer(self, singleShot=True, interval=_HOVER_MS)
+        self._hover = Timer(self, singleShot=True, interval=_HOVER_MS)
         self._hover.timeout.connect(self._show_panel)
         self._pointed: tuple[MessageTile, int, QRect] | None = None
         self._panel_at = QPoint()
         self._preloaded = iter(PRELOADED)
-        self._preload = QTimer(self, interval=_PRELOAD_MS)
+        self._preload = Timer(self, interval=_PRELOAD_MS)
         self._preload.timeout.connect(self._preload_next)
-        self._streams = ReplyStreams(self.column, Announcer(self._say), clock, self)
+        self._streams = ReplyStreams(self.column, Announcer(self._say), self)
 
     def _make_jump_button(self) -> IconButton:
         button = IconButton("latest", "Jump to Latest Message", self, _JUMP_SIZE)
@@ -146,7 +142,7 @@ class Transcript(QWidget):
             self._refresh(entry)
             how = ending(record)
             said = "The reply is complete." if record.state == "complete" else f"Reply {how[:1].lower()}{how[1:]}"
-            self._streams.announcer.end(said, self._clock())
+            self._streams.announcer.end(said, clock_s())
 
     def show_verification_progress(self, message: int, progress: str) -> None:
         """Shows how far the verification of a reply is; "" once it is over."""

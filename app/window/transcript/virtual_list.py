@@ -13,11 +13,12 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import NamedTuple
 
-from PySide6.QtCore import QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QRect, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from app.window.common.appearance import GAP
+from app.window.common.timer import Timer
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.message_tile import LayoutSlice, MessageTile, TextPlace
 from app.window.transcript.text_page import SIDE, DisplayOptions, column_width
@@ -71,12 +72,12 @@ class VirtualList(QAbstractScrollArea):
         self._top = 0
         self._arranging = False
         self._slice = LayoutSlice()
-        self._idle = QTimer(self, singleShot=True, interval=_IDLE_MS)
+        self._idle = Timer(self, singleShot=True, interval=_IDLE_MS)
         self._idle.timeout.connect(lambda: self.arrange(_MARGIN))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._focused: MessageTile | None = None
         self._dragging: tuple[MessageTile, int] | None = None
-        self._drag = QTimer(self, interval=_STEP_MS)
+        self._drag = Timer(self, interval=_STEP_MS)
         self._drag.timeout.connect(self._drag_on)
         application = QApplication.instance()
         assert isinstance(application, QApplication)

@@ -15,9 +15,12 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller
+from app.window.common import theme
+from app.window.common.appearance import LIGHT
+from app.window.common.timer import use_clock
 from app.window.main_window.main_window import MainWindow
-from app.window.transcript.message_tile import LayoutSlice
 from tests.app.window.chats import TITLES, end, make_controller, open_window
+from tests.app.window.stepped_clock import SteppedClock
 
 
 @pytest.fixture(scope="session")
@@ -38,10 +41,19 @@ def no_window_stays(app: QApplication) -> Iterator[None]:
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
+@pytest.fixture
+def clock() -> Iterator[SteppedClock]:
+    """Has the window go by a clock that the test steps."""
+    stepped = SteppedClock()
+    before = use_clock(stepped)
+    yield stepped
+    use_clock(before)
+
+
 @pytest.fixture(autouse=True)
-def pages_are_laid_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a slow machine show what a quick one would: layout does not go on in the next turn of the event loop."""
-    monkeypatch.setattr(LayoutSlice, "LONGEST_S", float("inf"))
+def usual_look(app: QApplication) -> None:
+    """The light theme of the usual size, whatever tests before this one chose."""
+    theme.show(LIGHT)
 
 
 @pytest.fixture

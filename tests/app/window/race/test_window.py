@@ -18,7 +18,7 @@ from app.window.race.race_board import RaceBoard
 from app.window.race.race_request import RaceRequest
 from app.window.race.race_window import DRAWING, RaceWindow
 from tests.app.race.made import RACE, race, simple, steady
-from tests.app.window.race.conftest import Clock
+from tests.app.window.stepped_clock import SteppedClock
 from tests.app.window.waiting import until
 
 
@@ -35,25 +35,25 @@ def at(window: RaceWindow) -> float:
 # --- the replay -------------------------------------------------------------------------------
 
 
-def test_a_race_plays_by_the_clock_to_its_end_and_stops(window: RaceWindow, clock: Clock) -> None:
+def test_a_race_plays_by_the_clock_to_its_end_and_stops(window: RaceWindow, clock: SteppedClock) -> None:
     window.show_race(simple())
     assert window.controls.player.playing
-    clock.now_s += 0.5
+    clock.advance(0.5)
     until(lambda: at(window) == 0.5)
     assert window.controls.play_button.accessibleName() == "Pause"
     assert window.controls.time.text() == "0.5 / 1.2 s"
-    clock.now_s += 5
+    clock.advance(5)
     until(lambda: not window.controls.player.playing)
     assert at(window) == 1.2
     assert board_of(window).state.done
     assert window.controls.play_button.accessibleName() == "Play"
 
 
-def test_pause_holds_it_and_play_at_the_end_begins_anew(window: RaceWindow, clock: Clock) -> None:
+def test_pause_holds_it_and_play_at_the_end_begins_anew(window: RaceWindow, clock: SteppedClock) -> None:
     window.show_race(simple())
-    clock.now_s += 0.4
+    clock.advance(0.4)
     QTest.mouseClick(window.controls.play_button, Qt.MouseButton.LeftButton)
-    clock.now_s += 3
+    clock.advance(3)
     window.controls.tick()
     assert at(window) == 0.4
     window.controls.seek(9)
@@ -62,11 +62,11 @@ def test_pause_holds_it_and_play_at_the_end_begins_anew(window: RaceWindow, cloc
     assert window.controls.player.playing
 
 
-def test_slower_is_slower_and_says_so(window: RaceWindow, clock: Clock) -> None:
+def test_slower_is_slower_and_says_so(window: RaceWindow, clock: SteppedClock) -> None:
     window.show_race(simple())
     window.controls.speed.setCurrentIndex(window.controls.speed.findData("0.25"))
     window.controls.speed.activated.emit(0)
-    clock.now_s += 2
+    clock.advance(2)
     window.controls.tick()
     assert at(window) == 0.5
     assert "side by side, at a quarter of its speed" in board_of(window).about.text()

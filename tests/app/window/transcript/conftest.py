@@ -5,30 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
-from app.window.common import theme
-from app.window.common.appearance import LIGHT
 from app.window.transcript import Transcript
+from tests.app.window.stepped_clock import SteppedClock
 
 
 class Stage:
-    """transcript: shown. now_s: what its clock says. said: what a screen reader would have read."""
+    """transcript: shown. said: what a screen reader would have read."""
 
-    def __init__(self, width: int, height: int) -> None:
-        self.now_s = 100.0
+    def __init__(self, clock: SteppedClock, width: int, height: int) -> None:
+        self.clock = clock
         self.said: list[str] = []
-        self.transcript = Transcript(clock=lambda: self.now_s, say=self.said.append)
+        self.transcript = Transcript(say=self.said.append)
         self.transcript.resize(width, height)
         self.transcript.show()
         self.settle()
 
     def settle(self) -> None:
-        """Let everything happen that is due, and what is let go be gone."""
-        for _ in range(3):
-            QApplication.processEvents()
-            QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        """Lays out what is in sight, and deletes what was let go. No time goes by."""
+        self.clock.settle()
 
     def idle(self) -> None:
         """What waits for a quiet moment is done now."""
@@ -37,9 +33,7 @@ class Stage:
 
     def frame(self, seconds: float = 0.2) -> None:
         """Time goes on, and what is due by then is shown."""
-        self.now_s += seconds
-        self.transcript._streams.show_due()
-        self.settle()
+        self.clock.advance(seconds)
 
     def scroll_to(self, value: int) -> None:
         self.transcript.column.verticalScrollBar().setValue(value)
@@ -50,17 +44,15 @@ MakeStage = Callable[..., Stage]
 
 
 @pytest.fixture
-def stage(app: QApplication) -> Iterator[Callable[..., Stage]]:
+def stage(app: QApplication, clock: SteppedClock) -> Iterator[Callable[..., Stage]]:
     """Makes one of a width and a height."""
     made: list[Stage] = []
-    theme.show(LIGHT)  # tests of other windows may leave a larger one
 
     def make(width: int = 800, height: int = 600) -> Stage:
-        made.append(Stage(width, height))
+        made.append(Stage(clock, width, height))
         return made[-1]
 
     yield make
-    theme.show(LIGHT)
     for one in made:
         one.transcript.close()
         one.transcript.deleteLater()

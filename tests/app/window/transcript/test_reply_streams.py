@@ -35,12 +35,12 @@ def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
 def test_a_whole_reply_is_announced_seldom_and_its_end_once(stage: MakeStage) -> None:
     one, told = stage(), list(rounds(REPLY * 4, per_s=100))
     begin(one)
-    begin_s = one.now_s
+    begin_s = one.clock.time_s
     for at in range(0, len(told), 10):
         one.transcript.add_rounds(2, told[at : at + 10])
         one.frame(0.3)
     one.transcript.end_reply(reply(2, REPLY * 4, 1))
-    seconds = one.now_s - begin_s
+    seconds = one.clock.time_s - begin_s
     assert 3 <= len(one.said) <= seconds / BETWEEN_S + 2
     assert one.said[-1] == "The reply is complete."
     assert all(len(text) > 3 for text in one.said)
