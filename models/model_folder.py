@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.errors import ModelError
+from models.chat_templates import TEMPLATE_FOLDER
 from models.durable_files import read_json_object
 from models.safetensors_file import Entry, read_entries
 from models.token_map import read_vocabulary
@@ -25,8 +26,11 @@ TOKENIZER_FILES = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model"),
     *("vocab.json", "merges.txt", "generation_config.json", "chat_template.jinja", "chat_template.json"),
 )
+ADAPTER = "adapters.safetensors"  # where mlx-lm trains one
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_FLOATS = {"F64", "F32", "F16", "BF16"}
 DEEPEST = 16  # folders in folders; repositories have one or two
+_EOS_KEYS = ("eos_token_id", "eos_token_ids")
 _LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_transformer_layers")
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx", "seq_length")
 
@@ -36,8 +40,8 @@ class ModelFolder:
     """A checked model folder.
 
     `context_length` is in tokens, None where the config names none. `rows` is the config's vocab_size, which may be
-    padded past the tokenizer's. `eos_token_ids` are those of generation_config.json, else config.json; the
-    tokenizer may add its own.
+    padded past the tokenizer's. `eos_token_ids` are all that generation_config.json and config.json
+    name; the tokenizer may add its own.
     """
 
     path: Path
@@ -63,8 +67,15 @@ def check_folder(path: Path) -> ModelFolder:
         config = read_json_object(path / "config.json")
         if config.get("model_file") is not None:
             raise ModelError(f"{path}: needs Python code of its own, which is never run; choose another model")
+        if ADAPTER in names:
+            what = f"holds an adapter ({ADAPTER}), which its weights do not contain"
+            raise ModelError(f"{path}: {what}; fuse it into them first (mlx_lm.fuse), or remove that file")
+        if not isinstance(config.get("tie_word_embeddings"), bool | None):
+            raise ModelError(f"{path}: tie_word_embeddings in config.json is neither true nor false; {_AGAIN}")
         weights = weights_of(path, names)
         _check_index(path, weights)
+        _check_duplicates(path, weights)
+        _check_types(path, {name: entry for entries in weights.values() for name, entry in entries.items()})
         _check_layers(path, config, sum(map(len, weights.values())))
         return ModelFolder(
             path=path,
@@ -144,9 +155,11 @@ def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",
 
 
 def copy_tokenizer(source: Path, folder: Path) -> None:
-    """Copies the `TOKENIZER_FILES` that `source` has. Raises OSError."""
-    for name in TOKENIZER_FILES:
+    """Copies the `TOKENIZER_FILES` and the further chat templates that `source` has. Raises OSError."""
+    templates = [f"{TEMPLATE_FOLDER}/{path.name}" for path in (source / TEMPLATE_FOLDER).glob("*.jinja")]
+    for name in (*TOKENIZER_FILES, *templates):
         if (source / name).is_file():
+            (folder / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(source / name, folder / name)
 
 
@@ -163,6 +176,28 @@ def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> Non
             raise ModelError(f"{path}: the weights {str(name)[:80]!r} are missing; {_AGAIN}")
         if tensor not in shard:
             raise ModelError(f"{path}: {name} lacks the tensor {tensor[:80]!r}; {_AGAIN}")
+
+
+def _check_duplicates(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> None:
+    """Checks that no tensor is in two files: mlx-lm would take that of the last."""
+    files: dict[str, Path] = {}
+    for file, entries in weights.items():
+        for name in entries:
+            if name in files:
+                both = f"{files[name].name} and {file.name} both hold {name[:80]}"
+                raise ModelError(f"{path}: {both}; remove the one that does not belong to this model")
+            files[name] = file
+
+
+def _check_types(path: Path, entries: Mapping[str, Entry]) -> None:
+    """Checks that integers, which stand for numbers of 8 bits or fewer, come with the scales that make numbers of them:
+    MLX reads 8-bit floats as the integers 0 to 255 as well."""
+    scaled = {name.rpartition(".")[0] for name in entries if "scale" in name.rpartition(".")[2]}
+    for name, entry in entries.items():
+        module, _, parameter = name.rpartition(".")
+        if parameter == "weight" and len(entry.shape) > 1 and entry.dtype not in _FLOATS and module not in scaled:
+            what = f"{name[:80]} holds {entry.dtype} without scales, which would be read as whole numbers"
+            raise ModelError(f"{path}: {what}; choose a version of the model in 16 bits or made for MLX")
 
 
 def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
@@ -201,13 +236,13 @@ def first_count(config: Mapping[str, object], keys: tuple[str, ...]) -> int | No
 
 
 def _eos(path: Path, config: Mapping[str, object], names: list[str]) -> tuple[int, ...]:
+    """Returns the ids that end a reply, of all files that name any: makers list the end of a turn in one and the end of
+    the text in another."""
     parts = [*config_parts(config)]
+    if any(isinstance(part.get(key), str) for part in parts for key in _EOS_KEYS):
+        raise ModelError(f"{path}: config.json gives a text for the ids that end a reply; download it again")
     if "generation_config.json" in names:
         parts.insert(0, read_json_object(path / "generation_config.json"))
-    for part in parts:
-        value = part.get("eos_token_id")
-        numbers = value if isinstance(value, list) else [value]
-        found = tuple(number for number in numbers if type(number) is int and number >= 0)
-        if found:
-            return found
-    return ()
+    values = [part.get(key) for part in parts for key in _EOS_KEYS]
+    numbers = [number for value in values for number in (value if isinstance(value, list) else [value])]
+    return tuple(dict.fromkeys(number for number in numbers if type(number) is int and number >= 0))

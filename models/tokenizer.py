@@ -23,6 +23,7 @@ from engine.errors import ModelError, RedlineError, UsageError
 from engine.reply_channels import ChannelParser
 from engine.reply_text import Message
 from models import tokenizer_process
+from models.chat_templates import read_templates
 from models.grammar_matcher import GrammarMatchers
 from models.reply_format import Switches, reply_format
 from models.tokenizer_process import WorkerLostError
@@ -72,7 +73,8 @@ class FolderTokenizer:
         opened = self._open(_never)
         with _boundary(f"the tokenizer in {folder} cannot be read"):
             self._fast = Tokenizer.from_str(opened.decoder)
-        self._template, self._digest = opened.template, opened.digest
+        self._template, self._tool_template = opened.template, opened.tool_template
+        self._digest = opened.digest
         self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
         self.matchers = GrammarMatchers(opened.decoder, self.eos)
         self.added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
@@ -95,8 +97,7 @@ class FolderTokenizer:
         transformers lets no function into a template, so the date stands in it as text.
         """
         other = copy(self)
-        if self._template:
-            other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), self._template)
+        other._template, other._tool_template = (_dated(one, day) for one in (self._template, self._tool_template))
         return other
 
     def chat(
@@ -114,14 +115,15 @@ class FolderTokenizer:
         not have changes nothing.
         Raises ModelError where the template fails or goes beyond the limits, StoppedError once it was cancelled.
         """
-        if not self.has_template or self._template is None:
+        template = self._tool_template if tools else self._template
+        if not self.has_template or template is None:
             return self._encode("\n\n".join(m["content"] for m in messages), True, cancelled)
         for message in messages:
             _check_text(message["content"])
             _check_text(message.get("thought", ""))
         variables = self.switches.variables(**switches)
         turns = [_for_template(message) for message in messages]
-        request = Chat(self._key, turns, self._template, variables, list(tools))
+        request = Chat(self._key, turns, template, variables, list(tools))
         rendered: list[int] = []
 
         def encoding_s(answer: Answer) -> float | None:
@@ -217,9 +219,7 @@ class FolderTokenizer:
 
     def _no_text(self) -> str:
         """Returns that the template failed, and where it is."""
-        own_file = "chat_template.jinja"
-        name = own_file if (self._folder / own_file).exists() else "tokenizer_config.json"
-        return f"{self._folder / name}: the chat template failed for this conversation"
+        return f"{self._folder / read_templates(self._folder).file}: the chat template failed for this conversation"
 
     def _checked(self, ids: list[int]) -> list[int]:
         """Returns ids that the model knows. Raises ModelError for others."""
@@ -249,6 +249,13 @@ class FolderStream:
     def finish(self) -> str:
         whole = self._tokenizer.decode(self._ids, skip_special_tokens=not self._special)
         return str(whole[self._emitted :])
+
+
+def _dated(template: str | None, day: date) -> str | None:
+    """Returns a template in which every date that it would print today is that of `day`."""
+    if template is None:
+        return None
+    return _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), template)
 
 
 def _encoding_s(characters: int) -> float:

@@ -5,8 +5,8 @@ normalizers can ask for any amount of time and memory. Nothing inside a process 
 `models.tokenizer_process` kills when it takes too long or too much memory. Requests come on standard input and answers
 go to standard output, each a line of JSON.
 
-transformers reads the folder and renders the chat template, tools included (Jinja, sandboxed; no code of the model's is
-run); the tokenizers library turns text into ids.
+The tokenizers library reads tokenizer.json and turns text into ids. transformers adds what tokenizer_config.json says
+of special tokens, and renders the chat template, tools included (Jinja, sandboxed; no code of the model's is run).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from models.chat_templates import read_templates
 from models.reply_format import Switches, switches_of
 from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
 
@@ -73,13 +74,15 @@ class Ready(msgspec.Struct, tag=True):
 
 class Opened(msgspec.Struct, tag=True):
     """A tokenizer was read. decoder: a tokenizer.json that is good for decoding alone. eos: id of its own
-    end-of-sequence token. digest: of everything that ids depend on. thinking, efforts: as in
+    end-of-sequence token. template, tool_template: for conversations without and with tools, None where the model has
+    none. digest: of everything that ids depend on. thinking, efforts: as in
     `models.reply_format.Switches`. takes_tools: whether its template takes tools. tools: how it writes calls, None
     where that is not known."""
 
     decoder: str
     eos: int | None
     template: str | None
+    tool_template: str | None
     digest: str
     thinking: str = ""
     efforts: tuple[str, ...] = ()
@@ -181,21 +184,25 @@ def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO)
 
 
 def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
-    from transformers import AutoTokenizer
+    """Reads tokenizer.json as it is. AutoTokenizer of transformers 5 builds some of the declared classes anew from
+    vocabulary and merges, with another split of the text and so other ids, and fails for configurations that it does
+    not know (transformers issue 45812)."""
+    from transformers import PreTrainedTokenizerFast
 
-    whole: Any = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+    whole: Any = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
     fast = whole.backend_tokenizer
     fast.no_truncation()  # a tokenizer.json may keep the settings of whoever trained with it
     fast.no_padding()
-    template = str(whole.get_chat_template()) if whole.chat_template else None
+    templates = read_templates(folder)
     found = _OpenTokenizer(fast, dict(whole.special_tokens_map))
     text = fast.to_str()
-    digest = hashlib.blake2b(f"{text}\0{template}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
+    digest = hashlib.blake2b(f"{text}\0{templates}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
-    switches = switches_of(template) if template else Switches()
-    tools = tool_format(whole) if switches.tools else None
-    about = (switches.thinking, switches.efforts, switches.tools, tools)
-    return found, Opened(decoder_of(text), eos, template, digest, *about)
+    switches = switches_of(templates.default) if templates.default else Switches()
+    takes_tools = templates.tool_use is not None and switches_of(templates.tool_use).tools
+    tools = tool_format(whole, templates.tool_use or "") if takes_tools else None
+    about = (switches.thinking, switches.efforts, takes_tools, tools)
+    return found, Opened(decoder_of(text), eos, templates.default, templates.tool_use, digest, *about)
 
 
 def decoder_of(tokenizer_json: str) -> str:

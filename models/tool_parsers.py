@@ -44,12 +44,10 @@ class ParsedCall(msgspec.Struct, frozen=True):
     arguments: str
 
 
-def tool_format(tokenizer: Any) -> ToolFormat | None:
-    """Returns how the model of one of transformers' tokenizers writes calls; None where its template takes no tools, or
-    where mlx-lm has no parser for what it asks the model to write."""
-    template = tokenizer.chat_template
-    if not isinstance(template, str):
-        template = tokenizer.get_chat_template() if template else ""
+def tool_format(tokenizer: Any, template: str) -> ToolFormat | None:
+    """Returns how the model of one of transformers' tokenizers writes calls; None where mlx-lm has no parser for what
+    `template`, the one for conversations with tools, asks the model to write."""
+    tokenizer.chat_template = template  # by which mlx-lm chooses
     if all(mark in template for mark in _HARMONY_MARKS):
         return ToolFormat(HARMONY, "<|channel|>", "<|call|>")
     named = tokenizer.init_kwargs.get("tool_parser_type")

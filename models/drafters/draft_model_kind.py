@@ -6,14 +6,13 @@ and the drafter's tokens are only accepted less often.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import ModelError, PairError
+from models.chat_templates import read_templates
 from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
-from models.durable_files import read_json_object
 from models.token_bytes import read_token_bytes
 from models.token_map import match_tokens, vocabulary_size
 
@@ -142,7 +141,7 @@ def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:
     """Differences that do not matter, or only for speed."""
     if target.rows and drafter.rows and target.rows != drafter.rows:
         yield f"padded to {drafter.rows:,} rows (target: {target.rows:,})"
-    if chat_template(target.path) != chat_template(drafter.path):
+    if _template(target) != _template(drafter):
         yield "different chat template (the target's is used)"
     if set(target.eos_token_ids) != set(drafter.eos_token_ids):
         yield "different end-of-text tokens (the target's are used)"
@@ -152,20 +151,9 @@ def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:
         yield f"{drafter.weights_bytes / target.weights_bytes:.0%} of the target's size, too large to save time"
 
 
-def chat_template(folder: Path) -> str | None:
-    """Returns the text of a model's chat template, None if it has none. Several named templates count as one text.
-    Raises ModelError for a file that cannot be read."""
-    own_file = folder / "chat_template.jinja"
-    try:
-        if own_file.is_file():
-            return own_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{own_file}: cannot be read ({error}); download the model again") from error
-    config = folder / "tokenizer_config.json"
-    template = read_json_object(config).get("chat_template") if config.is_file() else None
-    if template is None:
-        return None
-    return template.strip() if isinstance(template, str) else json.dumps(template, sort_keys=True)
+def _template(folder: ModelFolder) -> str | None:
+    template = read_templates(folder.path).default
+    return None if template is None else template.strip()
 
 
 KIND = DrafterKind("model", "draft model", detect, check, load, footprint, stands_alone=True)

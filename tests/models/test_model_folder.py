@@ -52,7 +52,7 @@ def test_a_whole_folder_passes_and_is_described(folder: Path) -> None:
 
 def test_generation_config_has_the_last_word_on_what_ends_a_reply(folder: Path) -> None:
     (folder / "generation_config.json").write_text('{"eos_token_id": [2, 1]}')
-    assert check_folder(folder).eos_token_ids == (2, 1)
+    assert check_folder(folder).eos_token_ids == (2, 1)  # config.json names 1
     (folder / "generation_config.json").write_text("{}")
     assert check_folder(folder).eos_token_ids == (1,)
 

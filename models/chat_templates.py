@@ -1,0 +1,64 @@
+"""The chat templates of a model folder, read from the files in which people keep them.
+
+transformers writes chat_template.jinja, with further ones by name in additional_chat_templates/; before 2025 it wrote
+"chat_template" into tokenizer_config.json, a text or a list of named texts; processors wrote chat_template.json. The
+first of these that a folder has counts, as transformers 5 reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from models.durable_files import read_json_object
+
+TEMPLATE_FILE, TEMPLATE_FOLDER = "chat_template.jinja", "additional_chat_templates"
+_JSON_FILES = ("tokenizer_config.json", "chat_template.json")
+_DEFAULT, _TOOLS = "default", "tool_use"
+
+
+@dataclass(frozen=True)
+class ChatTemplates:
+    """default: for a conversation, None where the folder has no template. tool_use: for one that offers tools, the
+    default where the folder has no other. file: the name of the file with the default, "" without one."""
+
+    default: str | None = None
+    tool_use: str | None = None
+    file: str = ""
+
+
+def read_templates(folder: Path) -> ChatTemplates:
+    """Reads the chat templates of a model folder. Raises ModelError for files that are damaged or cannot be read."""
+    sources = {TEMPLATE_FILE: _in_files(folder)} | {name: _in_json(folder / name) for name in _JSON_FILES}
+    for file, named in sources.items():
+        if named:
+            default = named.get(_DEFAULT, next(iter(named.values())))
+            return ChatTemplates(default, named.get(_TOOLS, default), file)
+    return ChatTemplates()
+
+
+def _in_files(folder: Path) -> dict[str, str]:
+    files = {_DEFAULT: folder / TEMPLATE_FILE}
+    files |= {path.stem: path for path in sorted((folder / TEMPLATE_FOLDER).glob("*.jinja"))}
+    try:
+        return {name: path.read_text(encoding="utf-8") for name, path in files.items() if path.is_file()}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{folder}: its chat template cannot be read ({error}); download it again") from error
+
+
+def _in_json(path: Path) -> dict[str, str]:
+    return _named(read_json_object(path).get("chat_template")) if path.is_file() else {}
+
+
+def _named(value: Any) -> dict[str, str]:
+    """Returns the templates in one field by name: a text, a list of {"name", "template"}, or names and texts."""
+    if isinstance(value, str):
+        return {_DEFAULT: value}
+    if isinstance(value, list):
+        value = {one.get("name"): one.get("template") for one in value if isinstance(one, Mapping)}
+    if not isinstance(value, Mapping):
+        return {}
+    return {name: text for name, text in value.items() if isinstance(name, str) and isinstance(text, str)}
