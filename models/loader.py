@@ -13,10 +13,11 @@ from mlx import nn
 
 from engine import backend
 from engine.backend import memory
-from engine.backend.mlx_lm_imports import dequantize_model, load_model, why_unsound_type
+from engine.backend.mlx_lm_imports import load_model, why_unsound_type
 from engine.errors import ModelError, RedlineError
 from engine.target.cached_model import CachedModel
 from models import tokenizer_process
+from models.dequantization import dequantize
 from models.model_folder import ModelFolder, check_folder
 from models.parallel import split
 from models.parameters import flat_parameters
@@ -117,4 +118,4 @@ def in_float32(network: Any) -> Any:
     """Returns the network with every float in 32 bits and every quantized layer dequantized: in that order, or the
     16-bit scales round every weight (0.11 instead of 0.00008 off in the built-in model's logits)."""
     network.set_dtype(mx.float32)
-    return dequantize_model(network)
+    return dequantize(network, mx.float32)

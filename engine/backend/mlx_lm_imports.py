@@ -17,7 +17,8 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 from mlx_lm.models.rope_utils import initialize_rope
-from mlx_lm.utils import dequantize_model, load_model, quantize_model, save_config, save_model
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from engine import backend
 
@@ -28,10 +29,11 @@ __all__ = [
     "ConcatenateKVCache",
     "KVCache",
     "QuantizedKVCache",
+    "QuantizedSwitchLinear",
     "RotatingKVCache",
+    "SwitchLinear",
     "create_attention_mask",
     "create_causal_mask",
-    "dequantize_model",
     "initialize_rope",
     "load_model",
     "make_prompt_cache",

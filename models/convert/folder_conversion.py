@@ -14,7 +14,6 @@ from typing import Any
 import mlx.core as mx
 
 from engine.backend.mlx_lm_imports import (
-    dequantize_model,
     load_model,
     quantize_model,
     save_config,
@@ -31,6 +30,7 @@ from models.convert.atomic_folder import (
     ignore_progress,
 )
 from models.convert.stored_head import stored_head
+from models.dequantization import dequantize
 from models.drafters.mtp_folder import write_mtp
 from models.loader import not_loading
 from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
@@ -91,7 +91,7 @@ def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[
         network, config = load_model(source.path, lazy=True, trust_remote_code=False)
         _cast(network, options, config)
         if options.bits == 16 and set(_QUANTIZED) & config.keys():
-            network = dequantize_model(network)
+            network = dequantize(network)
             config = {key: value for key, value in config.items() if key not in _QUANTIZED}
             _cast(network, options, config)  # weights without scales of a float type come out as bfloat16
         if options.dtype is not None:

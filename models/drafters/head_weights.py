@@ -14,8 +14,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine import backend
-from engine.backend.mlx_lm_imports import dequantize_model
 from engine.errors import ModelError
+from models.dequantization import dequantize
 from models.parameters import cast, flat_parameters
 
 _APART = "config.json and weights do not belong together, download the drafter again"
@@ -50,7 +50,7 @@ def settle(network: nn.Module, dtype: mx.Dtype) -> None:
     dequantized, as their kernels are scalar code there."""
     if backend.describe().dequantize:
         network.set_dtype(mx.float32)
-        dequantize_model(network)
+        dequantize(network, mx.float32)
     cast(network, dtype)
     mx.eval(flat_parameters(network))
 
