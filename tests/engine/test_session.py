@@ -11,7 +11,6 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
     CONTEXT,
-    DRAFTERS,
     LONG,
     MODELS,
     SHAPED,
@@ -26,21 +25,25 @@ from tests.engine.conversations import (
     session,
 )
 from tests.engine.fakes import ByteTokenizer, Counting
-from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT
 
 # --- turns ----------------------------------------------------------------------------------------
 
 
-# Reversed, so that the hybrid model has drafts.
-@pytest.mark.slow_for("qwen3-draft model")
-@pytest.mark.parametrize(("name", "kind"), paired(MODELS, DRAFTERS[::-1]))
+@pytest.mark.slow_for("llama-eagle trees")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("qwen3", "none"), ("llama", "lookup"), ("mamba2", "lookup"), ("qwen3_next", "draft model")),
+        *(("qwen3", "eagle trees"), ("llama", "eagle trees"), ("qwen3", "medusa trees")),
+    ],
+)
 def test_turns_and_edits_answer_like_a_fresh_session(name: str, kind: str) -> None:
     """Three turns, an edit of the last one, an edit of the first, and a conversation with nothing in common."""
     s, d = session(name), drafter(kind, name)
     first = [*PROMPT, 11]
     second = [*first, *answer(s, first, SHAPED, d).ids, *TURN]
-    for prompt in (second, [*second[:-2], 40, 41, 42], [*PROMPT, 12, 13], [50, *PROMPT]):
+    for prompt in (second, [*second[:-2], 40, 41, 42], [*PROMPT, 12, 13], [50, *PROMPT], PROMPT[:3]):
         same(answer(s, prompt, SHAPED, d), fresh(name, prompt, SHAPED, kind))
 
 
@@ -129,12 +132,16 @@ def test_messages_go_through_the_template_and_reuse_the_turns_before() -> None:
 # --- drafters -------------------------------------------------------------------------------------
 
 
-ALL_KINDS = ["none", "eagle", "lookup", "eagle", "eagle trees", "eagle", "none", "none", "eagle trees"]
+ALL_KINDS = ["none", "eagle", "lookup", "eagle", "eagle trees", "eagle", "none", "none", "eagle trees", "medusa trees"]
 
 
 @pytest.mark.slow_for("llama-kinds1")
 @pytest.mark.parametrize(
-    ("name", "kinds"), [("mamba2", ["draft model", "lookup", "draft model", "none", "lookup"]), ("llama", ALL_KINDS)]
+    ("name", "kinds"),
+    [
+        ("mamba2", ["draft model", "lookup", "draft model", "none", "lookup"]),
+        ("llama", [*ALL_KINDS, "none", "medusa trees"]),
+    ],
 )
 def test_drafters_may_change_between_replies(name: str, kinds: list[str]) -> None:
     """One that comes back has not seen what was said meanwhile, and must not mistake old text for new."""

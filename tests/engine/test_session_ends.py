@@ -60,7 +60,7 @@ def test_cancelling_a_reply_keeps_what_was_said(name: str, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kind"), [("qwen3", "draft model"), ("llama", "lookup"), ("mamba2", "none"), ("qwen3_next", "draft model")]
+    ("name", "kind"), [("qwen3", "eagle trees"), ("llama", "lookup"), ("mamba2", "none"), ("qwen3_next", "draft model")]
 )
 def test_a_stop_string_cuts_text_tokens_and_caches_alike(name: str, kind: str) -> None:
     """The reply ends with the token that completed the stop, and the conversation goes on from there."""
