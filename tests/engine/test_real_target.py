@@ -23,7 +23,7 @@ from engine.target.cached_model import CachedModel
 from models.builtin import builtin_folder, shipped_folder
 from models.drafters import draft_model_kind
 from models.loader import Loaded, load
-from tests.engine.bits import Kept, told
+from tests.engine.bits import RowLogModel, reply_bits
 
 PROMPTS = [
     "Why is the sky blue?",
@@ -78,19 +78,19 @@ def text(
 @pytest.mark.slow
 def test_exact_verify_has_the_bits_of_plain_decoding(target: Loaded, shallow: Loaded) -> None:
     """Of every logit, where the usual passes do not agree."""
-    model, width = Kept(target.network), target.model.vocabulary
+    model, width = RowLogModel(target.network), target.model.vocabulary
     prompt = target.tokenizer.chat([{"role": "user", "content": PROMPTS[1]}])
     draft = DraftModel(shallow.model, width, name="draft")
     for sampling in (SamplingSettings(), SamplingSettings(temperature=1, seed=3)):
-        plain, bits, _ = told(model, None, None, BLOCK_WIDTH, 10, prompt, sampling)
+        plain, bits, _ = reply_bits(model, None, None, BLOCK_WIDTH, 10, prompt, sampling)
         assert len(plain) > 4
         for drafter in (PromptLookup(), draft):
             drafter.rewind(0)
-            other, theirs, rounds = told(model, drafter, FixedLength(3), BLOCK_WIDTH, 10, prompt, sampling)
+            other, theirs, rounds = reply_bits(model, drafter, FixedLength(3), BLOCK_WIDTH, 10, prompt, sampling)
             assert other == plain
             assert np.array_equal(theirs, bits)
             assert drafter is not draft or any(round_.drafted for round_ in rounds)
-    _, usual, _ = told(model, None, None, None, 10, prompt, SamplingSettings(temperature=1, seed=3))
+    _, usual, _ = reply_bits(model, None, None, None, 10, prompt, SamplingSettings(temperature=1, seed=3))
     assert not np.array_equal(usual[: len(bits)], bits[: len(usual)])
 
 

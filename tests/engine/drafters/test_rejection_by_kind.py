@@ -30,7 +30,7 @@ from tests.engine.fewer import paired
 from tests.engine.replies import attach
 from tests.engine.walks import Distributions, Text
 from tests.toys.architectures import build
-from tests.toys.block_heads import random_assistant, random_block
+from tests.toys.block_heads import random_assistant, random_block, random_mtp
 from tests.toys.heads import random_eagle3
 
 SIZE, LENGTH, TOLERANCE = 6, 2, 1e-5
@@ -66,6 +66,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "EAGLE-3": ("qwen3", eagle),
     "Gemma 4": ("gemma4_text", random_assistant),
     "P-EAGLE": ("qwen3", lambda net: eagle(net, mask_id=4, own_embedding=True)),
+    "MTP": ("qwen3_5", lambda net: random_mtp(net, "qwen3_5")),
     "PARD": ("qwen3", lambda net: DraftModel(CachedModel(build("qwen3", 2, vocab_size=SIZE)), SIZE, mask_id=5)),
 }
 SPARSE = {"DFlash 2": 3, "Gemma 4, ordered": 4, "TLI": 4, "EAGLE-3": 4, "P-EAGLE": 4}  # tokens that may be drafted
