@@ -57,6 +57,10 @@ def reply(
     return sequence[len(prompt) :], rounds, events[-1]
 
 
+def ids_of(rounds: Sequence[Round]) -> list[int]:
+    return [token for round_ in rounds for token in round_.tokens]
+
+
 _PLAIN: dict[tuple[object, ...], tuple[Any, list[int]]] = {}
 
 

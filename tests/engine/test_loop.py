@@ -149,17 +149,6 @@ def test_a_drafter_whose_chances_are_no_numbers_is_damaged(network: nn.Module, t
         reply(network, Damaged(len(PROMPT), truth), 2)
 
 
-def test_cancelling_stops_after_the_round(network: nn.Module) -> None:
-    target, sequence, seen = CachedModel(network), list(PROMPT), []
-    sampler = Sampler(SamplingSettings(), 64)
-    limits = Limits(100, 1000, cancelled=lambda: len(seen) >= 4)
-    for event in decode(target, None, FixedLength(0), sampler, sequence, limits, 0.0):
-        seen.append(event)
-    assert isinstance(seen[-1], Finished)
-    assert seen[-1].reason == "cancelled"
-    assert len(seen) <= 7
-
-
 @pytest.mark.parametrize(
     ("queues", "expected"),
     [

@@ -32,10 +32,6 @@ def rounds_of(
     return reply(target, Scripted(len(PROMPT), truth, wrong), 4, sampling, rule, LENGTH)[1]
 
 
-def ids_of(rounds: Sequence[Round]) -> list[int]:
-    return [token for round_ in rounds for token in round_.tokens]
-
-
 def with_forged_token(rounds: Sequence[Round], position: int, token: int) -> list[Round]:
     """The same with another token at one place."""
     made, start = [], 0

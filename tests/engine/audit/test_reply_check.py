@@ -10,9 +10,9 @@ from engine.cache.model_cache import ModelCache
 from engine.events import PromptProgress, Round
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.audit.rechecks import LENGTH, WARM, ids_of, plain_choices, receipt_of, rounds_of, with_forged_token
+from tests.engine.audit.rechecks import LENGTH, WARM, plain_choices, receipt_of, rounds_of, with_forged_token
 from tests.engine.audit.test_rounding import Altered, ulp_apart
-from tests.engine.replies import PROMPT, Scripted, reply
+from tests.engine.replies import PROMPT, Scripted, ids_of, reply
 from tests.toys.architectures import build
 
 SHAPED = SamplingSettings(temperature=1, top_p=0.9, repetition_penalty=1.3, seed=7)

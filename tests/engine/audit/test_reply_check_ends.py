@@ -21,7 +21,6 @@ from tests.engine.audit.rechecks import (
     FREE,
     LENGTH,
     WARM,
-    ids_of,
     plain_choices,
     receipt_of,
     rounds_of,
@@ -29,7 +28,7 @@ from tests.engine.audit.rechecks import (
 )
 from tests.engine.audit.test_rounding import Altered, ulp_apart
 from tests.engine.fakes import ByteStream
-from tests.engine.replies import CONTEXT, PROMPT, Scripted, reply
+from tests.engine.replies import CONTEXT, PROMPT, Scripted, ids_of, reply
 from tests.toys.architectures import build
 
 COUPLED = replace(WARM, acceptance="coupled")

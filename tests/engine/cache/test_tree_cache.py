@@ -250,13 +250,6 @@ def test_walking_away_from_trees_at_any_yield_leaves_the_cache_right(
 # --- who can ------------------------------------------------------------------------------------
 
 
-def test_a_target_is_as_it_was_after_it_was_asked_whether_it_can(network: nn.Module, truth: list[int]) -> None:
-    model = model_after(network, 20)
-    assert why_no_trees(model) is None
-    assert model.length == 0
-    assert reply(model, tokens=20)[0] == truth[:20]
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("mamba2", "ArraysCache"), ("llama4", "ChunkedKVCache"), ("talkie", "position"), ("afm7", "different logits")],

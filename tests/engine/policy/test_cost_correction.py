@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from engine.events import Round
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
-from tests.engine.policy.simulation import FLAT, round_of
+from tests.engine.policy.simulation import round_of
 
 
 def corrected(plain: float, drafted: float, rounds: int = 200, plain_every: int = 4) -> float:
@@ -74,15 +73,6 @@ class Recording(CostCorrection):
             self.seen.append((drafted, measured_s))
 
 
-def test_a_round_that_drafted_nothing_though_asked_is_neither_plain_nor_drafted() -> None:
-    correction = Recording()
-    policy = Adaptive([Candidate("lookup", FLAT)], correction)
-    for i in range(40):
-        assert policy.plan([1.0]).length
-        policy.observe(Round(0, (7,), (), 0, (1.0,), (), 1, 9.0 * i))
-    assert not correction.seen
-
-
 def test_rounds_at_the_edges_of_a_plain_run_are_not_timed() -> None:
     """Where submitting waits for the device, the first is reported a pass late and the last a pass early; one by itself
     is reported when it is done."""
@@ -97,11 +87,3 @@ def test_rounds_at_the_edges_of_a_plain_run_are_not_timed() -> None:
             clock_s += {(True, True): 2.0, (False, False): 0.1}.get((i == 0, followed), 1.0)
             policy.observe(round_of(0, 0, clock_s))
     assert correction.seen == [(False, pytest.approx(1.0))] * 4
-
-
-def test_prices_follow_the_correction() -> None:
-    correction = CostCorrection()
-    for _ in range(100):
-        correction.observe(True, 2.0, 1.0)
-    usual, dearer = (Adaptive([Candidate("head", FLAT)], one).plan().reason for one in (None, correction))
-    assert usual != dearer

@@ -7,7 +7,7 @@ import pytest
 from engine.events import Round
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.expected_length import AcceptanceEstimate, ChainExpectedLength, TreeExpectedLength
-from tests.engine.policy.simulation import FLAT, costs_of, flags, speed
+from tests.engine.policy.simulation import costs_of, flags, speed
 
 USUAL = (0.41, 0.4, 0.3)
 
@@ -98,11 +98,3 @@ def test_a_tree_estimate_scales_the_curve_it_was_made_with() -> None:
         estimate.elapse(3)
     assert estimate.expected(None)[16] == pytest.approx(3.0, abs=0.1)
     assert estimate.expected(None)[4] == pytest.approx(2.0, abs=0.1)
-
-
-def test_trees_of_which_nothing_is_known_are_judged_by_what_they_bring() -> None:
-    policy = Adaptive([Candidate("trees", FLAT, TreeExpectedLength({}))])
-    for _ in range(300):
-        length = policy.plan().length
-        policy.observe(Round(0, (1,), tuple(range(length)), 0, (1.0,), (), length + 1, 0.0, parents=(-1,) * length))
-    assert policy.plan().length in (0, 2)

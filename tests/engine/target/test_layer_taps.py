@@ -134,16 +134,6 @@ def test_points_that_coincide_are_read_once_each_and_others_are_refused() -> Non
             LayerTaps(model, (point,))
 
 
-def test_two_readers_of_one_model_do_not_disturb_each_other() -> None:
-    model = build("qwen3")
-    one, two = LayerTaps(model, (1, NORMED)), LayerTaps(model, (0, 1))
-    logits_of(model)
-    one.record(0)
-    logits_of(model)
-    two.record(0)
-    assert mx.array_equal(one.take(0, 8)[:, :32], two.take(0, 8)[:, 32:])
-
-
 class OtherLayers(nn.Module):
     """Wraps another model's layers the way a test needs."""
 
@@ -278,17 +268,6 @@ def test_the_rows_of_a_way_through_a_tree_close_ranks() -> None:
     assert mx.array_equal(features.take(0, 15), whole[mx.array([*range(12), 12, 14, 16])])
     features.select(15, [])
     assert features.end == 15
-
-
-def test_a_reader_of_the_last_place_holds_one_pass_and_asks_for_no_evaluation() -> None:
-    target = CachedModel(NETWORKS["llama"])
-    target.record((NORMED,), latest_only=True)
-    features = target.taps
-    assert features is not None
-    for _ in target.prefill(TEXT[:30], chunk=8):
-        assert features.end - features.start <= 9 and features.arrays() == []
-    truth = states("llama", (NORMED,))
-    assert np.abs(np.array(features.take(29, 30))[0] - truth[29]).max() < 1e-4
 
 
 def test_a_reader_of_the_last_place_still_has_it_when_a_pass_is_taken_back() -> None:
