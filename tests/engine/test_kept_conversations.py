@@ -128,16 +128,6 @@ def test_an_edit_after_a_switch_goes_back_to_a_mark(name: str) -> None:
     same(again, answer(session_with_room(name, 0), edited, SHAPED))
 
 
-def test_another_drafter_goes_on_from_the_targets_cache() -> None:
-    session = session_with_room("qwen3")
-    first = answer(session, text(1), SHAPED, drafter("draft model", "qwen3"))
-    answer(session, text(2), SHAPED)
-    follow, other = [*text(1), *first.ids, *TURN], drafter("lookup", "qwen3")
-    again = answer(session, follow, SHAPED, other)
-    assert again.reused == len(follow) - len(TURN) - 1
-    same(again, answer(session_with_room("qwen3", 0), follow, SHAPED, drafter("lookup", "qwen3")))
-
-
 def test_a_reply_that_was_abandoned_is_kept_as_far_as_it_came() -> None:
     session = session_with_room("qwen3")
     events = session.continue_tokens(text(1), SHAPED, None, FixedLength(0))

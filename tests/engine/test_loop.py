@@ -13,7 +13,7 @@ import pytest
 
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError
-from engine.events import Finished, Round
+from engine.events import Finished
 from engine.loop import Limits, decode
 from engine.policy import Plan
 from engine.policy.fixed import FixedLength
@@ -194,25 +194,19 @@ def test_a_step_that_was_submitted_ahead_is_not_planned_again(
 
 
 def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module, truth: list[int]) -> None:
-    class Moody:
+    class EveryOther(FixedLength):
         """Plain every other round."""
 
         turn = 0
 
         def plan(self, hints: object = ()) -> Plan:
             self.turn += 1
-            return Plan(3 * (self.turn % 2), "moody")
-
-        def observe(self, round_: Round) -> None:
-            pass
-
-        def begin(self, tokens: int) -> None:
-            pass
+            return Plan(3 * (self.turn % 2), "every other round")
 
         def next_is_plain(self, quiet: bool = False) -> bool:
             return False
 
-    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), draft=Moody())
+    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), draft=EveryOther(3))
     assert ids == truth[:40]
     assert [len(r.drafted) for r in rounds[:4]] == [3, 0, 3, 0]
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.events import Finished, Round
 from engine.policy.fixed import FixedLength
-from engine.reply_channels import ReplyBudget, ReplyFormat
+from engine.reply_channels import ReplyFormat
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -76,11 +76,3 @@ def test_a_reply_that_its_thought_ended_goes_on_to_the_same_text(network: Any) -
 def test_without_a_limit_of_its_own_the_thought_counts_to_the_reply(network: Any) -> None:
     rounds, last = reply_of(network, replace(COUPLED, max_thought_tokens=None), 3)
     assert (len(ids_of(rounds)), last.reason) == (9, "length")
-
-
-def test_a_model_without_thoughts_knows_one_limit() -> None:
-    budget = ReplyBudget(2, 1, None)
-    assert (budget.left, budget.end) == (2, None)
-    budget.push(1)
-    budget.push(2)
-    assert (budget.left, budget.end, budget.reached) == (0, "length", True)

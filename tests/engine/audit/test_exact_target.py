@@ -8,11 +8,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import backend
 from engine.audit.exact_target import ExactTarget
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.verify_blocks import BLOCK_WIDTH, VerifyBlocks
-from engine.drafters import Drafter
 from engine.errors import RedlineError, UnsupportedCache, UsageError
 from engine.policy.fixed import FixedLength
 from engine.session import Session
@@ -21,7 +19,6 @@ from engine.tree.draft_tree import DraftTree
 from tests.engine.bits import RowLogModel, reply_bits
 from tests.engine.cache.test_model_cache import wide_llama
 from tests.engine.conversations import CONTEXT, LONG, MODELS, SHAPED, SHORT, TURN, answer, drafter
-from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.fakes import PIECES, ByteTokenizer
 from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, Scripted
@@ -77,12 +74,6 @@ def agreement(width: int | None) -> float:
     return float((bits == theirs).all(1).mean())
 
 
-@pytest.mark.skipif(backend.describe().device == "gpu", reason="whether a GPU rounds by rows is its kernels' affair")
-def test_without_it_they_do_not_agree() -> None:
-    """Else the other tests would show nothing of the grid."""
-    assert agreement(None) < 0.5
-
-
 def test_it_makes_products_agree_that_round_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     round_by_rows(monkeypatch)
     assert agreement(None) < 0.5
@@ -111,21 +102,6 @@ def test_every_architecture_of_mlx_lm_keeps_its_bits_or_is_refused() -> None:
             continue
         assert np.array_equal(theirs, bits), name
     assert refused == ["llama4", "phi3small"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "kind"), [("qwen3", "eagle"), ("qwen3_next", "draft model"), ("qwen3_next", "lookup")]
-)
-def test_every_drafter_leaves_the_bits_alone(name: str, kind: str) -> None:
-    network = network_of(name)
-    settings = replace(EXACT_SHAPED, max_tokens=24)
-    plain = answer(Session(CachedModel(network), ByteTokenizer(), CONTEXT), PROMPT, settings)
-    who: Drafter | None = eagle(name) if kind == "eagle" else drafter(kind, name)
-    other = answer(Session(CachedModel(network), ByteTokenizer(), CONTEXT), PROMPT, settings, who)
-    assert other.ids == plain.ids
-    assert first_other_bits(plain.rounds, other.rounds) is None
-    assert any(round_.drafted for round_ in other.rounds)
 
 
 @pytest.mark.parametrize("name", fewer(MODELS, slow=["mamba2", "llama"]))

@@ -10,7 +10,7 @@ from mlx_lm.models import llama
 from engine.backend import mlx_lm_imports
 from engine.cache.model_cache import ModelCache
 from engine.cache.sliding_window import SLACK, STEP, SlidingKVCache
-from engine.errors import ModelError, UnsupportedCache
+from engine.errors import UnsupportedCache
 from engine.target.cached_model import REPLAY_LIMIT, CachedModel
 from tests.engine.fewer import fewer
 from tests.toys.architectures import build
@@ -181,8 +181,3 @@ def test_masks_let_each_query_see_its_window(n: int, window: int | None, seen: i
         position = seen + i
         wanted = [t for t in range(position + 1) if t > position - (window or 8)]
         assert [int(t) for t in shown[allowed[i]]] == wanted
-
-
-def test_a_model_that_is_wrong_in_mlx_lm_is_refused_with_the_reason() -> None:
-    with pytest.raises(ModelError, match="see the future"):
-        CachedModel(build("phi3small"))

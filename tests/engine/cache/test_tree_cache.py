@@ -192,14 +192,6 @@ def test_any_pattern_of_mistakes_in_trees_gives_the_same_text(
             assert r.refused == any(parent == [-1, *r.path][-1] for parent in r.parents)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7])
-def test_max_tokens_is_met_exactly_by_trees(network: nn.Module, truth: list[int], limit: int) -> None:
-    for length in (1, 4, 16):
-        ids, _, end = reply(network, Hidden(len(PROMPT), truth), length, tokens=limit)
-        assert ids == truth[:limit]
-        assert end.reason == "length"
-
-
 @pytest.mark.slow_for("llama", "qwen3")
 def test_eos_inside_an_accepted_way_ends_the_reply_there(network: nn.Module, truth: list[int]) -> None:
     """And the caches with it: what is gone on with is what would have been said."""

@@ -209,20 +209,16 @@ class CutShort(DraftModel):
         return Draft(draft.tokens[:length], draft.logq[:length]) if length else empty_draft()
 
 
-class OnceMore:
+class OnceMore(FixedLength):
     """Drafts, and again only after a draft that was cut short: policies that remember lengths do so a little."""
 
-    def __init__(self) -> None:
-        self._long = False
+    _long = False
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         return Plan(0, "the last draft was long") if self._long else Plan(3, "once more")
 
     def observe(self, round_: Round) -> None:
         self._long = len(round_.drafted) > 2
-
-    def begin(self, tokens: int) -> None:
-        pass
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
         return False
@@ -240,7 +236,7 @@ def test_a_draft_that_was_cut_short_tells_nothing_of_what_is_drawn_next() -> Non
     for seed in range(500):
         ids, rounds, _ = reply(
             target, head, sampling=SamplingSettings(temperature=1, seed=seed), rule="rejection", tokens=8, prompt=[2,
-            3], draft=OnceMore(),
+            3], draft=OnceMore(3),
         )  # fmt: skip
         threes += ids[1] == 3
         lengths.add(len(rounds[0].drafted))
