@@ -58,24 +58,19 @@ def test_a_usual_chance_that_is_wrong_is_found_out(usual: tuple[float, ...]) -> 
         assert warm > 0.85 * cold
 
 
-def mean_speed(text: str, usual: tuple[float, ...], tokens: int = 64) -> float:
-    """Speed of replies on the costs of `here` with a head, over that of the best fixed length; a reply that
-    loses more than the budget lends raises."""
-    costs, speeds = costs_of("here", "head"), []
-    for seed in range(24):
-        right = flags(text, seed)
-        speeds.append(
-            speed(Adaptive([Candidate("head", costs, ChainExpectedLength(8, usual))]), costs, right, tokens=tokens)
-        )
-    assert min(speeds) > (0.97 if tokens < 256 else 0.978)
-    return mean(speeds)
+def assert_within_the_budget(text: str, usual: tuple[float, ...], tokens: int) -> None:
+    """No reply on the costs of `here` with a head loses more than the budget lends."""
+    costs = costs_of("here", "head")
+    for seed in range(8):
+        policy = Adaptive([Candidate("head", costs, ChainExpectedLength(8, usual))])
+        assert speed(policy, costs, flags(text, seed), tokens=tokens) > (0.97 if tokens < 256 else 0.978)
 
 
-@pytest.mark.parametrize("usual", [(0.95,) * 8, (0.02,), (0.5, 0.1)])
+@pytest.mark.parametrize("usual", [(0.95,) * 8, (0.5, 0.1)])
 def test_a_usual_chance_that_is_wrong_costs_no_more_than_the_budget(usual: tuple[float, ...]) -> None:
     for text in ("0% right", "30% right", "bursts of 64"):
-        mean_speed(text, usual)
-    mean_speed("0% right", usual, 256)
+        assert_within_the_budget(text, usual, 64)
+    assert_within_the_budget("0% right", usual, 256)
 
 
 def test_a_tree_estimate_scales_the_curve_it_was_made_with() -> None:
