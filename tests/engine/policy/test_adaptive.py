@@ -19,7 +19,7 @@ from engine.policy.adaptive import (
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
-from tests.engine.policy.simulation import FLAT, costs_of, flags, round_of, speed
+from tests.engine.policy.simulation import FLAT, TOKENS, costs_of, flags, round_of, speed
 
 # Seconds of a pass, the plain one being 1, and of a drafted token.
 USUAL = Costs(((1, 1.0), (2, 1.15), (9, 2.2)), ((0, 0.0), (1, 0.1), (8, 0.8)))
@@ -187,9 +187,49 @@ def test_copies_are_as_long_as_the_best_fixed_length(curve: str, right: str) -> 
     assert sum(shares) / 6 > 0.96
 
 
+def pays(policy: Adaptive, round_: Round, price: float) -> bool:
+    """Returns whether the budget pays `price` for this round."""
+    before = policy._budget.left
+    policy.observe(round_)
+    gain = len(round_.tokens) * (1 + BUDGET_SHARE) - price
+    return policy._budget.left == pytest.approx(min(before + gain, MAX_BUDGET))
+
+
+def test_what_a_drafter_must_read_first_is_booked() -> None:
+    """One that is right six times and then never: the longer it was not asked, the more each probe of it costs."""
+    costs = Costs(((1, 1.0), (2, 1.1), (9, 1.8)), ((0, 0.0), (1, 0.3), (8, 2.4)))
+    candidate = Candidate("draft", costs)
+    policy, spent, tokens, drafts = Adaptive([candidate]), 0.0, 0, 0
+    while tokens < TOKENS:
+        missed, length = candidate.unread - 1, policy.plan().length
+        kept = length if drafts < 6 else 0
+        drafts += length > 0
+        price = costs.round_s(length)
+        price += costs.draft_s(1) * min(costs.pass_s(missed + 1) - 1, missed / 16) if length else 0.0
+        assert pays(policy, round_of(length, kept), price)
+        spent += price
+        tokens += 1 + kept
+    assert spent <= (1 + BUDGET_SHARE) * tokens + MAX_BUDGET_START
+    assert drafts > 12
+
+
 # --- plain steps that run ahead ------------------------------------------------------------------
 
 AHEAD = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (8, 0.0)), plain=0.8)
+
+
+def test_what_runs_ahead_of_a_refused_draft_is_a_plain_step() -> None:
+    """No plan was requested then: the last one counts once."""
+    costs = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (1, 0.1), (8, 0.8)), plain=0.8)
+    policy = alone(costs)
+    assert policy.plan().length > 0
+    policy.observe(round_of(0, 0))
+    believed = policy._candidates[0].expected_length.expected(None)[1]
+    left = policy._budget.left
+    for _ in range(20):
+        policy.observe(round_of(0, 0))
+    assert policy._budget.left > left
+    assert policy._candidates[0].expected_length.expected(None)[1] >= believed
 
 
 def test_those_that_hint_are_not_listened_to_where_that_cannot_be_paid_for() -> None:

@@ -4,10 +4,11 @@ import math
 
 import pytest
 
+from engine.events import Round
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
-from tests.engine.policy.simulation import round_of
+from tests.engine.policy.simulation import FLAT, round_of
 
 
 def corrected(plain: float, drafted: float, rounds: int = 200, plain_every: int = 4) -> float:
@@ -71,6 +72,15 @@ class Recording(CostCorrection):
     def observe(self, drafted: bool, measured_s: float, predicted_s: float) -> None:
         if not math.isnan(measured_s):  # the first round of a reply
             self.seen.append((drafted, measured_s))
+
+
+def test_a_round_that_drafted_nothing_though_asked_is_neither_plain_nor_drafted() -> None:
+    correction = Recording()
+    policy = Adaptive([Candidate("lookup", FLAT)], correction)
+    for i in range(40):
+        assert policy.plan([1.0]).length
+        policy.observe(Round(0, (7,), (), 0, (1.0,), (), 1, 9.0 * i))
+    assert not correction.seen
 
 
 def test_rounds_at_the_edges_of_a_plain_run_are_not_timed() -> None:
