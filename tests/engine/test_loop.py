@@ -57,7 +57,7 @@ def test_plain_decoding_is_the_argmax_chain(network: nn.Module, truth: list[int]
         tokens.append(token)
 
 
-@pytest.mark.parametrize("length", range(9))
+@pytest.mark.parametrize("length", [0, 1, 3, 8])
 @pytest.mark.parametrize("wrong", [(), (0,), (1, 2, 3), (5, 11, 17, 23), tuple(range(0, 60, 2))])
 def test_any_pattern_of_mistakes_gives_the_same_text(
     network: nn.Module, truth: list[int], length: int, wrong: tuple[int, ...]
@@ -86,7 +86,7 @@ def test_a_useless_drafter_costs_rounds_not_text(network: nn.Module, truth: list
 
 
 @pytest.mark.parametrize("length", [0, 3])
-@pytest.mark.parametrize("leave_at", [0, 1, 2, 3, 6, 11])
+@pytest.mark.parametrize("leave_at", [0, 1, 2, 6])
 def test_walking_away_at_any_yield_leaves_both_caches_right(network: nn.Module, length: int, leave_at: int) -> None:
     """Close the generator there, then go on from the committed tokens: the text is as if never left."""
     whole = plain_reply(network, tokens=40)

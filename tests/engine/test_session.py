@@ -34,7 +34,7 @@ from tests.engine.replies import PROMPT
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        *(("qwen3", "none"), ("llama", "lookup"), ("mamba2", "lookup"), ("qwen3_next", "draft model")),
+        *(("qwen3", "none"), ("llama", "lookup"), ("qwen3_next", "draft model")),
         *(("qwen3", "eagle trees"), ("llama", "eagle trees"), ("qwen3", "medusa trees")),
     ],
 )

@@ -134,8 +134,7 @@ def test_two_conversations_on_one_target_do_not_mix(name: str) -> None:
     same(answer(one, again, SHORT), fresh(name, again, SHORT))
 
 
-@pytest.mark.parametrize("events", [1, 4])
-@pytest.mark.parametrize("same_session", [True, False])
+@pytest.mark.parametrize(("events", "same_session"), [(1, False), (4, True)])
 def test_a_reply_cannot_go_on_after_another_has_begun(events: int, same_session: bool) -> None:
     target = CachedModel(MODELS["qwen3"])
     one = Session(target, ByteTokenizer(), CONTEXT)

@@ -158,7 +158,7 @@ def one_by_one(
                 return path, int(np.argmax(np.log(p) + gumbel[len(path)]))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_all_children_at_once_are_as_good_as_one_by_one(seed: int) -> None:
     """Over more tokens and wider trees than can be enumerated, with several siblings that would be accepted."""
     rng, ends = np.random.default_rng(seed), set()

@@ -72,7 +72,7 @@ def chunked() -> tuple[nn.Module, list[np.ndarray]]:
     return network, [np.array(model.continue_from(SEQUENCE[:length], NOTHING)[0][-1]) for length in range(1, 51)]
 
 
-@pytest.mark.parametrize("back", [1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 49])
+@pytest.mark.parametrize("back", [1, 7, 8, 16, 17, 33, 49])
 def test_chunked_attention_goes_back_to_chunks_that_are_whole(
     back: int, chunked: tuple[nn.Module, list[np.ndarray]]
 ) -> None:

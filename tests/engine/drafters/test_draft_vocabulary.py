@@ -26,7 +26,7 @@ def quantized(network: Any) -> Any:
 
 
 @pytest.mark.parametrize("quantize", [False, True])
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "gpt2", "phi", "mamba2"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "phi"])
 def test_the_logits_are_those_of_the_whole(name: str, quantize: bool) -> None:
     network = quantized(build(name)) if quantize else build(name)
     whole = network(TOKENS)
