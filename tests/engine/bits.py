@@ -18,7 +18,7 @@ from engine.tree.draft_tree import DraftTree
 from tests.engine.replies import PROMPT, reply
 
 
-class _Rows(CachedModel):
+class _RowLog(CachedModel):
     """rows: by place in the sequence, the logits after the token there; what a later pass says of a place counts."""
 
     rows: dict[int, mx.array]
@@ -41,17 +41,17 @@ class _Rows(CachedModel):
         return np.array(rows.view(mx.uint8))
 
 
-class Kept(_Rows):
+class RowLogModel(_RowLog):
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
         self.rows = {}
         super().__init__(model, kv_bits, kv_group_size)
 
 
-class KeptExact(_Rows, ExactTarget):
+class RowLogExactTarget(_RowLog, ExactTarget):
     """The same on blocks, with the rows of its target."""
 
 
-def told(
+def reply_bits(
     network: Any,
     drafter: Drafter | None = None,
     policy: Policy | None = None,
@@ -62,9 +62,9 @@ def told(
 ) -> tuple[list[int], Any, Any]:
     """A reply's ids, the bits of the logits that chose them, and of the keys and values of the first layer at the end;
     on a grid of `width`, or (None) without."""
-    target = network if isinstance(network, Kept) else Kept(network)
+    target = network if isinstance(network, RowLogModel) else RowLogModel(network)
     prompt = list(prompt or PROMPT)
     target.rewind(0)
-    driver = target if width is None else KeptExact(target, VerifyBlocks.for_prompt(len(prompt), width))
+    driver = target if width is None else RowLogExactTarget(target, VerifyBlocks.for_prompt(len(prompt), width))
     ids, rounds, _ = reply(driver, drafter, draft=policy or 0, tokens=tokens, prompt=prompt, sampling=sampling)
     return ids, target.bits(len(prompt) - 1, len(ids)), rounds

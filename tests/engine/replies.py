@@ -1,13 +1,13 @@
 """Run the loop from a prompt, with every part given: what the tests of loop, cache and drafters share."""
 
-import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
-from engine.drafters import Draft, Drafter, Needs, Traits
+from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.drafters.suffix_index import END, SuffixIndex
@@ -15,7 +15,7 @@ from engine.events import Finished, Round
 from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
-from engine.sampling import Sampler
+from engine.sampling import Sampler, TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 
@@ -51,10 +51,14 @@ def reply(
     sampler = Sampler(replace(sampling or SamplingSettings(), acceptance=rule), target.vocabulary)
     limits = Limits(tokens, CONTEXT) if isinstance(tokens, int) else tokens
     policy = FixedLength(draft) if isinstance(draft, int) else draft
-    events = list(decode(target, drafter, policy, sampler, sequence, limits, time.monotonic()))
+    events = list(decode(target, drafter, policy, sampler, sequence, limits, 0.0))
     rounds = [e for e in events if isinstance(e, Round)]
     assert isinstance(events[-1], Finished)
     return sequence[len(prompt) :], rounds, events[-1]
+
+
+def ids_of(rounds: Sequence[Round]) -> list[int]:
+    return [token for round_ in rounds for token in round_.tokens]
 
 
 _PLAIN: dict[tuple[object, ...], tuple[Any, list[int]]] = {}
@@ -91,21 +95,27 @@ def attach(drafter: Drafter | None, target: CachedModel) -> None:
     target.record(*((drafter.needs.taps, drafter.needs.latest_only) if drafter is not None else ()))
 
 
+def draft_context(
+    tokens: Sequence[int],
+    sampling: SamplingSettings | None = None,
+    rule: AcceptanceRule | None = None,
+    vocabulary: int = 64,
+) -> DraftContext:
+    """What a drafter is given after `tokens`. rule: instead of the one in `sampling`."""
+    sampling = sampling or SamplingSettings()
+    sampler = Sampler(sampling if rule is None else replace(sampling, acceptance=rule), vocabulary)
+    return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
+
+
 def draft_model(network: Any, vocabulary: int) -> DraftModel:
     return DraftModel(CachedModel(network), vocabulary)
 
 
-class Scripted:
-    """A drafter that proposes what it is told to: the reply `truth`, wrong at the given places."""
+class Memoryless:
+    """What a drafter has that remembers nothing of the text."""
 
-    name = "scripted"
+    name = "memoryless"
     needs, traits = Needs(), Traits("block")
-
-    def __init__(
-        self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64
-    ) -> None:
-        self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
-        self.rewinds: list[int] = []
 
     def sync(self, tokens: Any, cancelled: Any = None) -> None:
         pass
@@ -113,14 +123,25 @@ class Scripted:
     def hint(self, context: Any) -> float | None:
         return None
 
+    def rewind(self, length: int) -> None:
+        pass
+
+    def reusable_prefix(self) -> int:
+        return 0
+
+
+class Scripted(Memoryless):
+    """A drafter that proposes what it is told to: the reply `truth`, wrong at the given places."""
+
+    name = "scripted"
+
+    def __init__(
+        self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64
+    ) -> None:
+        self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
+
     def propose(self, context: Any, length: int) -> Any:
         at = len(context.tokens) - self._prompt
         places = range(at, min(at + length, len(self._truth)))
         ids = [(self._truth[i] + (i in self._wrong)) % self._vocabulary for i in places]
         return Draft(mx.array(ids, mx.int32) if ids else mx.zeros(0, mx.int32))
-
-    def rewind(self, length: int) -> None:
-        self.rewinds.append(length)
-
-    def reusable_prefix(self) -> int:
-        return 0

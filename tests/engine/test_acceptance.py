@@ -52,8 +52,7 @@ def engine_rule(p: np.ndarray, q: np.ndarray, point_mass: bool = False):
     return (lambda i, x: float(keeps[i, x])), correct
 
 
-@pytest.mark.slow_for("1-6", "2-6", "0-5", "[01]-8")
-@pytest.mark.parametrize("k", range(9))
+@pytest.mark.parametrize("k", [0, 1, 2, 4, 7])
 @pytest.mark.parametrize("seed", range(4))
 def test_rejection_commits_the_targets_distribution(k: int, seed: int) -> None:
     size = 2 if k > 6 else 3 if k > 3 else 5
@@ -75,7 +74,7 @@ def test_rejection_is_the_papers_rule_piece_by_piece(seed: int) -> None:
     assert np.abs(correct(4) - p[4]).max() < TOLERANCE
 
 
-@pytest.mark.parametrize("k", range(1, 9))
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_point_mass_commits_the_targets_distribution(k: int, seed: int) -> None:
     size = 2 if k > 6 else 3

@@ -3,7 +3,7 @@ it is read again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,7 @@ from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.cache.test_model_cache import wide_llama
-from tests.engine.conversations import CONTEXT, DRAFTERS, MODELS, SHAPED, TURN, Reply, answer, drafter, read, same
+from tests.engine.conversations import CONTEXT, DRAFTERS, MODELS, SHAPED, TURN, Reply, answer, drafter, same
 from tests.engine.drafters.test_cross_tokenizer import drafter_of
 from tests.engine.drafters.test_medusa import medusa
 from tests.engine.fakes import ByteTokenizer
@@ -56,7 +56,7 @@ def network(name: str) -> Any:
     return MODELS[name] if name in MODELS else wide_llama() if name == "wide llama" else build(name)
 
 
-def roomy(name: str, limit_bytes: int = ROOM, kv_bits: int | None = None) -> Session:
+def session_with_room(name: str, limit_bytes: int = ROOM, kv_bits: int | None = None) -> Session:
     made = Session(CachedModel(network(name), kv_bits, 32), ByteTokenizer(), CONTEXT)
     made.kept.limit_bytes = limit_bytes
     return made
@@ -69,7 +69,7 @@ def maker(name: str, kind: str) -> Any:
 def chat(switches: bool, name: str, kind: str, settings: SamplingSettings) -> list[Reply]:
     """Three turns of each of two conversations: alternating in one session, or each in a session of its own."""
     replies: list[Reply] = []
-    sessions = [roomy(name)] * 2 if switches else [roomy(name, 0), roomy(name, 0)]
+    sessions = [session_with_room(name)] * 2 if switches else [session_with_room(name, 0), session_with_room(name, 0)]
     drafters = [maker(name, kind)] * 2 if switches else [maker(name, kind), maker(name, kind)]
     prompts = [text(1), text(2, 90)]
     for _ in range(3):
@@ -89,13 +89,10 @@ def test_two_alternating_conversations_say_what_each_says_alone(pair: str) -> No
         assert mine.reused == theirs.reused
 
 
-@pytest.mark.slow_for("qwen3-*")
-@pytest.mark.parametrize(
-    ("name", "kv_bits", "exact"), [("wide llama", 8, False), ("qwen3", None, True), ("llama", None, True)]
-)
+@pytest.mark.parametrize(("name", "kv_bits", "exact"), [("wide llama", 8, False), ("llama", None, True)])
 def test_quantized_keys_and_exact_verify_survive_a_switch(name: str, kv_bits: int | None, exact: bool) -> None:
     settings = SamplingSettings(max_tokens=10, exact=exact)
-    switched, own = roomy(name, kv_bits=kv_bits), roomy(name, 0, kv_bits)
+    switched, own = session_with_room(name, kv_bits=kv_bits), session_with_room(name, 0, kv_bits)
     first = answer(switched, text(1), settings)
     answer(switched, text(2), settings)
     follow = [*text(1), *first.ids, *TURN]
@@ -108,42 +105,31 @@ def test_quantized_keys_and_exact_verify_survive_a_switch(name: str, kv_bits: in
 
 def test_a_long_common_beginning_stays_and_both_continue() -> None:
     """Two conversations that begin alike: the second goes on from what it shares, the first is kept whole."""
-    session, shared = roomy("qwen3"), text(1)
+    session, shared = session_with_room("qwen3"), text(1)
     first, second = [*shared, *text(3, 300)], [*shared, *text(4, 80)]
     answer(session, first, SHAPED)
     branch = answer(session, second, SHAPED)
     assert branch.reused == len(shared)
-    same(branch, answer(roomy("qwen3", 0), second, SHAPED))
+    same(branch, answer(session_with_room("qwen3", 0), second, SHAPED))
     again = answer(session, [*first, 5], SHAPED)
     assert again.reused == len(first)
-    same(again, answer(roomy("qwen3", 0), [*first, 5], SHAPED))
+    same(again, answer(session_with_room("qwen3", 0), [*first, 5], SHAPED))
 
 
-@pytest.mark.slow_for("llama")
-@pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama"])
+@pytest.mark.parametrize("name", ["mamba2", "qwen3_next"])
 def test_an_edit_after_a_switch_goes_back_to_a_mark(name: str) -> None:
     """Recurrent states cannot drop tokens: the place before the reply is kept with the conversation."""
-    session = roomy(name)
+    session = session_with_room(name)
     answer(session, text(1), SHAPED)
     answer(session, text(2), SHAPED)
     edited = [*text(1)[:-1], 33, 34]
     again = answer(session, edited, SHAPED)
     assert again.reused == len(text(1)) - 1
-    same(again, answer(roomy(name, 0), edited, SHAPED))
-
-
-def test_another_drafter_goes_on_from_the_targets_cache() -> None:
-    session = roomy("qwen3")
-    first = answer(session, text(1), SHAPED, drafter("draft model", "qwen3"))
-    answer(session, text(2), SHAPED)
-    follow, other = [*text(1), *first.ids, *TURN], drafter("lookup", "qwen3")
-    again = answer(session, follow, SHAPED, other)
-    assert again.reused == len(follow) - len(TURN) - 1
-    same(again, answer(roomy("qwen3", 0), follow, SHAPED, drafter("lookup", "qwen3")))
+    same(again, answer(session_with_room(name, 0), edited, SHAPED))
 
 
 def test_a_reply_that_was_abandoned_is_kept_as_far_as_it_came() -> None:
-    session = roomy("qwen3")
+    session = session_with_room("qwen3")
     events = session.continue_tokens(text(1), SHAPED, None, FixedLength(0))
     started = [next(events) for _ in range(4)]
     events.close()
@@ -154,7 +140,7 @@ def test_a_reply_that_was_abandoned_is_kept_as_far_as_it_came() -> None:
 
 
 def test_putting_aside_keeps_the_conversation_and_empties_the_caches() -> None:
-    session = roomy("qwen3")
+    session = session_with_room("qwen3")
     first = answer(session, text(1), SHAPED)
     assert session.put_aside()
     assert session.target.length == 0 and not session.tokens and len(session.kept) == 1
@@ -196,22 +182,9 @@ def test_a_conversation_that_shares_too_little_is_left_where_it_is() -> None:
 
 def test_what_is_kept_is_evaluated_and_holds_no_second_copy() -> None:
     """The arrays of a conversation that was put aside are the cache's own."""
-    session = roomy("qwen3")
+    session = session_with_room("qwen3")
     answer(session, text(1), SHAPED)
     held = sum(array.nbytes for array in session.target.cache.arrays())
     session.put_aside()
     found = session.kept.take(text(1), LEAST_TOKENS)
     assert found is not None and found.nbytes == held == sum(array.nbytes for array in arrays_in(found.target))
-
-
-def roundtrip(session: Session, prompts: Sequence[Sequence[int]]) -> list[Reply]:
-    return [read(list(session.continue_tokens(prompt, SHAPED))) for prompt in prompts]
-
-
-@pytest.mark.slow
-def test_memory_stays_within_the_limit_over_many_conversations() -> None:
-    session = roomy("qwen3", 300_000)
-    for seed in range(12):
-        roundtrip(session, [text(seed, 200)])
-        assert session.kept.nbytes <= 300_000
-    assert len(session.kept) >= 2

@@ -1,11 +1,9 @@
 """The loop: plain is an empty draft, a round is one synchronisation, and one may leave at any yield."""
 
-import ast
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -15,7 +13,7 @@ import pytest
 
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError
-from engine.events import Finished, Round
+from engine.events import Finished
 from engine.loop import Limits, decode
 from engine.policy import Plan
 from engine.policy.fixed import FixedLength
@@ -25,8 +23,6 @@ from engine.target.cached_model import CachedModel
 from tests.engine.replies import CONTEXT, PROMPT, Scripted, draft_model, plain_reply, reply
 from tests.engine.rounding_by_rows import round_by_rows
 from tests.toys.architectures import build
-
-ENGINE = Path(__file__).parents[2] / "engine"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +57,7 @@ def test_plain_decoding_is_the_argmax_chain(network: nn.Module, truth: list[int]
         tokens.append(token)
 
 
-@pytest.mark.parametrize("length", range(9))
+@pytest.mark.parametrize("length", [0, 1, 3, 8])
 @pytest.mark.parametrize("wrong", [(), (0,), (1, 2, 3), (5, 11, 17, 23), tuple(range(0, 60, 2))])
 def test_any_pattern_of_mistakes_gives_the_same_text(
     network: nn.Module, truth: list[int], length: int, wrong: tuple[int, ...]
@@ -90,7 +86,7 @@ def test_a_useless_drafter_costs_rounds_not_text(network: nn.Module, truth: list
 
 
 @pytest.mark.parametrize("length", [0, 3])
-@pytest.mark.parametrize("leave_at", [0, 1, 2, 3, 6, 11])
+@pytest.mark.parametrize("leave_at", [0, 1, 2, 6])
 def test_walking_away_at_any_yield_leaves_both_caches_right(network: nn.Module, length: int, leave_at: int) -> None:
     """Close the generator there, then go on from the committed tokens: the text is as if never left."""
     whole = plain_reply(network, tokens=40)
@@ -124,8 +120,7 @@ def test_eos_inside_a_draft_ends_the_reply_there(network: nn.Module, truth: list
         assert all(len(r.p) == len(r.tokens) for r in rounds)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7])
-@pytest.mark.parametrize("length", [0, 1, 4, 8])
+@pytest.mark.parametrize(("limit", "length"), [(1, 0), (1, 4), (2, 1), (3, 8), (7, 4), (7, 0)])
 def test_max_tokens_is_met_exactly(network: nn.Module, truth: list[int], limit: int, length: int) -> None:
     ids, _, end = reply(network, Scripted(len(PROMPT), truth), length, tokens=limit)
     assert ids == truth[:limit]
@@ -152,44 +147,6 @@ def test_a_drafter_whose_chances_are_no_numbers_is_damaged(network: nn.Module, t
 
     with pytest.raises(ModelError, match="not numbers: its files are damaged"):
         reply(network, Damaged(len(PROMPT), truth), 2)
-
-
-def test_cancelling_stops_after_the_round(network: nn.Module) -> None:
-    target, sequence, seen = CachedModel(network), list(PROMPT), []
-    sampler = Sampler(SamplingSettings(), 64)
-    limits = Limits(100, 1000, cancelled=lambda: len(seen) >= 4)
-    for event in decode(target, None, FixedLength(0), sampler, sequence, limits, 0.0):
-        seen.append(event)
-    assert isinstance(seen[-1], Finished)
-    assert seen[-1].reason == "cancelled"
-    assert len(seen) <= 7
-
-
-def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
-    """`.item()`, `.tolist()`, numpy, int() and bool() of arrays wait too: outside `PendingRound.wait`, and the masks of
-    a grammar, which a round counts as a wait, none of the modules that build a round calls them."""
-    modules = [
-        "acceptance",
-        "sampling",
-        "verify_pass",
-        "round_queue",
-        "tree/sibling_rejection",
-        "loop",
-        "proposer",
-        "target/cached_model",
-        "target/target_view",
-        "cache/model_cache",
-    ]
-    modules += ["cache/tree_cache", "tree/draft_tree", "tree/rotary_positions", "target/layer_taps"]
-    modules += [f"drafters/{name}" for name in ("draft_model", "eagle3", "dynamic_tree", "medusa")]
-    for name in modules:
-        tree = ast.parse((ENGINE / f"{name}.py").read_text())
-        waits = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name in ("wait", "_allowed")]
-        allowed = {id(n) for f in waits for n in ast.walk(f)}
-        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in allowed]
-        waiting = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr in ("item", "tolist")]
-        assert not waiting, f"engine/{name}.py:{waiting[0].lineno} waits for the device"
-        assert "numpy" not in {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
 
 
 @pytest.mark.parametrize(
@@ -236,47 +193,20 @@ def test_a_step_that_was_submitted_ahead_is_not_planned_again(
     assert len(planned) == 2 - queues  # where the first token is waited for, the second step is planned too
 
 
-@pytest.mark.slow
-def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
-    network: nn.Module, truth: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the beginning; and a copy that turns up later is still taken."""
-    from engine import verify_pass
-
-    monkeypatch.setattr("engine.backend.queues", lambda: True)
-    plain, _, _ = reply(network, tokens=40, prompt=list(range(23)))
-    ahead = []
-    real = verify_pass.submit_after
-    monkeypatch.setattr(verify_pass, "submit_after", lambda *a: (ahead.append(1), real(*a))[1])
-    ids, told, _ = reply(network, PromptLookup(shortest=9), 4, tokens=40, prompt=list(range(23)))
-    assert ids == plain
-    assert not any(r.drafted for r in told)
-    assert len(ahead) == 40 - 1
-    ids, told, _ = reply(network, PromptLookup(), 4, tokens=60)
-    assert ids == truth
-    assert any(r.drafted for r in told)
-
-
 def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module, truth: list[int]) -> None:
-    class Moody:
+    class EveryOther(FixedLength):
         """Plain every other round."""
 
         turn = 0
 
         def plan(self, hints: object = ()) -> Plan:
             self.turn += 1
-            return Plan(3 * (self.turn % 2), "moody")
-
-        def observe(self, round_: Round) -> None:
-            pass
-
-        def begin(self, tokens: int) -> None:
-            pass
+            return Plan(3 * (self.turn % 2), "every other round")
 
         def next_is_plain(self, quiet: bool = False) -> bool:
             return False
 
-    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), draft=Moody())
+    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), draft=EveryOther(3))
     assert ids == truth[:40]
     assert [len(r.drafted) for r in rounds[:4]] == [3, 0, 3, 0]
 

@@ -1,7 +1,6 @@
 """A conversation: what one turn leaves behind never changes what the next one says."""
 
 import itertools
-from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +11,6 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
     CONTEXT,
-    DRAFTERS,
     LONG,
     MODELS,
     SHAPED,
@@ -27,26 +25,29 @@ from tests.engine.conversations import (
     session,
 )
 from tests.engine.fakes import ByteTokenizer, Counting
-from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT
 
 # --- turns ----------------------------------------------------------------------------------------
 
 
-# Reversed, so that the hybrid model has drafts.
-@pytest.mark.slow_for("qwen3-draft model")
-@pytest.mark.parametrize(("name", "kind"), paired(MODELS, DRAFTERS[::-1]))
+@pytest.mark.slow_for("llama-eagle trees")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("qwen3", "none"), ("llama", "lookup"), ("qwen3_next", "draft model")),
+        *(("qwen3", "eagle trees"), ("llama", "eagle trees"), ("qwen3", "medusa trees")),
+    ],
+)
 def test_turns_and_edits_answer_like_a_fresh_session(name: str, kind: str) -> None:
     """Three turns, an edit of the last one, an edit of the first, and a conversation with nothing in common."""
     s, d = session(name), drafter(kind, name)
     first = [*PROMPT, 11]
     second = [*first, *answer(s, first, SHAPED, d).ids, *TURN]
-    for prompt in (second, [*second[:-2], 40, 41, 42], [*PROMPT, 12, 13], [50, *PROMPT]):
+    for prompt in (second, [*second[:-2], 40, 41, 42], [*PROMPT, 12, 13], [50, *PROMPT], PROMPT[:3]):
         same(answer(s, prompt, SHAPED, d), fresh(name, prompt, SHAPED, kind))
 
 
-@pytest.mark.parametrize("kind", DRAFTERS)
-@pytest.mark.parametrize("name", ["qwen3", "llama"])
+@pytest.mark.parametrize(("name", "kind"), [("qwen3", "lookup"), ("llama", "draft model"), ("llama", "none")])
 def test_the_next_turn_feeds_only_what_is_new(name: str, kind: str) -> None:
     network = Counting(MODELS[name])
     s, d = Session(CachedModel(network), ByteTokenizer(), CONTEXT), drafter(kind, name)
@@ -71,11 +72,9 @@ def test_a_full_prompt_is_fed_once() -> None:
     assert sum(network.rows) == len(LONG) - 1 + SHORT.max_tokens
 
 
-@pytest.mark.slow_for(
-    "qwen3_next-none", "qwen3_next-lookup", "mamba2-lookup", "mamba2-draft model", "qwen3-draft model", "qwen3-lookup"
+@pytest.mark.parametrize(
+    ("name", "kind"), [("qwen3", "none"), ("llama", "lookup"), ("mamba2", "none"), ("qwen3_next", "draft model")]
 )
-@pytest.mark.parametrize("kind", DRAFTERS)
-@pytest.mark.parametrize("name", MODELS)
 def test_an_edit_of_the_last_message_keeps_everything_before_it(name: str, kind: str) -> None:
     """Recurrent states cannot drop tokens; the place before each reply is kept for this."""
     s, d = session(name), drafter(kind, name)
@@ -133,16 +132,15 @@ def test_messages_go_through_the_template_and_reuse_the_turns_before() -> None:
 # --- drafters -------------------------------------------------------------------------------------
 
 
-ALL_KINDS = ["none", "eagle", "lookup", "eagle", "eagle trees", "eagle", "none", "none", "eagle trees"]
+ALL_KINDS = ["none", "eagle", "lookup", "eagle", "eagle trees", "eagle", "none", "none", "eagle trees", "medusa trees"]
 
 
-@pytest.mark.slow_for("llama-kinds2", "llama-kinds0")
+@pytest.mark.slow_for("llama-kinds1")
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
-        *((name, ["draft model", "lookup", "draft model", "none", "lookup"]) for name in ("llama", "mamba2")),
-        ("llama", ALL_KINDS),
-        pytest.param("qwen3", ALL_KINDS, marks=pytest.mark.slow),
+        ("mamba2", ["draft model", "lookup", "draft model", "none", "lookup"]),
+        ("llama", [*ALL_KINDS, "none", "medusa trees"]),
     ],
 )
 def test_drafters_may_change_between_replies(name: str, kinds: list[str]) -> None:
@@ -155,41 +153,32 @@ def test_drafters_may_change_between_replies(name: str, kinds: list[str]) -> Non
         prompt = [*prompt, *reply.ids]
 
 
-# --- walking away ---------------------------------------------------------------------------------
+# --- replies that are abandoned --------------------------------------------------------------------
 
 LEFT = SamplingSettings(max_tokens=7)
 
 
-def walk_away_everywhere(name: str, kind: str, prompt: list[int], follow: Callable[[list[int]], list[int]]) -> None:
-    """Close the reply after each of its events in turn, then ask `follow(tokens so far)`."""
+@pytest.mark.slow_for("llama-lookup trees-turn", "llama-eagle-turn", "mamba2-none-turn", "qwen3_next-none-same prompt")
+@pytest.mark.parametrize(
+    ("name", "kind", "then"),
+    [
+        *(("llama", kind, "turn") for kind in ("draft model", "lookup trees", "eagle", "eagle trees")),
+        *(("mamba2", kind, "turn") for kind in ("none", "lookup")),
+        *(("qwen3_next", kind, "same prompt") for kind in ("none", "draft model")),
+    ],
+)
+def test_a_reply_left_at_any_event_can_be_gone_on_from(name: str, kind: str, then: str) -> None:
+    """The reply is closed after each of its events in turn; then another turn follows, or the same prompt again."""
     for leave_at in itertools.count():
         s, d = session(name), drafter(kind, name)
-        events = events_of(s, prompt, LEFT, d)
+        events = events_of(s, PROMPT, LEFT, d)
         seen = list(itertools.islice(events, leave_at))
         events.close()
         if seen and isinstance(seen[-1], Finished):
             return
         assert s.target.length <= len(s.tokens)
-        after = follow(s.tokens or prompt)
+        after = [*(s.tokens or PROMPT), *TURN] if then == "turn" else PROMPT
         same(answer(s, after, LEFT, d), fresh(name, after, LEFT, kind))
-
-
-@pytest.mark.slow_for("llama-lookup trees", "llama-eagle", "mamba2-none")
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        *(("llama", kind) for kind in ("draft model", "lookup trees", "eagle", "eagle trees")),
-        *(("mamba2", kind) for kind in ("none", "lookup")),
-    ],
-)
-def test_a_reply_left_at_any_event_can_be_gone_on_from(name: str, kind: str) -> None:
-    walk_away_everywhere(name, kind, PROMPT, lambda tokens: [*tokens, *TURN])
-
-
-@pytest.mark.slow_for("none")
-@pytest.mark.parametrize("kind", ["none", "draft model"])
-def test_a_reply_left_at_any_event_can_be_asked_again(kind: str) -> None:
-    walk_away_everywhere("qwen3_next", kind, PROMPT, lambda tokens: PROMPT)
 
 
 @pytest.mark.slow_for("qwen3")
@@ -198,8 +187,7 @@ def test_a_long_prompt_left_half_way_can_be_asked_again(name: str) -> None:
     for leave_at in range(4):
         s = session(name)
         events = s.continue_tokens(LONG, SHORT)
-        for _ in itertools.islice(events, leave_at):
-            pass
+        list(itertools.islice(events, leave_at))
         events.close()
         edited = [*LONG[:300], 5, 6]
         same(answer(s, edited, SHORT), fresh(name, edited, SHORT))

@@ -1,7 +1,5 @@
 """How replies end, and that the conversation goes on from there: cancelled, stopped, full, forgotten."""
 
-import itertools
-
 import pytest
 
 from engine.drafters.draft_model import DraftModel
@@ -47,16 +45,11 @@ def test_cancelling_while_the_drafter_reads_the_prompt_ends_the_reply() -> None:
     assert answer(s, LONG, SHORT, d).ids == fresh("qwen3", LONG, SHORT).ids
 
 
-@pytest.mark.slow_for("mamba2-draft model", "llama-lookup", "mamba2-none")
-@pytest.mark.parametrize("kind", DRAFTERS)
-@pytest.mark.parametrize("name", ["llama", "mamba2"])
+@pytest.mark.parametrize(("name", "kind"), [("llama", "none"), ("llama", "draft model"), ("mamba2", "lookup")])
 def test_cancelling_a_reply_keeps_what_was_said(name: str, kind: str) -> None:
     whole = fresh(name, PROMPT, SHORT, kind)
-    calls, left = itertools.count(), itertools.count()
-    answer(session(name), PROMPT, SHORT, drafter(kind, name), cancelled=lambda: next(calls) < 0)
-    last = next(calls) - 1
     s, d = session(name), drafter(kind, name)
-    cut = answer(s, PROMPT, SHORT, d, cancelled=lambda: next(left) >= last - 2)
+    cut = answer(s, PROMPT, SHORT, d, cancelled=lambda: len(s.tokens) > len(PROMPT) + 2)
     assert cut.end.reason == "cancelled"
     assert cut.ids == whole.ids[: len(cut.ids)]
     assert 0 < len(cut.ids) == cut.end.tokens < len(whole.ids)
@@ -66,8 +59,9 @@ def test_cancelling_a_reply_keeps_what_was_said(name: str, kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", DRAFTERS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "kind"), [("qwen3", "eagle trees"), ("llama", "lookup"), ("mamba2", "none"), ("qwen3_next", "draft model")]
+)
 def test_a_stop_string_cuts_text_tokens_and_caches_alike(name: str, kind: str) -> None:
     """The reply ends with the token that completed the stop, and the conversation goes on from there."""
     whole = fresh(name, PROMPT, SamplingSettings(max_tokens=24))
@@ -85,8 +79,8 @@ def test_a_stop_string_cuts_text_tokens_and_caches_alike(name: str, kind: str) -
         same(answer(s, after, SHORT, d), fresh(name, after, SHORT, kind))
 
 
-@pytest.mark.parametrize("kind", DRAFTERS)
-def test_what_was_held_back_for_a_stop_is_told_when_the_reply_ends_without_it(kind: str) -> None:
+def test_what_was_held_back_for_a_stop_is_told_when_the_reply_ends_without_it() -> None:
+    kind = "draft model"
     whole = fresh("qwen3", PROMPT, SHORT, kind)
     stop = whole.text[-3:] + "never said"
     held = answer(session("qwen3"), PROMPT, SamplingSettings(max_tokens=10, stop=(stop,)), drafter(kind, "qwen3"))
@@ -107,19 +101,16 @@ def test_eos_ends_the_reply_and_the_next_turn_goes_on_after_it(kind: str) -> Non
     assert again.ids == fresh("qwen3", after, SHORT, kind).ids[:4]
 
 
-def test_the_context_ends_a_reply_and_refuses_a_prompt_that_fills_it() -> None:
+def test_the_context_ends_a_reply_and_refuses_a_prompt_that_fills_it_or_is_empty() -> None:
     s = session("qwen3", context=len(PROMPT) + 5)
     full = answer(s, PROMPT, SHORT, drafter("lookup", "qwen3"))
     assert (len(full.ids), full.end.reason) == (5, "context")
     kept, length = list(s.tokens), s.target.length
     with pytest.raises(ContextError, match=f"{len(s.tokens)} tokens"):
         next(s.continue_tokens(s.tokens, SHORT))
-    assert (s.tokens, s.target.length) == (kept, length)
-
-
-def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(UsageError, match="empty"):
-        next(session("qwen3").reply([], SHORT))
+        next(s.reply([], SHORT))
+    assert (s.tokens, s.target.length) == (kept, length)
 
 
 def test_a_session_that_forgets_starts_from_nothing() -> None:
@@ -143,8 +134,7 @@ def test_two_conversations_on_one_target_do_not_mix(name: str) -> None:
     same(answer(one, again, SHORT), fresh(name, again, SHORT))
 
 
-@pytest.mark.parametrize("events", [1, 4])
-@pytest.mark.parametrize("same_session", [True, False])
+@pytest.mark.parametrize(("events", "same_session"), [(1, False), (4, True)])
 def test_a_reply_cannot_go_on_after_another_has_begun(events: int, same_session: bool) -> None:
     target = CachedModel(MODELS["qwen3"])
     one = Session(target, ByteTokenizer(), CONTEXT)

@@ -9,12 +9,12 @@ import pytest
 
 from engine.events import Finished, Round
 from engine.policy.fixed import FixedLength
-from engine.reply_channels import ReplyBudget, ReplyFormat
+from engine.reply_channels import ReplyFormat
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.fakes import ByteTokenizer, nearby
-from tests.engine.replies import draft_model
+from tests.engine.replies import draft_model, ids_of
 from tests.toys.architectures import build
 
 OPENS, CLOSES = range(8), range(8, 20)  # many tags, so that a random model writes some of each
@@ -27,7 +27,7 @@ def network() -> Any:
     return build("llama")
 
 
-def answered(
+def reply_of(
     network: Any, settings: SamplingSettings, length: int = 0, before: tuple[int, ...] = ()
 ) -> tuple[list[Round], Finished]:
     session = Session(CachedModel(network), ByteTokenizer(format_=FORMAT), 400)
@@ -45,10 +45,6 @@ def counts(rounds: list[Round]) -> tuple[int, int]:
     return len(channels) - channels.count("answer"), channels.count("answer")
 
 
-def ids(rounds: list[Round]) -> list[int]:
-    return [token for one in rounds for token in one.tokens]
-
-
 @pytest.mark.slow_for("limits1-*")
 @pytest.mark.parametrize(
     ("limits", "seed", "reason"), [((6, 40), 6, "length"), ((40, 5), 6, "thought"), ((1, 1), 2, "thought")]
@@ -57,34 +53,26 @@ def test_each_limit_is_met_exactly_and_the_coupled_text_is_that_of_plain_decodin
     network: Any, limits: tuple[int, int], seed: int, reason: str
 ) -> None:
     settings = replace(COUPLED, seed=seed, max_tokens=limits[0], max_thought_tokens=limits[1])
-    plain, last = answered(network, settings)
+    plain, last = reply_of(network, settings)
     thought, answer = counts(plain)
     assert last.reason == reason
     assert (answer if reason == "length" else thought) == limits[reason == "thought"]
     for length in (2, 7):
-        other, end = answered(network, settings, length)
-        assert (ids(other), end.reason, end.tokens) == (ids(plain), last.reason, last.tokens)
+        other, end = reply_of(network, settings, length)
+        assert (ids_of(other), end.reason, end.tokens) == (ids_of(plain), last.reason, last.tokens)
         assert [c for one in other for c in one.channels] == [c for one in plain for c in one.channels]
 
 
 def test_a_reply_that_its_thought_ended_goes_on_to_the_same_text(network: Any) -> None:
     settings = replace(COUPLED, seed=6, max_tokens=30, max_thought_tokens=4)
-    first, last = answered(network, settings, 3)
+    first, last = reply_of(network, settings, 3)
     assert last.reason == "thought"
-    rest, _ = answered(network, settings, 3, tuple(ids(first)))
-    whole, _ = answered(network, replace(settings, max_thought_tokens=8))
-    joined = ids(first) + ids(rest)
-    assert joined[: last.tokens + 4] == ids(whole)[: last.tokens + 4]
+    rest, _ = reply_of(network, settings, 3, tuple(ids_of(first)))
+    whole, _ = reply_of(network, replace(settings, max_thought_tokens=8))
+    joined = ids_of(first) + ids_of(rest)
+    assert joined[: last.tokens + 4] == ids_of(whole)[: last.tokens + 4]
 
 
 def test_without_a_limit_of_its_own_the_thought_counts_to_the_reply(network: Any) -> None:
-    rounds, last = answered(network, replace(COUPLED, max_thought_tokens=None), 3)
-    assert (len(ids(rounds)), last.reason) == (9, "length")
-
-
-def test_a_model_without_thoughts_knows_one_limit() -> None:
-    budget = ReplyBudget(2, 1, None)
-    assert (budget.left, budget.end) == (2, None)
-    budget.push(1)
-    budget.push(2)
-    assert (budget.left, budget.end, budget.reached) == (0, "length", True)
+    rounds, last = reply_of(network, replace(COUPLED, max_thought_tokens=None), 3)
+    assert (len(ids_of(rounds)), last.reason) == (9, "length")

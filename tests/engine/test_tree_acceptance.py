@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine import acceptance
 from engine.tree.draft_tree import DraftTree
 from tests.engine.trees import forests, random_parents
-from tests.engine.walks import TOLERANCE, Distributions, Text, emitted, logs, words
+from tests.engine.walks import Distributions, Text, assert_is_the_targets, emitted, logs, words
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,29 +67,6 @@ def random_distributions(rng: np.random.Generator, size: int, depth: int, zeros:
     return {text: random_distribution(rng, size, zeros) for text in texts}
 
 
-def distribution_of_texts(p: Distributions, size: int, length: int) -> dict[Text, float]:
-    texts = itertools.product(range(size), repeat=length)
-    return {text: math.prod(float(p[text[:i]][token]) for i, token in enumerate(text)) for text in texts}
-
-
-def completed(outcomes: dict[Text, float], p: Distributions, size: int, length: int) -> dict[Text, float]:
-    """The distribution of `length` tokens when what was emitted goes on by plain decoding."""
-    out: dict[Text, float] = {}
-    for text, chance in outcomes.items():
-        for rest in itertools.product(range(size), repeat=length - len(text)):
-            whole, tail = text, chance
-            for token in rest:
-                tail *= float(p[whole][token])
-                whole = (*whole, token)
-            out[whole] = out.get(whole, 0.0) + tail
-    return out
-
-
-def agree(outcomes: dict[Text, float], p: Distributions, size: int, length: int) -> None:
-    wanted, found = distribution_of_texts(p, size, length), completed(outcomes, p, size, length)
-    assert max(abs(found.get(text, 0.0) - chance) for text, chance in wanted.items()) < TOLERANCE
-
-
 SHAPES = {
     "chain": (-1, 0),
     "star": (-1, -1, -1),
@@ -130,7 +107,7 @@ def test_children_that_are_point_masses_keep_the_targets_distribution(shape: str
         outcomes[text] = outcomes.get(text, 0.0) + math.prod(
             float(distribution[c]) for distribution, c in zip(rows, chosen, strict=True)
         )
-    agree(outcomes, p, size, depth + 1)
+    assert_is_the_targets(outcomes, p, size, depth + 1)
 
 
 # --- children drawn without replacement ---------------------------------------------------------
@@ -181,7 +158,7 @@ def one_by_one(
                 return path, int(np.argmax(np.log(p) + gumbel[len(path)]))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_all_children_at_once_are_as_good_as_one_by_one(seed: int) -> None:
     """Over more tokens and wider trees than can be enumerated, with several siblings that would be accepted."""
     rng, ends = np.random.default_rng(seed), set()
@@ -232,12 +209,4 @@ def test_children_drawn_without_replacement_keep_the_targets_distribution(shape:
     parents, size = SHAPES[shape], 3
     depth = DraftTree.of(parents).depth
     p, q = a_pair(kind, size, depth, len(parents))
-    agree(emitted(parents, p, q), p, size, depth + 1)
-
-
-@pytest.mark.slow_for("[12]")
-@pytest.mark.parametrize("seed", range(3))
-def test_the_same_over_four_tokens(seed: int) -> None:
-    parents, size = SHAPES["uneven" if seed else "binary"], 4
-    p, q = a_pair(KINDS[seed], size, 2, seed)
-    agree(emitted(parents, p, q), p, size, 3)
+    assert_is_the_targets(emitted(parents, p, q), p, size, depth + 1)

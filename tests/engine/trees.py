@@ -7,8 +7,9 @@ import mlx.core as mx
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.drafters import Draft, Needs, Traits, empty_draft
+from engine.drafters import Draft, Traits, empty_draft
 from engine.tree.draft_tree import DraftTree
+from tests.engine.replies import Memoryless
 
 
 def forests(least: int = 0, most: int = 9) -> st.SearchStrategy[list[int]]:
@@ -32,7 +33,7 @@ def way(parents: Sequence[int], node: int) -> list[int]:
     return nodes
 
 
-class Hidden:
+class Hidden(Memoryless):
     """A drafter that proposes trees in which the reply `truth` goes down one way, hidden among wrong siblings.
 
     At the places `wrong` of the reply even the way itself is wrong. Shapes and the order of siblings differ from
@@ -40,7 +41,7 @@ class Hidden:
     """
 
     name = "hidden"
-    needs, traits = Needs(), Traits("tree")
+    traits = Traits("tree")
 
     def __init__(
         self,
@@ -52,12 +53,6 @@ class Hidden:
     ) -> None:
         self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
         self._random = np.random.default_rng(seed)
-
-    def sync(self, tokens: Any, cancelled: Any = None) -> None:
-        pass
-
-    def hint(self, context: Any) -> float | None:
-        return None
 
     def propose(self, context: Any, length: int) -> Draft:
         at = len(context.tokens) - self._prompt
@@ -84,9 +79,3 @@ class Hidden:
             taken.add(token)
             tokens.append(token)
         return tokens
-
-    def rewind(self, length: int) -> None:
-        pass
-
-    def reusable_prefix(self) -> int:
-        return 0

@@ -6,7 +6,8 @@ for it to win over another.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import mlx.core as mx
 import numpy as np
@@ -18,6 +19,30 @@ from tests.engine.trees import way
 Text = tuple[int, ...]
 Distributions = dict[Text, np.ndarray]
 TOLERANCE = 1e-5
+
+
+def text_distribution(p: Distributions, size: int, length: int) -> dict[Text, float]:
+    """The chance of each text of `length` tokens. p: after every shorter text."""
+    texts = itertools.product(range(size), repeat=length)
+    return {text: math.prod(float(p[text[:i]][token]) for i, token in enumerate(text)) for text in texts}
+
+
+def completed_by_plain(outcomes: Mapping[Text, float], p: Distributions, size: int, length: int) -> dict[Text, float]:
+    """The chance of each text of `length` tokens when what was committed goes on by plain decoding."""
+    whole: dict[Text, float] = dict.fromkeys(itertools.product(range(size), repeat=length), 0.0)
+    for text, chance in outcomes.items():
+        for rest in itertools.product(range(size), repeat=length - len(text)):
+            found, tail = text, chance
+            for token in rest:
+                tail *= float(p[found][token])
+                found = (*found, token)
+            whole[found] += tail
+    return whole
+
+
+def assert_is_the_targets(outcomes: Mapping[Text, float], p: Distributions, size: int, length: int) -> None:
+    wanted, found = text_distribution(p, size, length), completed_by_plain(outcomes, p, size, length)
+    assert max(abs(found[text] - chance) for text, chance in wanted.items()) < TOLERANCE
 
 
 def words(parents: Sequence[int], draft: Sequence[int], node: int) -> Text:

@@ -20,7 +20,7 @@ FREE = EndConditions(ByteStream)
 LENGTH = 24
 
 
-def told(
+def rounds_of(
     network: Any,
     sampling: SamplingSettings,
     rule: AcceptanceRule = "coupled",
@@ -32,11 +32,7 @@ def told(
     return reply(target, Scripted(len(PROMPT), truth, wrong), 4, sampling, rule, LENGTH)[1]
 
 
-def ids_of(rounds: Sequence[Round]) -> list[int]:
-    return [token for round_ in rounds for token in round_.tokens]
-
-
-def forged(rounds: Sequence[Round], position: int, token: int) -> list[Round]:
+def with_forged_token(rounds: Sequence[Round], position: int, token: int) -> list[Round]:
     """The same with another token at one place."""
     made, start = [], 0
     for round_ in rounds:
@@ -48,7 +44,7 @@ def forged(rounds: Sequence[Round], position: int, token: int) -> list[Round]:
     return made
 
 
-def checked(
+def receipt_of(
     network: Any,
     rounds: Sequence[Round],
     sampling: SamplingSettings = WARM,

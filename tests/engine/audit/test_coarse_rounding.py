@@ -11,15 +11,13 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
-from engine import acceptance
 from engine.audit.receipt import Receipt
 from engine.audit.reply_check import compare_replies
 from engine.audit.rounding import _step, mismatch_at
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.audit.test_rounding import Altered, keep_all
-from tests.engine.fewer import paired
+from tests.engine.audit.test_rounding import Altered
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.engine.rounding_by_rows import coarse, round_by_rows
 
@@ -84,34 +82,19 @@ class AlteredModule(Altered):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kinds", [KINDS[1:3], pytest.param(KINDS[:3], marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("sampling", "alter"), paired([GREEDY, WARM], [ahead_by_one, tilted]))
+@pytest.mark.parametrize(("sampling", "alter"), [(GREEDY, ahead_by_one), (WARM, tilted), (GREEDY, tilted)])
 def test_a_mistake_in_wide_passes_is_no_rounding_in_any_type(
-    kinds: list[tuple[str, int | None]],
-    alter: Callable[[mx.array, int], mx.array],
-    sampling: SamplingSettings,
-    monkeypatch: pytest.MonkeyPatch,
+    alter: Callable[[mx.array, int], mx.array], sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     round_by_rows(monkeypatch)
     differences = [
         one.difference
-        for kind in kinds
+        for kind in KINDS[:3]
         for one in receipts(AlteredModule(coarse(*kind), alter), sampling, (3,))
         if one.difference is not None
     ]
     assert differences
     assert not any(one.near_tie for one in differences)
-
-
-@pytest.mark.slow_for("sampling2-*", "sampling5-*")
-@pytest.mark.parametrize(("sampling", "kind"), paired([GREEDY, WARM], KINDS))
-def test_a_wrong_token_is_a_failure_whatever_rounding_does(
-    kind: tuple[str, int | None], sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    round_by_rows(monkeypatch)
-    monkeypatch.setattr(acceptance, "match", keep_all)
-    (found,) = receipts(coarse(*kind), sampling, (4,), frozenset({7}))
-    assert found.difference is not None and not found.near_tie
 
 
 @pytest.mark.slow

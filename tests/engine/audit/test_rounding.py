@@ -13,7 +13,7 @@ import pytest
 from engine import acceptance
 from engine.acceptance import Acceptance
 from engine.audit.exact_target import ExactTarget
-from engine.audit.receipt import Receipt, first_difference
+from engine.audit.receipt import Receipt
 from engine.audit.reply_check import compare_replies
 from engine.audit.rounding import choice_scores
 from engine.audit.verify_blocks import VerifyBlocks
@@ -22,7 +22,6 @@ from engine.noise import Stream
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.toys.architectures import build
 
@@ -86,27 +85,20 @@ def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
 def test_the_same_text_is_identical(network: nn.Module, sampling: SamplingSettings) -> None:
     found, truth, _ = receipt(network, frozenset({1, 9, 10}), sampling)
     assert found == Receipt(len(truth))
-    assert found.identical
-    assert not found.near_tie
-    assert str(found) == "identical over 40 tokens"
+    assert found.identical and str(found) == "identical over 40 tokens"
 
 
-@pytest.mark.slow_for("sampling7-qwen3_next")
-@pytest.mark.parametrize(
-    ("sampling", "name"), paired([SamplingSettings(), WARM], ["llama", "gemma3_text", "mamba2", "qwen3_next"])
-)
+@pytest.mark.parametrize(("sampling", "name"), [(SamplingSettings(), "qwen3_next"), (WARM, "gemma3_text")])
 def test_a_wrong_token_is_a_failure_at_its_place(
     name: str, sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "match", keep_all)
     found, truth, rounds = receipt(build(name), frozenset({7}), sampling)
-    assert found is not None
-    assert found.difference is not None
+    assert found is not None and found.difference is not None
     assert not found.near_tie
     assert found.difference.position == 7 and found.tokens == 8
     assert (found.difference.plain_token, found.difference.other_token) == (truth[7], (truth[7] + 1) % 64)
-    assert found.difference.gap_ulps is not None
-    assert found.difference.noise_ulps is not None
+    assert found.difference.gap_ulps is not None and found.difference.noise_ulps is not None
     assert found.difference.gap_ulps > 100 * found.difference.noise_ulps
     assert "a failure" in str(found)
     assert [t for r in rounds for t in r.tokens][:7] == truth[:7]
@@ -127,23 +119,14 @@ def test_scores_are_what_the_choice_is_the_argmax_of(sampling: SamplingSettings)
 
 def test_twins_that_rounding_tells_apart_are_a_near_tie(network: nn.Module) -> None:
     found, _, _ = receipt(Altered(network, ulp_apart))
-    assert found is not None
-    assert found.difference is not None
-    assert found.difference.near_tie
-    assert not found.identical
+    assert found is not None and found.difference is not None
+    assert found.difference.near_tie and not found.identical
     assert (found.difference.position, found.difference.plain_token, found.difference.other_token) == (0, *TWINS)
     assert found.difference.gap_ulps == 1  # 2^-18 is the step of float32 between 32 and 64
     assert "a near-tie, gap 1 ULPs" in str(found)
 
 
-def test_a_distribution_whose_edge_rounding_moves_is_a_near_tie(network: nn.Module) -> None:
-    """Of the twins top-k keeps the first, so the other has no chance at all in the plain pass."""
-    found, _, _ = receipt(Altered(network, ulp_apart), sampling=SamplingSettings(temperature=0.5, top_k=1, seed=3))
-    assert found is not None
-    assert found.near_tie
-
-
-@pytest.mark.parametrize("temperature", [0.05, 0.2, 1.0, 3.0])
+@pytest.mark.parametrize("temperature", [0.05, 1.0, 3.0])
 def test_a_flip_by_rounding_is_a_near_tie_at_every_temperature(
     network: nn.Module, monkeypatch: pytest.MonkeyPatch, temperature: float
 ) -> None:
@@ -160,22 +143,18 @@ def test_a_flip_by_rounding_is_a_near_tie_at_every_temperature(
     monkeypatch.setattr("engine.audit.rounding._wide_logits", lambda *_: tilted(+2e-5))
     other = Round(0, (TWINS[1],), (), 0, (0.5,), (), 1, 0.0)
     found = compare_replies(CachedModel(network), sampler, PROMPT, [TWINS[0]], [other])
-    assert found is not None
-    assert found.near_tie
+    assert found is not None and found.near_tie
     monkeypatch.setattr("engine.audit.reply_check._plain_logits", lambda *_: tilted(-5e-3))
     monkeypatch.setattr("engine.audit.rounding._wide_logits", lambda *_: tilted(-4.99e-3))
     found = compare_replies(CachedModel(network), sampler, PROMPT, [TWINS[0]], [other])
-    assert found is not None
-    assert not found.near_tie
+    assert found is not None and not found.near_tie
 
 
 def test_a_wide_pass_that_is_plainly_wrong_is_no_rounding(network: nn.Module) -> None:
     """Its noise is larger than the gap, and proves nothing."""
     found, _, _ = receipt(Altered(network, far_off_when_wide))
-    assert found is not None
-    assert found.difference is not None
-    assert found.difference.gap_ulps is not None
-    assert found.difference.noise_ulps is not None
+    assert found is not None and found.difference is not None
+    assert found.difference.gap_ulps is not None and found.difference.noise_ulps is not None
     assert found.difference.gap_ulps < 2 * found.difference.noise_ulps
     assert not found.difference.near_tie
 
@@ -184,8 +163,7 @@ def test_a_reply_that_ends_early_is_a_failure_without_a_gap(network: nn.Module) 
     target = CachedModel(network)
     truth, rounds, _ = reply(target)
     found = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, truth, rounds[:-2])
-    assert found is not None
-    assert found.difference is not None
+    assert found is not None and found.difference is not None
     assert (found.difference.position, found.difference.gap_ulps, found.near_tie) == (38, None, False)
     assert (found.difference.plain_token, found.difference.other_token) == (truth[38], None)
 
@@ -195,20 +173,7 @@ def test_rejection_above_temperature_zero_has_no_receipt(network: nn.Module) -> 
     assert receipt(network, sampling=SamplingSettings(), rule="rejection")[0] is not None
 
 
-def test_judging_leaves_the_target_empty_and_usable(network: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = CachedModel(network)
-    truth, rounds, _ = reply(target)
-    other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
-    found = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, truth, other)
-    assert found is not None
-    assert found.difference is not None and found.difference.position == 20
-    assert target.length == 0
-    assert reply(target)[0] == truth
-
-
-@pytest.mark.slow_for("sampling1-qwen3_next")
-@pytest.mark.parametrize("name", ["llama", "qwen3_next"])
-@pytest.mark.parametrize("sampling", [SamplingSettings(), WARM])
+@pytest.mark.parametrize(("name", "sampling"), [("llama", WARM), ("qwen3_next", SamplingSettings())])
 def test_in_exact_verify_no_rounding_excuses_a_difference(name: str, sampling: SamplingSettings) -> None:
     """On the grid there is none: the passes that judge are the reply's own, to the last bit."""
     target = CachedModel(build(name))
@@ -216,8 +181,7 @@ def test_in_exact_verify_no_rounding_excuses_a_difference(name: str, sampling: S
     other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
     sampler = Sampler(replace(sampling, acceptance="coupled"), target.vocabulary)
     found = compare_replies(target, sampler, PROMPT, truth, other, exact=True)
-    assert found is not None
-    assert found.difference is not None
+    assert found is not None and found.difference is not None
     assert (found.difference.position, found.difference.noise_ulps, found.near_tie) == (20, 0.0, False)
     assert target.length == 0
 
@@ -228,14 +192,5 @@ def test_unknown_drafts_are_judged_all_the_same(network: nn.Module) -> None:
     truth, _, _ = reply(target)
     other = [Round(0, (truth[0], (truth[1] + 1) % 64), (truth[0], -1, -1), 1, (), (), 4, 0.0)]
     found = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, truth, other)
-    assert found is not None
-    assert found.difference is not None
+    assert found is not None and found.difference is not None
     assert (found.difference.position, found.near_tie) == (1, False)
-
-
-@pytest.mark.parametrize(
-    ("plain", "other", "place"),
-    [([], [], None), ([1], [1], None), ([1, 2], [1, 3], 1), ([1, 2], [1], 1), ([], [4], 0), ([5, 1], [4, 1], 0)],
-)
-def test_the_first_difference_is_found(plain: list[int], other: list[int], place: int | None) -> None:
-    assert first_difference(plain, other) == place

@@ -11,8 +11,8 @@ from engine.audit.verify_blocks import VerifyBlocks
 from engine.events import Round
 
 
-@pytest.mark.parametrize("prompt", [1, 2, 4, 5, 64, 65, 70, 512, 513, 581, 1200])
-@pytest.mark.parametrize("width", [1, 4, 8])
+@pytest.mark.parametrize("prompt", [1, 4, 5, 64, 70, 513, 581, 1200])
+@pytest.mark.parametrize("width", [1, 8])
 def test_blocks_follow_each_other_without_gaps_whatever_the_prompt(prompt: int, width: int) -> None:
     grid = VerifyBlocks.for_prompt(prompt, width)
     blocks = list(grid.blocks(0, prompt + 30))
@@ -25,24 +25,14 @@ def test_blocks_follow_each_other_without_gaps_whatever_the_prompt(prompt: int, 
     assert blocks[-1][1] >= prompt + 30
 
 
-def test_a_reply_is_read_in_blocks_of_the_width_alone() -> None:
-    grid = VerifyBlocks.for_prompt(600, 4)
-    assert [grid.block(place) for place in (0, 511, 512, 575, 576, 599, 600, 2000)] == [
-        *((0, 512), (0, 512), (512, 576), (512, 576)),
-        *((576, 580), (596, 600), (600, 604), (2000, 2004)),
-    ]
-
-
 def test_a_draft_ends_where_its_block_ends() -> None:
     grid = VerifyBlocks.for_prompt(10, 4)
     assert [grid.room(place) for place in range(8, 14)] == [3, 2, 1, 0, 3, 2]
 
 
 def test_blocks_are_kept_as_far_as_both_grids_have_them() -> None:
-    short, long = (
-        VerifyBlocks.for_prompt(100, 4),
-        VerifyBlocks.for_prompt(700, 4),
-    )  # 64 and 36 by fours; 512, 64, 64, 56 by fours
+    short, long = VerifyBlocks.for_prompt(100, 4), VerifyBlocks.for_prompt(700, 4)
+    # 64 and 36 by fours; 512, 64, 64, 56 by fours
     assert short.shared(long, 100) == long.shared(short, 700) == 0
     assert short.shared(VerifyBlocks.for_prompt(120, 4), 118) == 116
     assert short.shared(VerifyBlocks.for_prompt(130, 4), 118) == 64

@@ -74,7 +74,7 @@ def test_a_reply_clears_buffers_as_it_grows(calls: list, length: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 4])
-def test_memory_beside_the_cache_is_flat_over_a_long_reply(length: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_beside_the_cache_is_flat_over_a_long_reply(length: int) -> None:
     """Every 100 of 4,000 tokens: what is in use beside weights, keys and values, freed buffers that MLX keeps, and the
     most that was in use at once. Two layers of the width of an attention head in real models, one with a window."""
     shapes = {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 64}
@@ -93,8 +93,6 @@ def test_memory_beside_the_cache_is_flat_over_a_long_reply(length: int, capsys: 
 
     mx.reset_peak_memory()
     reply(target, Watched(len(PROMPT), [1] * 4000), length, tokens=4000)
-    with capsys.disabled():
-        print(f"{length} drafted: beside {min(beside)} to {max(beside)}, kept {max(kept)}, peak {max(peaks)} above")
     largest = max(array.nbytes for array in target.cache.arrays())
     assert len(beside) >= 30
     assert max(beside) - min(beside) < 2**20 and max(kept) <= memory.kept_bytes() + (32 << 20)

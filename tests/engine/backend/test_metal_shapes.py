@@ -36,14 +36,6 @@ def test_others_are_not(name: str) -> None:
     assert CachedModel(build(name)).vocabulary == 64
 
 
-@pytest.mark.slow_for("rwkv7", "falcon_h1", "nemotron_h")
-@pytest.mark.usefixtures("small_states")
-@pytest.mark.parametrize("name", ON_METAL)
-def test_on_a_cpu_any_size_will_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "describe", lambda: backend.Backend("cpu", "reference", dequantize=True, detail=""))
-    assert CachedModel(build(name)).vocabulary == 64
-
-
 @pytest.mark.parametrize("name", ON_METAL)
 def test_toys_on_metal_have_states_that_the_kernel_can_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mx.metal, "is_available", lambda: True)

@@ -10,7 +10,7 @@ from mlx_lm.models import llama
 from engine.backend import mlx_lm_imports
 from engine.cache.model_cache import ModelCache
 from engine.cache.sliding_window import SLACK, STEP, SlidingKVCache
-from engine.errors import ModelError, UnsupportedCache
+from engine.errors import UnsupportedCache
 from engine.target.cached_model import REPLAY_LIMIT, CachedModel
 from tests.engine.fewer import fewer
 from tests.toys.architectures import build
@@ -54,7 +54,7 @@ def agree(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kept", range(9))
+@pytest.mark.parametrize("kept", [0, 1, 5, 8])
 def test_a_refused_draft_leaves_no_trace(network: nn.Module, fresh: Straight, kept: int) -> None:
     """Verify a draft that goes wrong after `kept` tokens, take the rest back, and go on; again and again."""
     model = CachedModel(network)
@@ -71,7 +71,7 @@ def test_a_refused_draft_leaves_no_trace(network: nn.Module, fresh: Straight, ke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("back", [1, 2, 3, 7, 8, 15, 16, 17, 40, 79])
+@pytest.mark.parametrize("back", [1, 3, 8, 16, 17, 40, 79])
 def test_going_back_any_distance_is_exact(network: nn.Module, fresh: Straight, back: int) -> None:
     """As an edit of an earlier turn does: far before the latest pass, where some states must start anew."""
     model = CachedModel(network)
@@ -163,7 +163,7 @@ def test_the_window_shows_what_rotating_shows_and_holds_slack() -> None:
         assert mine.can_drop(min(i, SLACK))
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 9, 20])
+@pytest.mark.parametrize("n", [1, 2, 9, 20])
 @pytest.mark.parametrize("window", [None, 4, 8])
 @pytest.mark.parametrize("seen", [0, 3, 7, 8, 30])
 def test_masks_let_each_query_see_its_window(n: int, window: int | None, seen: int) -> None:
@@ -181,8 +181,3 @@ def test_masks_let_each_query_see_its_window(n: int, window: int | None, seen: i
         position = seen + i
         wanted = [t for t in range(position + 1) if t > position - (window or 8)]
         assert [int(t) for t in shown[allowed[i]]] == wanted
-
-
-def test_a_model_that_is_wrong_in_mlx_lm_is_refused_with_the_reason() -> None:
-    with pytest.raises(ModelError, match="see the future"):
-        CachedModel(build("phi3small"))

@@ -52,22 +52,6 @@ def test_a_window_says_truly_what_it_can_drop(count: int, step: int) -> None:
             assert {int(t) for t in shown.flatten().tolist()} == window | {left}
 
 
-@pytest.mark.parametrize("name", ["qwen3", "llama", "mamba2", "qwen3_next", "llama4"])
-def test_taking_back_the_latest_pass_goes_no_further_than_its_start(name: str) -> None:
-    """So a refusal costs at most the kept prefix once more, wherever in a reply it comes."""
-    model, drafted = CachedModel(build(name)), mx.array([1, 2, 3, 4, 5])
-    for length in range(3, 70, 9):
-        for kept in range(6):
-            model.rewind(length - 1)
-            start = model.length
-            model.continue_from(SEQUENCE[:length], drafted)
-            model.rewind(length + kept)
-            assert start <= model.length <= length + kept
-        model.rewind(length)
-        model.continue_from(SEQUENCE[: length + 1], NOTHING)
-        assert model.rewind(length + 1) == length + 1
-
-
 @pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "qwen3", "llama4"])
 def test_a_refusal_after_drafts_kept_whole_costs_its_own_pass_only(name: str) -> None:
     """Nothing was taken back before it, so the only mark near by is the one made for this very draft."""
@@ -88,7 +72,7 @@ def chunked() -> tuple[nn.Module, list[np.ndarray]]:
     return network, [np.array(model.continue_from(SEQUENCE[:length], NOTHING)[0][-1]) for length in range(1, 51)]
 
 
-@pytest.mark.parametrize("back", [1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 49])
+@pytest.mark.parametrize("back", [1, 7, 8, 16, 17, 33, 49])
 def test_chunked_attention_goes_back_to_chunks_that_are_whole(
     back: int, chunked: tuple[nn.Module, list[np.ndarray]]
 ) -> None:

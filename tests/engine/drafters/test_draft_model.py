@@ -1,7 +1,6 @@
 """A draft model: its distributions over the shared ids, and a memory that no rewind confuses."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -14,13 +13,12 @@ from engine.drafters import Draft, DraftContext
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ModelError
 from engine.metrics import Metrics
-from engine.sampling import Sampler, TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
 from tests.engine.fakes import Counting, nearby
-from tests.engine.fewer import fewer, paired
-from tests.engine.replies import PROMPT, plain_reply, reply
+from tests.engine.fewer import fewer
+from tests.engine.replies import PROMPT, draft_context, plain_reply, reply
 from tests.toys.architectures import build
 from tests.toys.tables import TableModel, random_tables
 
@@ -28,11 +26,10 @@ NETWORKS = {name: build(name) for name in ("qwen3", "llama", "mamba2", "qwen3_ne
 WARM = SamplingSettings(temperature=0.9, seed=3)
 
 
-def standing(
-    tokens: Sequence[int], vocabulary: int, sampling: SamplingSettings = WARM, rule: AcceptanceRule = "rejection"
+def warm_context(
+    tokens: Sequence[int], vocabulary: int = 64, sampling: SamplingSettings = WARM, rule: AcceptanceRule = "rejection"
 ) -> DraftContext:
-    sampler = Sampler(replace(sampling, acceptance=rule), vocabulary)
-    return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
+    return draft_context(tokens, sampling, rule, vocabulary)
 
 
 def distributions(draft: Draft) -> np.ndarray:
@@ -40,7 +37,7 @@ def distributions(draft: Draft) -> np.ndarray:
     return np.exp(np.array(draft.logq, dtype=np.float64))
 
 
-def placed(places: int) -> Any:
+def model_of_places(places: int) -> Any:
     """A model whose positions are a table of so many rows."""
     network: Any = build("gpt2")
     network.model.wpe.weight = network.model.wpe.weight[:places]
@@ -62,8 +59,9 @@ SHAPED = [
 ]
 
 
-@pytest.mark.parametrize("sampling", SHAPED)
-@pytest.mark.parametrize(("target", "own", "shared"), SHAPES)
+@pytest.mark.parametrize(
+    ("target", "own", "shared", "sampling"), [(*shape, SHAPED[i % 4]) for i, shape in enumerate(SHAPES)]
+)
 def test_only_shared_ids_are_possible_and_each_row_is_a_distribution(
     target: int, own: int, shared: int | None, sampling: SamplingSettings
 ) -> None:
@@ -71,7 +69,7 @@ def test_only_shared_ids_are_possible_and_each_row_is_a_distribution(
     possible = min(shared or target, target, own)
     drafter = DraftModel(table_model(own), target, shared)
     for start in range(possible):
-        draft = drafter.propose(standing([start, 1, 2], target, sampling), 5)
+        draft = drafter.propose(warm_context([start, 1, 2], target, sampling), 5)
         q = distributions(draft)
         assert draft.tokens.shape == (5,)
         assert q.shape == (5, target)
@@ -81,9 +79,10 @@ def test_only_shared_ids_are_possible_and_each_row_is_a_distribution(
         drafter.rewind(0)
 
 
-@pytest.mark.slow_for("8-12-None-rejection", "8-12-5-*")
-@pytest.mark.parametrize("rule", ["rejection", "coupled"])
-@pytest.mark.parametrize(("target", "own", "shared"), SHAPES)
+@pytest.mark.parametrize(
+    ("target", "own", "shared", "rule"),
+    [(*shape, ("coupled", "rejection")[i % 2]) for i, shape in enumerate(SHAPES) if shape != (8, 12, None)],
+)
 def test_the_text_is_the_targets_whatever_the_drafter_knows(
     target: int, own: int, shared: int | None, rule: AcceptanceRule
 ) -> None:
@@ -108,7 +107,7 @@ def test_of_a_shortlist_nothing_else_is_possible_and_each_row_is_a_distribution(
     drafter = DraftModel(model, 12, ids=ids)
     assert mx.array_equal(drafter.logits_along([3, 1, 2], 0), whole[:, ids]).item()
     drafter.rewind(0)
-    draft = drafter.propose(standing([3, 1, 2], 12, sampling), 5)
+    draft = drafter.propose(warm_context([3, 1, 2], 12, sampling), 5)
     q = distributions(draft)
     assert q.shape == (5, 12) and set(np.flatnonzero(q.sum(0))) <= {1, 4, 5, 7}
     assert np.abs(q.sum(-1) - 1).max() < 1e-5
@@ -127,22 +126,22 @@ def test_an_id_that_the_drafter_has_no_embedding_for_is_read_as_one_it_has() -> 
     tokens = [1, 11, 8, 2, 9, 3]
     drafter.sync(tokens)
     assert drafter.model.length == len(tokens) - 1
-    drafter.propose(standing(tokens, 12), 4)
+    drafter.propose(warm_context(tokens, 12), 4)
     drafter.rewind(len(tokens))
     tokens += [10, 4, 11]
-    first = drafter.propose(standing(tokens, 12), 4)
-    other = DraftModel(table_model(8), 12).propose(standing(tokens, 12), 4)
+    first = drafter.propose(warm_context(tokens, 12), 4)
+    other = DraftModel(table_model(8), 12).propose(warm_context(tokens, 12), 4)
     assert first.tokens.tolist() == other.tokens.tolist()
 
 
-@pytest.mark.parametrize("tokens", [8, 13, 14, 15, 16, 17, 40, 700])
+@pytest.mark.parametrize("tokens", [8, 13, 15, 16, 17, 700])
 def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> None:
     """MLX does not check that either. The target may have room for more."""
-    network = placed(16)
+    network = model_of_places(16)
     assert position_limit(network) == 16 and position_limit(NETWORKS["llama"]) is None
     drafter, text = DraftModel(CachedModel(network), 64), [n % 60 for n in range(tokens)]
     drafter.sync(text)
-    now = standing(text, 64)
+    now = warm_context(text)
     draft = drafter.propose(now, 4)
     drafted = max(0, min(4, 17 - tokens))
     assert draft.tokens.size == drafted and drafter.model.length <= 16
@@ -153,7 +152,7 @@ def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> No
 
 
 def test_a_reply_goes_on_plainly_where_the_drafter_knows_no_more_places() -> None:
-    drafter = DraftModel(CachedModel(placed(len(PROMPT) + 8)), 64)
+    drafter = DraftModel(CachedModel(model_of_places(len(PROMPT) + 8)), 64)
     plain = plain_reply(NETWORKS["llama"], tokens=24)
     ids, rounds, _ = reply(NETWORKS["llama"], drafter, 4, tokens=24)
     assert ids == plain and rounds[0].drafted and not rounds[-1].drafted
@@ -176,11 +175,11 @@ def test_after_any_rewinds_it_proposes_as_if_fresh(name: str, steps: list[tuple[
     for more, length, back in steps:
         tokens = [*tokens, *more]
         drafter.rewind(len(tokens) - 1)
-        drafter.propose(standing(tokens, 64), length)
+        drafter.propose(warm_context(tokens), length)
         tokens = tokens[: max(2, len(tokens) - back)]
         drafter.rewind(len(tokens) - 1)
-    again = drafter.propose(standing(tokens, 64), 4)
-    fresh = DraftModel(CachedModel(NETWORKS[name]), 64).propose(standing(tokens, 64), 4)
+    again = drafter.propose(warm_context(tokens), 4)
+    fresh = DraftModel(CachedModel(NETWORKS[name]), 64).propose(warm_context(tokens), 4)
     assert again.tokens.tolist() == fresh.tokens.tolist()
     assert np.abs(distributions(again) - distributions(fresh)).max() < 1e-4
 
@@ -200,7 +199,7 @@ def test_every_round_drafts_what_a_fresh_drafter_would(name: str) -> None:
     assert 0.05 < (Metrics.of(rounds).acceptance_rate or 0) < 0.9
     tokens = list(PROMPT)
     for r in rounds:
-        anew = DraftModel(CachedModel(other), 64).propose(standing(tokens, 64, SamplingSettings()), len(r.drafted))
+        anew = DraftModel(CachedModel(other), 64).propose(warm_context(tokens, 64, SamplingSettings()), len(r.drafted))
         assert r.drafted == tuple(anew.tokens.tolist())
         tokens += r.tokens
 
@@ -211,27 +210,20 @@ def test_each_token_is_fed_once() -> None:
     drafter = DraftModel(CachedModel(network), 64)
     drafter.sync(PROMPT)
     network.rows.clear()
-    drafter.propose(standing(PROMPT, 64), 4)
+    assert drafter.propose(warm_context(PROMPT), 0).tokens.size == 0 and network.rows == []
+    drafter.propose(warm_context(PROMPT), 4)
     assert network.rows == [1, 1, 1, 1]
     tokens = [*PROMPT, 5, 6]
     drafter.rewind(len(PROMPT))
     network.rows.clear()
-    drafter.propose(standing(tokens, 64), 2)
+    drafter.propose(warm_context(tokens), 2)
     assert network.rows == [2, 1]
-
-
-def test_no_length_is_no_work() -> None:
-    network = Counting(NETWORKS["qwen3"])
-    drafter = DraftModel(CachedModel(network), 64)
-    network.rows.clear()
-    assert drafter.propose(standing(PROMPT, 64), 0).tokens.size == 0
-    assert network.rows == []
 
 
 def test_penalties_count_the_drafted_tokens_too() -> None:
     """A distribution that forbids repeats: without counting its own draft, a drafter would repeat itself."""
     sampling = SamplingSettings(temperature=0.7, presence_penalty=80.0)
-    draft = DraftModel(CachedModel(NETWORKS["qwen3"]), 64).propose(standing([1, 2], 64, sampling), 30)
+    draft = DraftModel(CachedModel(NETWORKS["qwen3"]), 64).propose(warm_context([1, 2], 64, sampling), 30)
     ids = draft.tokens.tolist()
     assert len({1, 2, *ids}) == 32
 
@@ -246,7 +238,7 @@ def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
     for seed in range(40):
         sampling = SamplingSettings(temperature=2, seed=seed)
         drafter.rewind(0)
-        mine = drafter.propose(standing([1, 2], 8, sampling, rule), 1).tokens.item()
+        mine = drafter.propose(warm_context([1, 2], 8, sampling, rule), 1).tokens.item()
         agree += mine == reply(network, None, 0, sampling, rule, tokens=1, prompt=[1, 2])[0][0]
     assert least <= agree <= most
 
@@ -254,8 +246,7 @@ def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
 # --- in parallel ----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_for("coupled-qwen3_next")
-@pytest.mark.parametrize(("rule", "name"), paired(["greedy", "coupled"], NETWORKS))
+@pytest.mark.parametrize(("rule", "name"), [("greedy", "llama"), ("coupled", "qwen3"), ("greedy", "qwen3_next")])
 def test_a_parallel_draft_leaves_the_text_alone(rule: str, name: str) -> None:
     sampling = SamplingSettings() if rule == "greedy" else WARM
     drafter = DraftModel(CachedModel(NETWORKS[name]), 64, mask_id=63)
@@ -271,7 +262,7 @@ def test_a_parallel_draft_reads_masks_in_place_of_tokens() -> None:
     drafter, target = DraftModel(CachedModel(counting), 64, mask_id=63), CachedModel(network)
     drafter.sync(PROMPT)
     counting.rows.clear()
-    draft = drafter.propose(standing(PROMPT, 64, SamplingSettings()), 4)
+    draft = drafter.propose(warm_context(PROMPT, 64, SamplingSettings()), 4)
     wanted, _ = target.continue_from(PROMPT, mx.array([63] * 3))
     assert np.array(draft.tokens).tolist() == np.array(mx.argmax(wanted, -1)).tolist()
     assert drafter.model.length == len(PROMPT) and counting.rows == [4]

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.drafters import DraftContext
 from engine.drafters.mlp_speculator import MlpSpeculator, MlpSpeculatorNetwork
-from engine.sampling import Sampler, TokenCounts
-from engine.settings import AcceptanceRule, SamplingSettings
+from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.replies import PROMPT, plain_reply, reply
+from tests.engine.replies import PROMPT, draft_context, plain_reply, reply
 from tests.toys.architectures import build
 from tests.toys.heads import random_mlp_speculator, weights_of
 
@@ -49,14 +46,7 @@ def reference(network: MlpSpeculatorNetwork, hidden: np.ndarray, tokens: Sequenc
     return np.array(rows)
 
 
-def standing(
-    tokens: Sequence[int], sampling: SamplingSettings | None = None, rule: AcceptanceRule = "rejection"
-) -> DraftContext:
-    sampler = Sampler(replace(sampling or SamplingSettings(), acceptance=rule), 64)
-    return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
-
-
-def fed(tokens: Sequence[int], **changes: object) -> MlpSpeculator:
+def speculator_after(tokens: Sequence[int], **changes: object) -> MlpSpeculator:
     """A drafter whose target, the toy llama, has seen all but the last of `tokens`."""
     target = CachedModel(NETWORKS["llama"])
     drafter = MlpSpeculator(random_mlp_speculator(**changes), target)
@@ -86,10 +76,10 @@ def test_each_stage_is_the_published_formula(form: dict[str, object]) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_two_rounds_draft_what_the_formula_says_with_a_refusal_between_them(form: dict[str, object]) -> None:
     tokens = list(PROMPT)
-    drafter = fed(tokens, **form)
+    drafter = speculator_after(tokens, **form)
     for corrected in (None, 11):
         if corrected is not None:  # one drafted token was kept, the target wrote another in place of the second
-            kept = drafter.propose(standing(tokens), 3).tokens.tolist()[0]
+            kept = drafter.propose(draft_context(tokens), 3).tokens.tolist()[0]
             drafter.target.model.feed([tokens[-1], kept])
             tokens += [kept, corrected]
             drafter.rewind(len(tokens) - 1)
@@ -97,13 +87,13 @@ def test_two_rounds_draft_what_the_formula_says_with_a_refusal_between_them(form
         for _ in range(3):
             rows = reference(drafter.network, state_at(tokens), [tokens[-1], *drafted])
             drafted.append(int(rows[-1].argmax()))
-        assert drafter.propose(standing(tokens), 3).tokens.tolist() == drafted
+        assert drafter.propose(draft_context(tokens), 3).tokens.tolist() == drafted
 
 
 def test_what_is_drawn_is_drawn_from_the_q_that_is_declared() -> None:
-    drafter = fed(PROMPT)
+    drafter = speculator_after(PROMPT)
     warm = SamplingSettings(temperature=0.7, seed=5)
-    draft = drafter.propose(standing(PROMPT, warm), 3)
+    draft = drafter.propose(draft_context(PROMPT, warm), 3)
     rows = reference(drafter.network, state_at(PROMPT), [PROMPT[-1], *draft.tokens.tolist()[:2]]) / 0.7
     q = np.exp(rows - rows.max(-1, keepdims=True))
     assert draft.logq is not None
@@ -111,14 +101,16 @@ def test_what_is_drawn_is_drawn_from_the_q_that_is_declared() -> None:
 
 
 def test_it_drafts_no_further_than_its_stages_and_nothing_before_there_is_a_state() -> None:
-    assert fed(PROMPT).propose(standing(PROMPT), 9).tokens.size == 3
-    assert fed(PROMPT).propose(standing(PROMPT), 0).tokens.size == 0
-    assert fed([5]).propose(standing([5]), 3).tokens.size == 0
+    assert speculator_after(PROMPT).propose(draft_context(PROMPT), 9).tokens.size == 3
+    assert speculator_after(PROMPT).propose(draft_context(PROMPT), 0).tokens.size == 0
+    assert speculator_after([5]).propose(draft_context([5]), 3).tokens.size == 0
 
 
-@pytest.mark.slow_for("llama-sampling0", "gemma3_text-sampling1", "qwen3_next-sampling0")
-@pytest.mark.parametrize("sampling", [SamplingSettings(), SamplingSettings(temperature=0.9, seed=3)])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "sampling"),
+    [("gemma3_text", SamplingSettings()), ("qwen3_next", SamplingSettings(temperature=0.9, seed=3))],
+    ids=["gemma3_text", "qwen3_next"],
+)
 def test_the_text_is_the_targets(name: str, sampling: SamplingSettings) -> None:
     plain = plain_reply(NETWORKS[name], sampling=sampling, tokens=30)
     for length in (1, 3):

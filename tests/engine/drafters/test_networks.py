@@ -56,31 +56,6 @@ def test_an_eagle3_head_computes_what_the_reference_does_step_after_step(variant
         hidden, expected = hidden[-1:], expected[-1:]
 
 
-def test_variants_of_an_eagle3_head_differ() -> None:
-    """Each switch does something, so that none is tested in vain."""
-    rows = mx.array(noise(1, 5, 32))
-    features = mx.array(noise(1, 5, 96)) * 3
-    said = []
-    for name in ("plain", "norm before residual", "norm before fusing", "norm of each point", "normed output"):
-        head = random_eagle3(**VARIANTS[name])
-        parts = dict(head.parameters())
-        plain = random_eagle3()
-        plain_parts = plain.parameters()
-        head.update({key: value for key, value in plain_parts.items() if key in parts})
-        attend = Seen(head, 0)
-        hidden = head(head(head.fuse(features), rows, attend), rows, attend)
-        said.append(np.array(head.logits(hidden)))
-    for i, one in enumerate(said):
-        assert all(np.abs(one - other).max() > 1e-3 for other in said[:i])
-
-
-@pytest.mark.parametrize("network", [random_eagle3(), random_medusa()])
-def test_ids_are_no_parameter_and_are_told(network: Eagle3Head | MedusaHeads) -> None:
-    network.set_draft_vocabulary(mx.array([1, 5, 9]))
-    assert network.ids.tolist() == [1, 5, 9] and network.ids.dtype == mx.int32
-    assert not [name for name in weights_of(network) if "ids" in name or "rope" in name]
-
-
 def medusa_reference(heads: MedusaHeads, x: np.ndarray, output: np.ndarray | None) -> np.ndarray:
     """From FasterDecoding/Medusa, `medusa/model/medusa_model.py`: ResBlock, and the linear layer after the blocks."""
     weights, c = weights_of(heads), heads.config
@@ -107,12 +82,6 @@ def test_medusa_heads_compute_what_the_reference_does(own_output: bool) -> None:
     if not own_output:
         heads.tie_lm_head(lambda states: states @ mx.array(output).T)
         assert np.allclose(np.array(heads(mx.array(x))), logits, atol=1e-6)
-
-
-def test_an_untrained_medusa_head_repeats_what_it_reads() -> None:
-    heads = MedusaHeads(random_medusa().config)
-    x = mx.array(noise(5, 32))
-    assert all(mx.array_equal(state, x) for state in heads.states(x))
 
 
 # --- trees of ranks -------------------------------------------------------------------------------

@@ -1,25 +1,23 @@
 """Prompt lookup: what followed last time, here and in earlier replies, and nothing of tokens taken back."""
 
+from dataclasses import replace
+
 import mlx.core as mx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
-from engine.drafters import DraftContext
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, SuffixIndex
-from engine.sampling import Sampler, TokenCounts
+from engine.policy.fixed import FixedLength
 from engine.settings import SamplingSettings
-
-CHOOSER = Sampler(SamplingSettings(), 100)
-
-
-def standing(tokens: list[int]) -> DraftContext:
-    return DraftContext(tokens, TokenCounts(CHOOSER.distribution, tokens), CHOOSER)
+from tests.engine.conversations import MODELS, fresh, read, session
+from tests.engine.replies import PROMPT, draft_context, reply
 
 
 def propose(drafter: PromptLookup, tokens: list[int], length: int) -> list[int]:
-    draft = drafter.propose(standing(tokens), length)
+    draft = drafter.propose(draft_context(tokens, vocabulary=100), length)
     assert draft.logq is None
     assert draft.tokens.dtype == mx.int32
     found: list[int] = draft.tokens.tolist()
@@ -59,14 +57,14 @@ def common(text: list[int], tokens: list[int]) -> int:
 
 def history(*replies: list[int]) -> SuffixIndex:
     index = SuffixIndex(HISTORY_SHORTEST)
-    for reply in replies:
-        index.extend([*reply, END])
+    for ids in replies:
+        index.extend([*ids, END])
     return index
 
 
 def propose_tree(drafter: PromptLookup, tokens: list[int], length: int) -> dict[tuple[int, ...], int]:
     """The paths of a tree, and the place of each node."""
-    draft = drafter.propose(standing(tokens), length)
+    draft = drafter.propose(draft_context(tokens, vocabulary=100), length)
     if draft.tree is None:
         return {}
     assert draft.logq is None
@@ -77,49 +75,28 @@ def propose_tree(drafter: PromptLookup, tokens: list[int], length: int) -> dict[
     return {path: place for place, path in enumerate(paths)}
 
 
-def test_it_continues_what_followed_last_time() -> None:
-    assert propose(PromptLookup(), [1, 2, 3, 4, 5, 9, 1, 2, 3], 3) == [4, 5, 9]
-
-
-def test_a_draft_is_at_most_twice_as_long_as_its_match() -> None:
-    assert propose(PromptLookup(), [1, 2, 3, 4, 5, 9, 1, 2], 5) == [3, 4, 5, 9]
-
-
-def test_the_longest_suffix_wins_over_a_later_shorter_one() -> None:
-    tokens = [1, 2, 3, 70, 0, 2, 3, 80, 0, 1, 2, 3]
-    assert propose(PromptLookup(), tokens, 1) == [70]
-
-
-def test_the_latest_occurrence_wins() -> None:
-    assert propose(PromptLookup(), [1, 2, 70, 1, 2, 80, 1, 2], 1) == [80]
-
-
-def test_a_suffix_shorter_than_the_shortest_is_no_reason_to_draft() -> None:
-    assert propose(PromptLookup(), [5, 1, 6, 1], 4) == []
-    assert propose(PromptLookup(shortest=1), [5, 1, 6, 1], 4) == [6, 1]
-
-
-@pytest.mark.parametrize("period", [[7], [7, 8], [7, 8, 9], [1, 2, 3, 4, 5, 6]])
-def test_a_repeating_pattern_is_followed_as_far_as_asked(period: list[int]) -> None:
-    tokens = period * 4
-    assert propose(PromptLookup(), tokens, 8) == (period * 8)[: min(8, 6 * len(period))]
-
-
-@pytest.mark.parametrize("tokens", [[], [1], [1, 2], [1, 2, 3]])
-def test_nothing_is_drafted_where_nothing_repeats(tokens: list[int]) -> None:
-    assert propose(PromptLookup(), tokens, 5) == []
-
-
-def test_it_finds_what_the_prompt_said() -> None:
-    drafter = PromptLookup()
-    drafter.sync([4, 5, 6, 7])
-    assert propose(drafter, [4, 5, 6, 7, 30, 4, 5], 2) == [6, 7]
+@pytest.mark.parametrize(
+    ("tokens", "length", "found"),
+    [
+        ([1, 2, 3, 4, 5, 9, 1, 2], 5, [3, 4, 5, 9]),  # at most twice as long as the match
+        ([1, 2, 3, 70, 0, 2, 3, 80, 0, 1, 2, 3], 1, [70]),  # the longest match
+        ([1, 2, 70, 1, 2, 80, 1, 2], 1, [80]),  # of equals the latest
+        ([1, 2, 70, 1, 2, 70, 1, 2, 80, 1, 2], 1, [70]),  # what followed most of the places
+        ([5, 1, 6, 1], 4, []),  # a match of one token is too short
+        ([1, 2, 3], 5, []),
+        ([], 5, []),
+        ([7] * 4, 8, [7] * 6),
+        ([7, 8, 9] * 4, 8, [7, 8, 9, 7, 8, 9, 7, 8]),
+    ],
+)
+def test_what_followed_the_best_match_is_copied(tokens: list[int], length: int, found: list[int]) -> None:
+    assert propose(PromptLookup(), tokens, length) == found
 
 
 TOKENS = st.lists(st.integers(0, 3), max_size=24)
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@example_settings(deadline=None, max_examples=200, derandomize=True)
 @given(TOKENS, TOKENS, st.integers(1, 9), st.integers(1, 3))
 def test_it_proposes_what_a_search_of_both_texts_finds(
     tokens: list[int], earlier: list[int], length: int, shortest: int
@@ -129,20 +106,10 @@ def test_it_proposes_what_a_search_of_both_texts_finds(
     assert propose(drafter, tokens, length)[: len(expected)] == expected
 
 
-def test_what_followed_most_of_the_places_wins() -> None:
-    tokens = [1, 2, 70, 1, 2, 70, 1, 2, 80, 1, 2]
-    assert propose(PromptLookup(), tokens, 1) == [70]
-
-
-def test_earlier_replies_are_copied_where_the_text_has_nothing() -> None:
-    earlier = history([5, 6, 7, 8, 9], [1, 2, 3, 4])
-    assert propose(PromptLookup(history=earlier), [40, 5, 6, 7], 8) == [8, 9]
-    assert propose(PromptLookup(), [40, 5, 6, 7], 8) == []
-    assert propose(PromptLookup(history=earlier), [40, 6, 7], 8) == []  # too little of an earlier reply
-
-
 def test_the_longer_match_wins_wherever_it_is() -> None:
     earlier = history([1, 2, 3, 4, 70])
+    assert propose(PromptLookup(history=earlier), [40, 2, 3, 4], 1) == [70]
+    assert propose(PromptLookup(history=earlier), [40, 3, 4], 1) == []  # too little of an earlier reply
     assert propose(PromptLookup(history=earlier), [3, 4, 80, 1, 2, 3, 4], 1) == [70]
     assert propose(PromptLookup(history=earlier), [2, 3, 4, 80, 9, 2, 3, 4], 1) == [80]  # as long, but in this text
 
@@ -153,7 +120,7 @@ def test_a_history_may_be_replaced() -> None:
     drafter.history = history([1, 2, 3, 80])
     assert propose(drafter, tokens, 1) == [80]
     drafter.history = None
-    assert drafter.hint(standing(tokens)) == 0
+    assert drafter.hint(draft_context(tokens, vocabulary=100)) == 0
     assert propose(drafter, tokens, 1) == []
 
 
@@ -169,7 +136,7 @@ def test_a_tree_branches_where_different_tokens_followed() -> None:
 STEPS = st.lists(st.tuples(TOKENS, st.integers(0, 25)), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@example_settings(deadline=None, max_examples=60, derandomize=True)
 @given(STEPS)
 def test_an_index_that_was_rewound_is_one_built_afresh(steps: list[tuple[list[int], int]]) -> None:
     """Any run of more tokens and rewinds; the entries themselves are compared, and what they propose."""
@@ -186,17 +153,48 @@ def test_its_hint_is_0_where_nothing_repeats() -> None:
     """At 0 the next step is submitted without asking: so not where it has something to propose."""
     drafter, tokens = PromptLookup(), list(range(20))
     drafter.sync(tokens)
-    assert drafter.hint(standing(tokens)) == 0
+    assert drafter.hint(draft_context(tokens, vocabulary=100)) == 0
     tokens += [0, 1]
-    assert drafter.hint(standing(tokens)) > 0
+    assert drafter.hint(draft_context(tokens, vocabulary=100)) > 0
     assert propose(drafter, tokens, 1) == [2]
     tokens.append(90)
-    assert drafter.hint(standing(tokens)) == 0
+    assert drafter.hint(draft_context(tokens, vocabulary=100)) == 0
     assert propose(drafter, tokens, 4) == []
 
 
-def test_a_rewind_past_the_end_forgets_nothing() -> None:
-    drafter = PromptLookup()
-    drafter.sync([1, 2, 3, 1, 2])
-    drafter.rewind(99)
-    assert propose(drafter, [1, 2, 3, 1, 2], 1) == [3]
+# --- whole replies --------------------------------------------------------------------------------
+
+SAMPLINGS = {
+    "greedy": SamplingSettings(),
+    "coupled": SamplingSettings(temperature=0.8, top_p=0.95, repetition_penalty=1.2, seed=4),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "trees", "rule"), [("llama", False, "greedy"), ("qwen3", True, "greedy"), ("mamba2", False, "coupled")]
+)
+def test_the_text_is_plains_and_a_known_one_takes_few_rounds(name: str, trees: bool, rule: str) -> None:
+    plain, _, _ = reply(MODELS[name], sampling=SAMPLINGS[rule], tokens=60)
+    other, _, _ = reply(MODELS[name], sampling=replace(SAMPLINGS["coupled"], seed=9), tokens=60)
+    drafter = PromptLookup(history=history(other, plain), trees=trees)
+    ids, rounds, _ = reply(MODELS[name], drafter, 8, SAMPLINGS[rule], tokens=60)
+    assert ids == plain
+    assert len(rounds) < len(plain) / 2
+
+
+def test_an_edited_conversation_is_drafted_and_answered_like_a_new_one() -> None:
+    """Over a window's edge, with one history for both."""
+    earlier = SuffixIndex(HISTORY_SHORTEST)
+    settings = SamplingSettings(max_tokens=20)
+    used, drafter, prompt = session("llama"), PromptLookup(history=earlier), list(PROMPT)
+    for turn in range(3):
+        plain = fresh("llama", prompt, settings)
+        earlier.extend([*plain.ids, END])
+        mine, other = (
+            read(list(one.continue_tokens(prompt, settings, drafts, FixedLength(6))))
+            for one, drafts in ((used, drafter), (session("llama"), PromptLookup(history=earlier)))
+        )
+        assert mine.ids == plain.ids == other.ids
+        assert mine.drafts == other.drafts
+        assert len(mine.rounds) < len(plain.rounds)
+        prompt = [*prompt, *mine.ids[: -7 - turn], 11 + turn, 12, 13]

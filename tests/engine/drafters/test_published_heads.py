@@ -10,18 +10,15 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.drafters import DraftContext, Drafter
 from engine.drafters.eagle3 import Eagle3
-from engine.errors import ModelError
 from engine.policy.fixed import FixedLength
-from engine.sampling import Sampler, TokenCounts
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import read
 from tests.engine.fakes import ByteTokenizer
 from tests.engine.fewer import fewer
-from tests.engine.replies import PROMPT, attach, plain_reply, reply
+from tests.engine.replies import PROMPT, attach, draft_context, plain_reply, reply
 from tests.toys.architectures import build
 from tests.toys.block_heads import BLOCKS, random_assistant, random_block, random_mtp
 from tests.toys.heads import random_eagle3
@@ -39,8 +36,6 @@ MAKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "assistant": ("gemma4_text", random_assistant),
     "ordered assistant": ("gemma4_text", lambda net: random_assistant(net, ordered=True)),
 }
-SEQUENTIAL = ["mtp for qwen3_5", "dflash for qwen3_5", "dflash2 for qwen3_5", "dspark for qwen3_5", "ordered assistant"]
-DRAWS = 200
 
 
 @cache
@@ -57,18 +52,9 @@ def drafter_of(maker: str) -> Any:
 @pytest.mark.parametrize("maker", fewer(MAKERS, ["mtp for qwen3_5", "dflash2 for qwen3_5", "trees of dspark"]))
 def test_the_text_is_that_of_plain_decoding(maker: str) -> None:
     """Thirty tokens after a prompt longer than the toys' windows, over rounds that are mostly refused."""
-    writes_the_targets_text(maker, SHAPED)
-
-
-@pytest.mark.parametrize("maker", fewer(["mtp for qwen3_next", "dspark for qwen3_5"], ["dspark for qwen3_5"]))
-def test_the_greedy_text_is_that_of_plain_decoding(maker: str) -> None:
-    writes_the_targets_text(maker, None)
-
-
-def writes_the_targets_text(maker: str, sampling: SamplingSettings | None) -> None:
     net, drafter = network(MAKERS[maker][0]), drafter_of(maker)
-    ids, rounds, _ = reply(net, drafter, 4, sampling, tokens=30)
-    assert ids == plain_reply(net, sampling, 30)
+    ids, rounds, _ = reply(net, drafter, 4, SHAPED, tokens=30)
+    assert ids == plain_reply(net, SHAPED, 30)
     assert sum(len(round_.drafted) for round_ in rounds) > 30
 
 
@@ -90,41 +76,6 @@ def test_drafts_are_the_same_after_rounds_and_edits_as_from_nothing(maker: str) 
         session = again
 
 
-@pytest.mark.parametrize("maker", fewer(SEQUENTIAL, ["dflash2 for qwen3_5"]))
-def test_each_token_is_drawn_from_the_q_that_is_told(maker: str) -> None:
-    """200 draws of a chain of two under rejection: the first token's frequencies against log q of its row, and each row
-    of log q is a distribution that has the token."""
-    drafter, (name, _) = drafter_of(maker), MAKERS[maker]
-    target = CachedModel(network(name))
-    attach(drafter, target)
-    drafter.rewind(0)
-    target.feed(PROMPT[:-1])
-    counts, q = np.zeros(64), np.zeros(64)
-    for seed in range(DRAWS):
-        sampler = Sampler(SamplingSettings(temperature=1.3, top_k=20, seed=seed, acceptance="rejection"), 64)
-        drafter.rewind(len(PROMPT) - 1)
-        draft = drafter.propose(DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler), 2)
-        logq, tokens = np.array(draft.logq, np.float64), np.array(draft.tokens)
-        assert np.allclose(np.exp(logq).sum(-1), 1, atol=1e-4)
-        assert np.isfinite(logq[np.arange(2), tokens]).all()
-        counts[tokens[0]] += 1
-        q = np.exp(logq[0])
-    likely = q * DRAWS > 4
-    chi = ((counts - q * DRAWS) ** 2 / np.maximum(q * DRAWS, 1e-9))[likely].sum()
-    freedom = likely.sum()
-    assert chi < freedom + 6 * (2 * freedom) ** 0.5
-    assert counts[q == 0].sum() == 0
-
-
-def test_a_selector_leaves_all_but_its_candidates_without_a_probability() -> None:
-    drafter = drafter_of("dflash2 for qwen3_5")
-    head = drafter.head
-    logits, hidden = mx.random.normal((1, 64)), mx.random.normal((1, 32))
-    possible = np.isfinite(np.array(head.following(logits, hidden, mx.array([3]))[0]))
-    best = np.argsort(-np.array(logits[0]))[:5]
-    assert set(np.flatnonzero(possible)) == set(best)
-
-
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_node_of_a_tree_is_as_likely_as_its_slot_says_after_its_parent(kind: str) -> None:
     """In trees of twelve nodes, whose siblings are different tokens; greedily they begin with the chain's tokens."""
@@ -137,8 +88,7 @@ def test_a_node_of_a_tree_is_as_likely_as_its_slot_says_after_its_parent(kind: s
         one.rewind(0)
     target.feed(PROMPT[:-1])
     for sampling in (SamplingSettings(temperature=1.2, seed=4, acceptance="rejection"), SamplingSettings()):
-        sampler = Sampler(sampling, 64)
-        context = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+        context = draft_context(PROMPT, sampling)
         draft = drafter.propose(context, 12)
         assert draft.tree is not None and draft.tokens.size == 12
         tokens, parents, depths = draft.tokens.tolist(), draft.tree.parents.tolist(), draft.tree.depths.tolist()
@@ -148,7 +98,7 @@ def test_a_node_of_a_tree_is_as_likely_as_its_slot_says_after_its_parent(kind: s
             before = mx.array([tokens[parent] if parent >= 0 else PROMPT[-1]])
             slot = slice(depth - 1, depth)
             row = drafter.head.following(logits[slot], hidden[slot], before)
-            logprobs = sampler.distribution.logprobs(row)
+            logprobs = context.sampler.distribution.logprobs(row)
             assert q == pytest.approx(float(mx.exp(logprobs[0, token])), abs=1e-5)
         assert len(set(zip(parents, tokens, strict=True))) == 12
     node = -1
@@ -158,31 +108,23 @@ def test_a_node_of_a_tree_is_as_likely_as_its_slot_says_after_its_parent(kind: s
 
 def test_no_token_is_drafted_before_the_target_has_seen_one() -> None:
     for maker in MAKERS:
-        drafter: Drafter = drafter_of(maker)
-        sampler = Sampler(SamplingSettings(), 64)
-        assert drafter.propose(DraftContext([3], TokenCounts(sampler.distribution, [3]), sampler), 3).tokens.size == 0
+        assert drafter_of(maker).propose(draft_context([3]), 3).tokens.size == 0
 
 
-def test_an_assistant_needs_keys_and_values_of_the_target() -> None:
-    with pytest.raises((ModelError, ValueError)):
-        random_assistant(network("mamba2"))
-
-
-def proposed(drafter: Any, name: str, length: int) -> tuple[list[int], list[float]]:
+def greedy_draft(drafter: Any, name: str, length: int) -> tuple[list[int], list[float]]:
     """The tokens of a greedy draft after the prompt, from nothing, and their probabilities."""
     target = CachedModel(network(name))
     attach(drafter, target)
     drafter.rewind(0)
     target.feed(PROMPT[:-1])
-    sampler = Sampler(SamplingSettings(), 64)
-    draft = drafter.propose(DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler), length)
+    draft = drafter.propose(draft_context(PROMPT), length)
     return np.array(draft.tokens).tolist(), np.array(draft.q).tolist()
 
 
 def test_the_first_slot_follows_the_last_token() -> None:
     """Its bias is that of the last committed token, its logits those of a block over it and masks."""
     drafter = drafter_of("dspark for qwen3_5")
-    found, q = proposed(drafter, "qwen3_5", 1)
+    found, q = greedy_draft(drafter, "qwen3_5", 1)
     head, target = drafter.head, drafter.target
     hidden = head(target.embed(mx.array([[PROMPT[-1]]])), head.after(drafter._caches))[0]
     logits = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[-1]]))
@@ -194,7 +136,7 @@ def test_an_assistant_stands_at_the_last_place_that_the_target_wrote() -> None:
     """Against the head called by hand: scaled embedding, the target's last normed state, position P - 1 for every
     step."""
     drafter = drafter_of("assistant")
-    found, _ = proposed(drafter, "gemma4_text", 3)
+    found, _ = greedy_draft(drafter, "gemma4_text", 3)
     head, target, seen = drafter.head, drafter.target, len(PROMPT) - 1
     kv, token, wanted = drafter._keys_values(), mx.array([PROMPT[-1]]), []
     state = target.hidden(drafter.needs.taps, seen - 1, seen)
@@ -211,7 +153,7 @@ def test_a_parallel_head_drafts_over_masks() -> None:
     head = random_eagle3(seed=3, mask_id=5, own_embedding=True)
     drafter = Eagle3(head, CachedModel(net))
     assert drafter.traits.shape == "block"
-    found, _ = proposed(drafter, "qwen3", 4)
+    found, _ = greedy_draft(drafter, "qwen3", 4)
     drafter.rewind(len(PROMPT) - 1)
     hidden = drafter._catch_up(PROMPT, len(PROMPT) - 1)[-1:]
     masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (3, 32))

@@ -9,6 +9,7 @@ own, of all texts of three tokens.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -28,12 +29,12 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.fewer import paired
 from tests.engine.replies import attach
-from tests.engine.walks import Distributions, Text
+from tests.engine.walks import TOLERANCE, Distributions, Text, assert_is_the_targets
 from tests.toys.architectures import build
-from tests.toys.block_heads import random_assistant, random_block
+from tests.toys.block_heads import random_assistant, random_block, random_mtp
 from tests.toys.heads import random_eagle3
 
-SIZE, LENGTH, TOLERANCE = 6, 2, 1e-5
+SIZE, LENGTH = 6, 2
 PROMPT = [3, 1, 4, 1, 5, 0, 2, 3, 5, 3, 5, 1, 2, 0, 4, 3, 2]
 TARGET = [b"a", b"b", b"c", b"d", b"ab", b""]
 DRAFTER = [b"", b"c", b"a", b"e", b"b", b"ca", b"f"]  # three of the target's letters, at other ids, and its end
@@ -66,6 +67,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "EAGLE-3": ("qwen3", eagle),
     "Gemma 4": ("gemma4_text", random_assistant),
     "P-EAGLE": ("qwen3", lambda net: eagle(net, mask_id=4, own_embedding=True)),
+    "MTP": ("qwen3_5", lambda net: random_mtp(net, "qwen3_5")),
     "PARD": ("qwen3", lambda net: DraftModel(CachedModel(build("qwen3", 2, vocab_size=SIZE)), SIZE, mask_id=5)),
 }
 SPARSE = {"DFlash 2": 3, "Gemma 4, ordered": 4, "TLI": 4, "EAGLE-3": 4, "P-EAGLE": 4}  # tokens that may be drafted
@@ -155,21 +157,6 @@ def committed(chain: Chain, logp: mx.array) -> Iterator[tuple[Text, float]]:
         alive *= kept[place] if place < LENGTH else 1.0
 
 
-def texts(p: Distributions) -> dict[Text, float]:
-    """The chance of each text of LENGTH + 1 tokens."""
-    every = itertools.product(range(SIZE), repeat=LENGTH + 1)
-    return {text: float(np.prod([p[text[:i]][token] for i, token in enumerate(text)])) for text in every}
-
-
-def completed(text: Text, chance: float, p: Distributions) -> Iterator[tuple[Text, float]]:
-    """The texts of LENGTH + 1 tokens that plain decoding makes of it, and their chances."""
-    if len(text) > LENGTH:
-        yield text, chance
-        return
-    for token, share in enumerate(p[text]):
-        yield from completed((*text, token), chance * share, p)
-
-
 @pytest.mark.slow_for("DFlash*", "Gemma 4, ordered*", "TLI*", "gated*")
 @pytest.mark.parametrize(("kind", "settings"), paired(KINDS, SETTINGS))
 def test_what_is_committed_has_the_targets_distribution(kind: str, settings: str) -> None:
@@ -178,16 +165,15 @@ def test_what_is_committed_has_the_targets_distribution(kind: str, settings: str
     p: Distributions = {}
     for tokens, logp in rows.items():
         p |= {tokens[:place]: np.exp(np.array(logp[place], np.float64)) for place in range(LENGTH + 1)}
-    found: dict[Text, float] = dict.fromkeys(texts(p), 0.0)
+    outcomes: dict[Text, float] = defaultdict(float)
     corrected, drawn = np.zeros(SIZE), 0.0
     for chain in drafting.every_chain():
         drawn += np.exp(chain.logq[range(LENGTH), chain.tokens]).prod()
         for text, chance in committed(chain, rows[chain.tokens]):
             corrected[text[0]] += chance if len(text) == 1 else 0.0
-            for whole, share in completed(text, chance, p):
-                found[whole] += share
+            outcomes[text] += chance
     assert drawn == pytest.approx(1, abs=TOLERANCE)
-    assert max(abs(found[text] - chance) for text, chance in texts(p).items()) < TOLERANCE
+    assert_is_the_targets(outcomes, p, SIZE, LENGTH + 1)
     assert 0.05 < corrected.sum() < 0.95
     outside = ~np.isfinite(chain.logq[0])
     assert corrected[outside] == pytest.approx(p[()][outside], abs=TOLERANCE)

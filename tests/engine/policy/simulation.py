@@ -1,6 +1,6 @@
 """Replies of known acceptance on machines of known cost, to judge a policy against the best fixed length in hindsight.
 
-    python -m tests.engine.policy.simulation [--plot FILE.png]
+    python -m tests.engine.policy.simulation [--seeds N] [--known]
 
 A text is a list of flags: whether a drafter that has everything before it right gets this token right. All policies
 meet the same texts, so the best fixed length is that of this very text, luck included. Prices are in plain passes.
@@ -215,35 +215,8 @@ def _case(curve: str, draft: str, text: str, costs: Costs, seeds: int, usual: Se
     return Case(curve, draft, text, min(speeds), hindsight, one_length, mean(bests))
 
 
-def plot(found: Sequence[Case], path: str) -> None:
-    """Speed against plain decoding of the best fixed length and of the policy, by text, for every machine."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(20, 7), layout="constrained")
-    axes = figure.subplots(2, (len(CURVES) + 1) // 2, sharey=True).flat
-    colours = dict(zip(DRAFTS, ("#009E73", "#0072B2", "#D55E00", "#555555"), strict=True))
-    for ax, curve in zip(axes, CURVES, strict=False):
-        for draft, colour in colours.items():
-            mine = [case for case in found if (case.curve, case.draft) == (curve, draft)]
-            ax.plot(
-                [c.best for c in mine], color=colour, lw=1, ls=":", label=f"{draft}: best fixed length in hindsight"
-            )
-            ax.plot(
-                [c.best * c.hindsight for c in mine], color=colour, marker="o", ms=3, lw=1, label=f"{draft}: policy"
-            )
-        ax.axhline(1, color="#999999", lw=0.8)
-        ax.set(title=curve, xticks=range(len(TEXTS)), yscale="log", yticks=[1, 2, 4], yticklabels=["1x", "2x", "4x"])
-        ax.set_xticklabels(list(TEXTS), rotation=90, fontsize=7)
-        ax.minorticks_off()
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    figure.suptitle(f"Speed against plain decoding over {TOKENS} tokens, cold start, by how often the drafter is right")
-    figure.savefig(path, dpi=110)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Judge the adaptive policy in simulation.")
-    parser.add_argument("--plot", metavar="FILE")
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--known", action="store_true", help="what is usual of the drafter is known, as fit stores it")
     args = parser.parse_args()
@@ -267,8 +240,6 @@ def main() -> None:
         f"{sum(c.one_length < 0.97 for c in found)} below 0.97"
     )
     print(f"slowest of all replies: {min(case.plain for case in found):.4f} of plain decoding")
-    if args.plot:
-        plot(sorted(found, key=lambda case: list(TEXTS).index(case.text)), args.plot)
 
 
 if __name__ == "__main__":

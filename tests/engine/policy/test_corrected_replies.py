@@ -1,15 +1,14 @@
-"""What the clock brings over whole replies, in simulation, and that the distribution stays what it is."""
+"""What the clock brings over whole replies, in simulation."""
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from statistics import mean
 
 import pytest
 
-from engine.events import Round
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
@@ -22,7 +21,7 @@ def clock(seed: str) -> Callable[[], float]:
     return lambda: math.exp(rng.gauss(0, 0.1)) * (rng.choice((2, 4)) if rng.random() < 0.05 else 1.0)
 
 
-def wrong(costs: Costs, factor: float) -> Costs:
+def with_wide_passes(costs: Costs, factor: float) -> Costs:
     """The same, but for wide passes, which are taken to be so many times as dear, if no cheaper than narrow ones."""
     return replace(costs, verify=((1, 1.0), *((width, max(s * factor, 1.0)) for width, s in costs.verify[1:])))
 
@@ -64,8 +63,8 @@ def test_passes_that_became_twice_as_dear_are_noticed_before_they_cost_much() ->
     believing, noticing = list[float](), list[float]()
     for curve, draft, text in CASES:
         costs = costs_of(curve, draft)
-        believing += [plain for plain, _ in replies(wrong(costs, 0.5), costs, text, None)]
-        noticing += [plain for plain, _ in replies(wrong(costs, 0.5), costs, text, CostCorrection())]
+        believing += [plain for plain, _ in replies(with_wide_passes(costs, 0.5), costs, text, None)]
+        noticing += [plain for plain, _ in replies(with_wide_passes(costs, 0.5), costs, text, CostCorrection())]
     assert min(believing) < 0.8
     assert min(noticing) >= 0.86
     later = [plain for place, plain in enumerate(noticing) if place % 4]
@@ -86,8 +85,8 @@ def test_drafting_goes_on_after_a_while_in_which_the_machine_was_slower() -> Non
 
 def test_passes_that_became_cheaper_are_made_use_of() -> None:
     costs = costs_of("M4 Pro", "head")
-    believing = mean(share for _, share in replies(wrong(costs, 2.0), costs, "80% right", None))
-    noticing = mean(share for _, share in replies(wrong(costs, 2.0), costs, "80% right", CostCorrection()))
+    believing = mean(share for _, share in replies(with_wide_passes(costs, 2.0), costs, "80% right", None))
+    noticing = mean(share for _, share in replies(with_wide_passes(costs, 2.0), costs, "80% right", CostCorrection()))
     assert noticing > 1.05 * believing
 
 
@@ -100,46 +99,3 @@ def rounds_of(policy: Adaptive, late: Callable[[], float]) -> list[int]:
 def test_without_it_the_clock_changes_no_round() -> None:
     one, other = (rounds_of(Adaptive([Candidate("head", FLAT)]), clock(seed)) for seed in ("a", "b"))
     assert one == other
-
-
-# --- the distribution ----------------------------------------------------
-
-P, Q = (0.5, 0.5), (0.9, 0.1)  # target and drafter, whatever came before
-
-
-def noise(*key: object) -> float:
-    return random.Random(repr(key)).random()
-
-
-def drawn(distribution: Sequence[float], *key: object) -> int:
-    """By Gumbel noise of this key."""
-    keys = [math.log(p) - math.log(-math.log(noise(*key, i))) if p else -math.inf for i, p in enumerate(distribution)]
-    return keys.index(max(keys))
-
-
-def first_token(seed: int, drift: CostCorrection, tokens: int = 8) -> int:
-    """Of a reply by rejection sampling, its noise keyed as `engine.sampling.Sampler` has it; the clock stands still."""
-    policy, told_s, reply = Adaptive([Candidate("head", FLAT)], drift), 0.0, list[int]()
-    while len(reply) < tokens:
-        at = len(reply)
-        draft = [drawn(Q, seed, "draft", at, i) for i in range(min(policy.plan().length, tokens - at - 1))]
-        kept = 0
-        while kept < len(draft) and noise(seed, "accept", at + kept) < P[draft[kept]] / Q[draft[kept]]:
-            kept += 1
-        rest = [max(p - q, 0.0) for p, q in zip(P, Q, strict=True)] if kept < len(draft) else P
-        new = (*draft[:kept], drawn(rest, seed, "choice", at + kept))
-        reply += new
-        told_s += FLAT.round_s(len(draft))
-        policy.observe(Round(0, new, tuple(draft), kept, (1.0,) * len(new), (), len(draft) + 1, told_s))
-    return reply[0]
-
-
-@pytest.mark.slow
-def test_replies_of_different_seeds_may_share_it_and_keep_the_distribution() -> None:
-    """Each is the second of two; of the same seed twice it would be off by 4 deviations."""
-    replies, firsts = 12_000, 0
-    for i in range(replies):
-        drift = CostCorrection()
-        first_token(2 * i, drift)
-        firsts += first_token(2 * i + 1, drift) == 0
-    assert abs(firsts / replies - P[0]) < 3 * math.sqrt(P[0] * P[1] / replies)

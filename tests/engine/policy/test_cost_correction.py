@@ -97,11 +97,3 @@ def test_rounds_at_the_edges_of_a_plain_run_are_not_timed() -> None:
             clock_s += {(True, True): 2.0, (False, False): 0.1}.get((i == 0, followed), 1.0)
             policy.observe(round_of(0, 0, clock_s))
     assert correction.seen == [(False, pytest.approx(1.0))] * 4
-
-
-def test_prices_follow_the_correction() -> None:
-    correction = CostCorrection()
-    for _ in range(100):
-        correction.observe(True, 2.0, 1.0)
-    usual, dearer = (Adaptive([Candidate("head", FLAT)], one).plan().reason for one in (None, correction))
-    assert usual != dearer

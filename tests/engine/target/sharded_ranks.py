@@ -42,13 +42,16 @@ from tests.toys.architecture_configs import SPECIFIC
 from tests.toys.architectures import build
 
 Make = Callable[[], Drafter | None]
-SPECIFIC["step3p5"]["attention_other_setting"]["num_attention_groups"] = 2  # which 2 ranks divide
 KINDS = {"num_hidden_layers": 4, "layer_types": [SLIDING, FULL] * 2}  # so that 2 ranks of a pipeline have both
+READY = "ready\n"
 LONGER = {"llama", "qwen3_5"}  # whose prompts take more than one chunk too
 
 
-def use_more_heads() -> None:
-    """Gives the toys of this process twice as many heads, which four ranks divide."""
+def use_heads_for(ranks: int) -> None:
+    """Gives the toys of this process numbers of heads that so many ranks divide."""
+    SPECIFIC["step3p5"]["attention_other_setting"]["num_attention_groups"] = 2
+    if ranks <= 2:
+        return
     COMMON.update(num_attention_heads=8, num_key_value_heads=4, linear_num_key_heads=4, linear_num_value_heads=8)
     SPECIFIC["deepseek_v41"] |= {"o_groups": 4, "index_n_heads": 4}
     SPECIFIC["minimax_m3_vl"] |= {"index_n_heads": 4}
@@ -56,15 +59,15 @@ def use_more_heads() -> None:
     SPECIFIC["step3p5"]["attention_other_setting"] |= {"num_attention_heads": 8, "num_attention_groups": 4}
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listened at a moment ago."""
+def reserve_ports(count: int) -> list[socket.socket]:
+    """Sockets that keep a port each from every program that does not share it. MLX's ring shares its ports, so it may
+    listen there meanwhile."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            one.setsockopt(socket.SOL_SOCKET, option, 1)
         one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    return sockets
 
 
 def join(rank: int, ring: list[list[str]]) -> mx.distributed.Group:
@@ -164,13 +167,16 @@ def compare(name: str, target: CachedModel, kinds: list[str]) -> tuple[int, list
 
 
 def lead(ranks: int, names: list[str], kinds: list[str]) -> int:
-    ring = [[f"127.0.0.1:{port}"] for port in free_ports(ranks)]
-    if ranks > 2:
-        use_more_heads()
+    reserved = reserve_ports(ranks)
+    ring = [[f"127.0.0.1:{one.getsockname()[1]}"] for one in reserved]
+    use_heads_for(ranks)
     command = [sys.executable, "-m", "tests.engine.target.sharded_ranks", "follow", json.dumps(ring)]
     followers = [
-        subprocess.Popen([*command, str(rank), *names], stdin=subprocess.PIPE, text=True) for rank in range(1, ranks)
+        subprocess.Popen([*command, str(rank), *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for rank in range(1, ranks)
     ]
+    for follower in followers:  # MLX gives up on a rank that does not listen after half a minute
+        assert follower.stdout is not None and follower.stdout.readline() == READY
     group, failed = join(0, ring), False
 
     def tell(message: Message) -> None:
@@ -186,13 +192,13 @@ def lead(ranks: int, names: list[str], kinds: list[str]) -> int:
         tell({})
         print(json.dumps({"name": name, "replies": count, "passes": leader.passes, "wrong": wrong}), flush=True)
         failed = failed or bool(wrong)
-    return int(failed) | max(follower.wait(90) for follower in followers)
+    return int(failed) | max(follower.wait() for follower in followers)
 
 
 def follow_all(ring: list[list[str]], rank: int, names: list[str]) -> None:
+    use_heads_for(len(ring))
+    print(READY, end="", flush=True)
     group = join(rank, ring)
-    if len(ring) > 2:
-        use_more_heads()
     for name in names:
         follow(sharded(name, group), group, iter(lambda: json.loads(sys.stdin.readline()), {}))
 

@@ -48,7 +48,7 @@ def logits_of(model: Any, tokens: list[int] = TOKENS) -> mx.array:
     return logits[0]
 
 
-def spied(model: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[list[mx.array], list[mx.array]]:
+def layer_states(model: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[list[mx.array], list[mx.array]]:
     """What each layer takes and gives in one pass, seen through its class's own `__call__`."""
     seen: dict[int, tuple[Any, Any]] = {}
 
@@ -81,7 +81,7 @@ def test_every_architecture_is_read_as_its_layers_see_it_or_refused(name: str, m
             LayerTaps(model, points)
         assert mx.array_equal(logits_of(model), plain)
         return
-    taken, given_ = spied(model, monkeypatch)
+    taken, given_ = layer_states(model, monkeypatch)
     features = LayerTaps(model, points)
     probed = logits_of(model)
     features.record(0)
@@ -108,7 +108,7 @@ def test_the_normed_state_is_what_the_output_matrix_makes_logits_of(name: str) -
     assert mx.allclose(logits, plain, atol=1e-5).item() == (name not in SHAPED_LOGITS)
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3_text", "falcon_h1"])
+@pytest.mark.parametrize("name", ["llama", "falcon_h1"])
 def test_a_watched_module_stays_what_it_was(name: str) -> None:
     model = build(name)
     before = [(layer, type(layer), sorted(layer)) for layer in layers_of(model)]
@@ -134,17 +134,7 @@ def test_points_that_coincide_are_read_once_each_and_others_are_refused() -> Non
             LayerTaps(model, (point,))
 
 
-def test_two_readers_of_one_model_do_not_disturb_each_other() -> None:
-    model = build("qwen3")
-    one, two = LayerTaps(model, (1, NORMED)), LayerTaps(model, (0, 1))
-    logits_of(model)
-    one.record(0)
-    logits_of(model)
-    two.record(0)
-    assert mx.array_equal(one.take(0, 8)[:, :32], two.take(0, 8)[:, 32:])
-
-
-class Handed(nn.Module):
+class OtherLayers(nn.Module):
     """Wraps another model's layers the way a test needs."""
 
     def __init__(self, network: Any, layers: Any) -> None:
@@ -166,21 +156,20 @@ def test_models_without_layers_to_watch_are_refused() -> None:
     shared = network.layers[0]
     for layers in (None, [], {"0": shared}, (shared,), [shared, None]):
         with pytest.raises(ModelError, match="no list of layers"):
-            LayerTaps(Handed(network, layers), (0,))
+            LayerTaps(OtherLayers(network, layers), (0,))
     with pytest.raises(ModelError, match="uses a layer twice"):
-        LayerTaps(Handed(network, [shared, shared]), (0,))
+        LayerTaps(OtherLayers(network, [shared, shared]), (0,))
     with pytest.raises(ModelError, match="no list of layers"):
         LayerTaps(TableModel(random_tables(8, 1.0)[0]), (NORMED,))
     other = build("llama", 1).layers[0]  # a module that no pass goes through
     with pytest.raises(ModelError, match="one vector a token"):
-        LayerTaps(Handed(network, [*network.layers, other]), (4,))
+        LayerTaps(OtherLayers(network, [*network.layers, other]), (4,))
 
 
 # --- the log ------------------------------------------------------------------------------------
 
 POINTS = (1, 3)
-KEPT = ["llama", "gemma3_text", "mamba2", "qwen3_next"]
-NETWORKS = {name: build(name) for name in KEPT}
+NETWORKS = {name: build(name) for name in ("llama", "mamba2", "qwen3_next")}
 TEXT = np.random.default_rng(0).integers(0, 64, 200).tolist()
 STATES: dict[tuple[str, bool], np.ndarray] = {}
 
@@ -198,9 +187,9 @@ def states(name: str, points: tuple[int, ...]) -> np.ndarray:
 STEPS = st.lists(st.tuples(st.sampled_from(["chunks", "forward", "rewind", "take"]), st.integers(0, 20)), max_size=12)
 
 
-@pytest.mark.slow_for("qwen3_next-True", "mamba2-False", "gemma3_text-True")
-@pytest.mark.parametrize("latest_only", [False, True])
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize(
+    ("name", "latest_only"), [("llama", False), ("llama", True), ("mamba2", True), ("qwen3_next", False)]
+)
 @settings(deadline=None, max_examples=15, derandomize=True)
 @given(steps=STEPS)
 def test_through_chunks_passes_and_rewinds_each_row_is_its_tokens_state(
@@ -279,17 +268,6 @@ def test_the_rows_of_a_way_through_a_tree_close_ranks() -> None:
     assert mx.array_equal(features.take(0, 15), whole[mx.array([*range(12), 12, 14, 16])])
     features.select(15, [])
     assert features.end == 15
-
-
-def test_a_reader_of_the_last_place_holds_one_pass_and_asks_for_no_evaluation() -> None:
-    target = CachedModel(NETWORKS["llama"])
-    target.record((NORMED,), latest_only=True)
-    features = target.taps
-    assert features is not None
-    for _ in target.prefill(TEXT[:30], chunk=8):
-        assert features.end - features.start <= 9 and features.arrays() == []
-    truth = states("llama", (NORMED,))
-    assert np.abs(np.array(features.take(29, 30))[0] - truth[29]).max() < 1e-4
 
 
 def test_a_reader_of_the_last_place_still_has_it_when_a_pass_is_taken_back() -> None:

@@ -83,16 +83,6 @@ def test_a_model_with_a_state_that_belongs_to_no_known_layer_is_fed_again() -> N
     assert model._recurrence.nbytes == 0
 
 
-def test_what_is_kept_of_a_pass_grows_by_its_rows_and_ends_with_the_next() -> None:
-    model, held = CachedModel(build("qwen3_next")), []
-    for draft in (1, 3):
-        model.continue_from(SEQUENCE[: model.length + 1], mx.array([1] * draft))
-        held.append(model._recurrence.nbytes)
-    assert held[1] == 2 * held[0] > 0
-    model.feed([1])
-    assert model._recurrence.nbytes == 0
-
-
 def test_the_modules_are_back_in_their_places_after_a_pass_that_fails() -> None:
     network = build("qwen3_next")
     model = CachedModel(network)
