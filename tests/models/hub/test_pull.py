@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -26,10 +24,9 @@ from models.hub.download_events import (
 from models.hub.repo_cache import PARTIAL, RepoCache, discard
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
+from tests.models.hub.outcomes import FIRST
 from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
-
-FIRST = "model-00001-of-00003.safetensors"
-DEADLINE_S = 20.0
+from tests.waiting import HANG_S, until
 
 
 def pulled(hub: Hub, name: str = NAME, revision: str = "main") -> Done:
@@ -45,19 +42,11 @@ def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> 
     part = hub.cache / "models--tiny-org--Tiny-4bit" / "blobs" / f"{repo.etag(name)}{PARTIAL}"
     events = pull(hub, NAME)
     assert any(isinstance(event, Fetched | DownloadProgress) for event in events)
-    assert server.held.wait(DEADLINE_S)
+    assert server.held.wait(HANG_S)
     until(lambda: part.stat().st_size == held_at)
     with patch("models.hub.download._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
         events.close()
     server.go.set()
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for it, not for ever."""
-    end_s = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)
 
 
 def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo, cache: Path) -> None:
@@ -115,7 +104,8 @@ def test_the_events_tell_the_whole_story(hub: Hub, repo: Repo) -> None:
 
 
 def test_a_second_pull_fetches_nothing(hub: Hub, server: Loopback) -> None:
-    first = pulled(hub)
+    first = pulled(hub, NAME.lower())
+    assert first.repo == NAME and NAME.replace("/", "--") in first.path  # as the hub spells it
     server.seen.clear()
     again = pulled(hub)
     assert (again.path, again.fetched_bytes) == (first.path, 0)
@@ -124,18 +114,14 @@ def test_a_second_pull_fetches_nothing(hub: Hub, server: Loopback) -> None:
 
 def test_a_stopped_pull_continues_where_it_was(hub: Hub, server: Loopback, repo: Repo) -> None:
     pull_some(hub, server, (FIRST, 96 * 1024), repo)
-    left = {path.name: path.stat().st_size for path in (hub.cache / "models--tiny-org--Tiny-4bit/blobs").iterdir()}
+    own = RepoCache(hub.cache, NAME)
+    assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
+    left = {path.name: path.stat().st_size for path in (own.folder / "blobs").iterdir()}
     server.seen.clear()
     done = pulled(hub)
     assert [seen.range for seen in server.requests(repo.etag(FIRST))] == [f"bytes={96 * 1024}-"]
     assert done.fetched_bytes == done.total_bytes - sum(left.values())
     assert read_folder(Path(done.path)) == wanted(repo)
-
-
-def test_nothing_of_an_unfinished_pull_is_a_snapshot(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    pull_some(hub, server, (FIRST, 64 * 1024), repo)
-    own = RepoCache(cache, NAME)
-    assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
 
 
 def test_an_unfinished_pull_can_be_discarded(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
@@ -189,12 +175,6 @@ def test_a_new_commit_shares_what_did_not_change(hub: Hub, server: Loopback, rep
     assert read_folder(Path(second.path)) == wanted(new)
 
 
-def test_the_name_is_spelled_as_the_hub_spells_it(hub: Hub) -> None:
-    done = pulled(hub, NAME.lower())
-    assert done.repo == NAME
-    assert "models--tiny-org--Tiny-4bit" in done.path
-
-
 def test_twins_are_fetched_once(hub: Hub, server: Loopback, repo: Repo) -> None:
     repo.files["model-00002-of-00003.safetensors"] = repo.files[FIRST]
     done = pulled(hub)
@@ -214,10 +194,3 @@ def test_a_disk_without_links_holds_the_files_themselves(
     assert not any(path.is_symlink() for path in Path(done.path).iterdir())
     assert not (RepoCache(cache, NAME).folder / "blobs").exists()
     assert pulled(hub).fetched_bytes == 0
-
-
-def test_a_snapshot_that_another_tool_began_is_made_whole(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    for name in ("config.json", "tokenizer.json"):
-        hf_hub_download(NAME, name, cache_dir=cache, endpoint=server.endpoint, token=False)
-    done = pulled(hub)
-    assert read_folder(Path(done.path)) == wanted(repo)
