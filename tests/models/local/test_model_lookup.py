@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
-from models.hub.repo_cache import RepoCache, write_plan
-from models.hub.repo_files import HubFile, RepoListing
 from models.local.locations import ModelLocations, find_model
 from tests.models.hub.test_hostile import BAD_REPOS
 from tests.models.hub.tiny import NAME
@@ -27,9 +25,9 @@ def test_a_path_that_exists_goes_before_any_name(places: ModelLocations, put_in_
     assert find_model(str(tmp_path), places) == tmp_path
 
 
-@pytest.mark.parametrize("name", ["/nowhere/x", "./x", "../x", "~/x"])
-def test_a_path_stays_a_path(places: ModelLocations, name: str) -> None:
-    assert find_model(name, places) == Path(name)
+def test_a_path_stays_a_path(places: ModelLocations) -> None:
+    for name in ("/nowhere/x", "./x", "../x", "~/x"):
+        assert find_model(name, places) == Path(name)
 
 
 def test_names_of_all_places(places: ModelLocations, put: Put, put_in_hub: Put) -> None:
@@ -68,23 +66,11 @@ def test_what_is_not_here_says_how_to_get_it(places: ModelLocations, put_in_hub:
 
 def test_what_is_partly_here_says_how_to_go_on(places: ModelLocations, put_in_hub: Put) -> None:
     (put_in_hub() / "model-00002-of-00003.safetensors").unlink()
-    said = why(NAME, places)
-    assert f"{NAME} is incomplete (1 of its weight files" in said and f"`redline models pull {NAME}`" in said
+    reason = why(NAME, places)
+    assert f"{NAME} is incomplete (1 of its weight files" in reason and f"`redline models pull {NAME}`" in reason
 
 
-def test_a_pull_that_was_killed_is_not_whole(places: ModelLocations) -> None:
-    listing = RepoListing(NAME, "main", "c" * 40, (HubFile("config.json", 2, "git", "a" * 40),), 0)
-    write_plan(RepoCache(places.hub, NAME), listing)
-    assert f"`redline models pull {NAME}`" in why(NAME, places)
-
-
-@pytest.mark.parametrize("name", [name for name in BAD_REPOS if name and not name.startswith((".", "/", "~"))])
-def test_a_name_that_none_can_have_is_refused(places: ModelLocations, name: str) -> None:
-    assert "not an existing folder or a valid model name" in why(name, places)
-
-
-def test_links_that_leave_a_model_are_refused(places: ModelLocations, put_in_hub: Put, tmp_path: Path) -> None:
-    folder = put_in_hub()
-    (tmp_path / "secret").write_text("{}")
-    (folder / "special_tokens_map.json").symlink_to(tmp_path / "secret")
-    assert "links to a place outside the model folder" in why(NAME, places)
+def test_a_name_that_none_can_have_is_refused(places: ModelLocations) -> None:
+    for name in BAD_REPOS:
+        if name and not name.startswith((".", "/", "~")):
+            assert "not an existing folder or a valid model name" in why(name, places)

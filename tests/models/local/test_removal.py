@@ -50,15 +50,6 @@ def test_what_another_revision_needs_stays(places: ModelLocations, put_in_hub: P
     assert not scan_cache_dir(places.hub).warnings
 
 
-def test_all_revisions_go_together(places: ModelLocations, put_in_hub: Put) -> None:
-    put_in_hub(main=False)
-    put_in_hub(config=b" ")
-    removal = plan_removal(installed(places), places)
-    assert (removal.frees_bytes, removal.stays_bytes, removal.keepers) == (SIZE + CONFIG + 1, 0, ())
-    remove(removal, places)
-    assert installed(places) == []
-
-
 def test_an_unfinished_download_goes(places: ModelLocations) -> None:
     cache, file = RepoCache(places.hub, NAME), HubFile("config.json", 900, "git", "a" * 40)
     write_plan(cache, RepoListing(NAME, "main", "c" * 40, (file,), 0))
@@ -98,12 +89,6 @@ def test_of_a_linked_folder_the_link_goes_and_the_files_stay(places: ModelLocati
     assert removal.frees_bytes == 0 and str(files) in removal.note
     remove(removal, places)
     assert not link.exists() and len(read_folder(files)) == 8
-
-
-def test_our_own_goes_at_once(places: ModelLocations, put: Put) -> None:
-    put(places.own / "My-Import")
-    assert remove(plan_removal(installed(places), places), places) == SIZE
-    assert list(places.own.iterdir()) == []
 
 
 def test_what_lies_elsewhere_is_never_deleted(places: ModelLocations, put: Put, tmp_path: Path) -> None:
