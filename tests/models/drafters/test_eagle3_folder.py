@@ -42,16 +42,15 @@ def test_a_parallel_head_offers_no_trees(head_target: Loaded, tmp_path: Path) ->
         assert found.drafter.traits.shape == shape and found.branches is (shape == "tree")
 
 
-@pytest.mark.parametrize(("dtype", "within"), [(mx.float16, 1e-3), (mx.bfloat16, 1e-2)])
 def test_weights_are_stored_as_asked_and_computed_with_as_the_target_computes(
-    dtype: mx.Dtype, within: float, head_target: Loaded, tmp_path: Path
+    head_target: Loaded, tmp_path: Path
 ) -> None:
-    save_eagle3(tmp_path, random_eagle3(), {}, dtype)
+    save_eagle3(tmp_path, random_eagle3(), {}, mx.bfloat16)
     stored = {entry.dtype for entry in read_entries(tmp_path / "model.safetensors").values()}
-    assert stored == {"F16" if dtype == mx.float16 else "BF16", "I64", "BOOL"}
+    assert stored == {"BF16", "I64", "BOOL"}
     again = load_eagle3(tmp_path, head_target)
     assert again.fc.weight.dtype == mx.float32
-    assert same(again, random_eagle3(), within) and not same(again, random_eagle3())
+    assert same(again, random_eagle3(), 1e-2) and not same(again, random_eagle3())
 
 
 def test_the_layout_is_that_of_speculators(eagle3_folder: Path) -> None:
@@ -86,17 +85,12 @@ def test_the_biases_are_those_that_others_write(tmp_path: Path) -> None:
     assert biases == {f"layers.0.self_attn.{name}_proj.bias" for name in "qkvo"}
 
 
-def test_a_folder_is_written_weights_first_and_anew_over_an_old_one(head_target: Loaded, tmp_path: Path) -> None:
-    save_eagle3(tmp_path, random_eagle3(1), {}, mx.float32)
-    save_eagle3(tmp_path, random_eagle3(2), {}, mx.float32)
-    assert same(load_eagle3(tmp_path, head_target), random_eagle3(2))
-    assert names_in(tmp_path) == ["config.json", "model.safetensors"]
-
-
 def test_a_write_that_fails_says_so_and_leaves_nothing_that_loads(
     head_target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_eagle3(tmp_path, random_eagle3(1), {})
+    save_eagle3(tmp_path, random_eagle3(2), {}, mx.float32)
+    assert same(load_eagle3(tmp_path, head_target), random_eagle3(2))  # anew over an old one
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -107,12 +101,6 @@ def test_a_write_that_fails_says_so_and_leaves_nothing_that_loads(
     assert names_in(tmp_path) == ["model.safetensors"]
     with pytest.raises(ModelError, match=r"has no config\.json"):
         load_eagle3(tmp_path, head_target)
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ModelError, match="could not be written"):
-        save_eagle3(tmp_path / "file", random_eagle3(), {})
 
 
 # --- others' layouts ------------------------------------------------------------------------------
@@ -232,17 +220,13 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
     [
         ({"model_type": "llama"}, "model"),
         ({"speculators_model_type": "eagle3"}, "eagle3"),
-        ({"speculators_config": {"algorithm": "eagle3"}}, "eagle3"),
         ({"model_type": "llama", "draft_vocab_size": 32000}, "eagle3"),
         ({"model_type": "llama", "eagle_config": {}}, "eagle3"),
         ({"speculators_model_type": "peagle"}, "eagle3"),
         ({"speculators_model_type": "mtp"}, "mtp"),
-        ({"model_type": "qwen3_5_mtp", "text_config": {}}, "mtp"),
         ({"speculators_config": {"algorithm": "dspark"}}, "dflash"),
         ({"model_type": "qwen3", "architectures": ["DFlashDraftModel"]}, "dflash"),
-        ({"model_type": "qwen3", "dflash_config": {}}, "dflash"),
         ({"model_type": "gemma4_unified_assistant"}, "gemma4-assistant"),
-        ({"medusa_num_heads": 4}, "medusa"),
         ({"medusa_num_heads": 4, "draft_vocab_size": 8192}, "medusa"),
     ],
 )

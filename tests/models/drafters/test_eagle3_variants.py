@@ -15,7 +15,7 @@ from models.drafters import variant_trial
 from models.drafters.eagle3_folder import load_eagle3, save_eagle3
 from models.drafters.eagle3_kind import KIND
 from models.drafters.variant_trial import choose_variant
-from models.loader import Loaded, load
+from models.loader import Loaded
 from tests.engine.conversations import read
 from tests.engine.fewer import fewer
 from tests.models.drafters.head_folders import edit
@@ -28,11 +28,6 @@ READINGS = {
     "layer ids as inputs and the plain residual": (INPUTS, False),
     "layer ids as inputs and the normed residual": (INPUTS, True),
 }
-
-
-@pytest.fixture(scope="module")
-def target(toy_folder: Path) -> Loaded:
-    return load(toy_folder)
 
 
 @pytest.fixture(scope="module")
