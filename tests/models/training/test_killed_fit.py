@@ -15,8 +15,8 @@ from tests.toys.folders import make_folder
 
 ROOT = Path(__file__).parents[3]
 
-# Runs or resumes the fit at argv[2] of the target at argv[1]; dies of SIGKILL at the moment argv[4], if given. Its events
-# and its operations on files are counted as moments, which are printed at the end.
+# Runs or resumes the fit at argv[2] of the target at argv[1]; dies of SIGKILL at the moment argv[4], if given.
+# Moments are its events and its operations on files; how many there were is printed at the end.
 FITTER = """
 import os, signal, sys
 from pathlib import Path

@@ -115,8 +115,8 @@ def test_a_head_is_loaded_as_it_was_saved(target: Loaded, tmp_path: Path, kind: 
 
 @pytest.mark.parametrize("factor", [1, 30], ids=["quiet", "loud"])
 def test_an_mtp_head_begins_with_the_best_linear_guess(target: Loaded, factor: float) -> None:
-    """It explains a good part of the next states of the text that it was made from. Its layer changes that guess a little
-    at first, however large what the target's last layer adds is, as it was trained on much larger states."""
+    """It explains a good part of the next states of the text that it was made from. Its layer changes that guess a
+    little at first, however large what the target's last layer adds is, as it was trained on much larger states."""
     reader = make_reader(target, "mtp")
     made: Any = make_trainee(target, "mtp", (1, 0), reader, IDS, 1)
     output = made.network.layer.self_attn.o_proj

@@ -153,8 +153,8 @@ def test_the_draft_vocabulary_has_the_most_frequent_tokens() -> None:
 # --- the optimiser ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_for("eagle3")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow_for("eagle3", "mtp")
+@pytest.mark.parametrize("kind", [*KINDS, "mtp", "dflash"])
 def test_the_loss_falls(target: Loaded, talk: list[Conversation], kind: TrainingKind) -> None:
     trainee, batches = ready(target, kind, talk)
     batch = batches.make(range(4))
