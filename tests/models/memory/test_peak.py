@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="how resident memory is told differs elsewhere")
-@pytest.mark.parametrize(("drafter", "context"), [("none", 4096), ("lookup+eagle3", 2048)])
+@pytest.mark.parametrize(("drafter", "context"), [("none", 2048), ("lookup+eagle3", 1024)])
 def test_the_estimate_is_within_a_tenth_of_the_peak(drafter: str, context: int) -> None:
     command = [sys.executable, "-m", "tests.models.memory.peak", drafter, str(context)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
