@@ -107,22 +107,6 @@ def test_no_entry_is_refused_for_its_kind(own: Catalogue) -> None:
     assert pickle.trouble == "its weights are a pickle, which Redline never loads"
 
 
-def test_models_that_drafters_are_made_for_have_theirs(own: Catalogue) -> None:
-    """What makers publish beside their models, and what Redline cannot use, which is left out."""
-    made_for = {
-        "mlx-community/Qwen3.8-27B-4bit": {"DFlash2", "speculator.dspark", "MTP-4bit"},
-        "mlx-community/gemma-4-26b-a4b-it-4bit": {"google/gemma-4-26B-A4B-it-assistant", "a4b-dspark"},
-        "mlx-community/LFM2.5-2.6B-4bit": {"LiquidAI/LFM2.5-2.6B-DSpark"},
-        "openbmb/MiniCPM5-2B-MLX": {"openbmb/MiniCPM5-2B-DSpark"},
-        "mlx-community/Muse-Glimmer-30B-4bit": {"DFlash2"},
-    }
-    for repository, names in made_for.items():
-        target = own.target(repository)
-        assert target and all(any(drafter.endswith(name) for drafter in target.drafters) for name in names), repository
-    partly_rotated, sinks = "satgeze/Qwen3.6-27B-DSpark", "NVIDIA-Nemotron-3.5-Lightning-30B-A3B-DSpark-bf16"
-    assert not [name for name in own.entries if name.endswith((partly_rotated, sinks))]
-
-
 def faults(catalogue: Catalogue) -> Iterator[str]:
     """What is wrong between entries."""
     counts = Counter(entry.repository for entry in catalogue.listed)

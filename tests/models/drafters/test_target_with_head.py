@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,6 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from app.inference.pair_loader import open_drafter
 from engine.drafters.mtp import Mtp
 from engine.policy.fixed import FixedLength
 from engine.session import Session
@@ -118,18 +116,6 @@ def test_the_state_that_a_pack_was_measured_with_comes_first(folder: Path, targe
         found = KIND.load(path, target, False)
         assert found.drafter.needs.taps == taps[:1]
         assert [one.make().needs.taps for one in found.variants] == [(tap,) for tap in taps]
-
-
-def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    """Which state it reads is found out by a trial whose result is kept."""
-    monkeypatch.setattr("models.drafters.trial_results.cache_dir", lambda root=None: tmp_path)
-    for _ in range(2):
-        opened = open_drafter(str(folder), target)
-        assert opened.drafter is not None and opened.drafter.name == "mtp"
-    (kept,) = json.loads((tmp_path / "drafter-trials.json").read_text()).values()
-    rates = kept["rates"]
-    assert kept["names"] == ["the state after the final norm", "the state before the final norm"]
-    assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
 
 
 @pytest.mark.slow

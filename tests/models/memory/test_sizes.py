@@ -10,7 +10,6 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.cache.model_cache import ModelCache
-from models.drafters.head_folder import head_footprint
 from models.drafters.pair_footprint import pair_footprint
 from models.loader import load
 from models.memory.model_size import measure
@@ -62,18 +61,6 @@ def test_a_draft_model_brings_weights_cache_and_vocabulary(toy_folder: Path, toy
     other = measure(check_folder(toy_drafter_folder))
     assert both.drafter.weights == other.weights_bytes and both.drafter.cache == other.share(256).cache
     assert both.total > alone.total and both.process > alone.process
-
-
-@pytest.mark.slow
-def test_a_head_brings_what_it_loads_and_no_more(builtin_folder: Path) -> None:
-    from models.builtin import shipped_folder
-    from models.drafters.eagle3_folder import load_eagle3
-
-    path, target = shipped_folder("eagle3"), load(builtin_folder)
-    head = load_eagle3(path, target)
-    said = head_footprint(path, 4)(512)
-    own = sum(array.nbytes for name, array in tree_flatten(head.parameters()) if "embed" not in name)
-    assert said.weights == pytest.approx(own, rel=0.02)
 
 
 def test_what_recurrent_layers_keep_of_a_verify_pass_is_counted(toy_folder: Path) -> None:
