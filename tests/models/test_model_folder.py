@@ -63,11 +63,11 @@ def test_sizes_are_found_in_the_text_part_of_a_config(folder: Path) -> None:
     assert (found.context_length, found.rows, found.eos_token_ids) == (77, 300, (2,))
 
 
-def drop(name: str) -> Callable[[Path], None]:
+def no_file(name: str) -> Callable[[Path], None]:
     return lambda folder: (folder / name).unlink()
 
 
-def put(name: str, content: str | bytes) -> Callable[[Path], None]:
+def file(name: str, content: str | bytes) -> Callable[[Path], None]:
     raw = content.encode() if isinstance(content, str) else content
 
     def spoil(folder: Path) -> None:
@@ -76,7 +76,7 @@ def put(name: str, content: str | bytes) -> Callable[[Path], None]:
     return spoil
 
 
-def cut(name: str, left: int) -> Callable[[Path], None]:
+def cut_to(name: str, left: int) -> Callable[[Path], None]:
     return lambda folder: os.truncate(folder / name, left)
 
 
@@ -103,40 +103,40 @@ def pipe(name: str) -> Callable[[Path], None]:
 
 def index(**shards: str) -> Callable[[Path], None]:
     names = {name.replace("__", "."): shard for name, shard in shards.items()}
-    return put("model.safetensors.index.json", json.dumps({"weight_map": names}))
+    return file("model.safetensors.index.json", json.dumps({"weight_map": names}))
 
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
         (shutil.rmtree, "no such model folder"),
-        (drop("config.json"), "has no config.json"),
-        (put("config.json", "{"), "config.json: not valid JSON"),
-        (put("config.json", "[" * 100_000), "config.json: not valid JSON"),
-        (put("config.json", "[]"), "holds a JSON list"),
-        (put("config.json", "{}"), "has no model_type"),
-        (put("config.json", '{"model_type": 3}'), "has no model_type"),
-        (put("config.json", '{"model_type": "x", "model_file": "x.py"}'), "Python code of its own"),
+        (no_file("config.json"), "has no config.json"),
+        (file("config.json", "{"), "config.json: not valid JSON"),
+        (file("config.json", "[" * 100_000), "config.json: not valid JSON"),
+        (file("config.json", "[]"), "holds a JSON list"),
+        (file("config.json", "{}"), "has no model_type"),
+        (file("config.json", '{"model_type": 3}'), "has no model_type"),
+        (file("config.json", '{"model_type": "x", "model_file": "x.py"}'), "Python code of its own"),
         (pipe("config.json"), "config.json: is a pipe or a device"),
         (pipe("added_tokens.json"), "added_tokens.json: is a pipe or a device"),
         (lambda folder: (folder / "/".join("a" * 40)).mkdir(parents=True), "nested more than 16 levels deep"),
-        (drop("model.safetensors"), "has no model*.safetensors"),
+        (no_file("model.safetensors"), "has no model*.safetensors"),
         (pickled, "are a pickle, which can run code"),
         (in_gguf, "import the GGUF file first"),
-        (cut("model.safetensors", 7), "cut short or not a safetensors"),
-        (cut("model.safetensors", 500), "cut short or not a safetensors"),
-        (cut("model.safetensors", 40_000), "cut short or not a safetensors file (incomplete"),
-        (put("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid 1"), "not a safetensors file"),
-        (drop("tokenizer.json"), "tokenizer.json: no such file"),
+        (cut_to("model.safetensors", 7), "cut short or not a safetensors"),
+        (cut_to("model.safetensors", 500), "cut short or not a safetensors"),
+        (cut_to("model.safetensors", 40_000), "cut short or not a safetensors file (incomplete"),
+        (file("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid 1"), "not a safetensors file"),
+        (no_file("tokenizer.json"), "tokenizer.json: no such file"),
         (directory, "tokenizer.json: no such file"),
-        (cut("tokenizer.json", 900), "tokenizer.json: not valid JSON"),
-        (put("tokenizer.json", '{"model": {}}'), "has no vocabulary"),
-        (put("tokenizer.json", '{"model": {"vocab": {}}}'), "has an empty vocabulary"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": -1}}}'), "the token 'a' no usable id"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": 99999999999}}}'), "the token 'a' no usable id"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [7]}'), "added tokens of an unknown"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [{}]}'), "no usable id"),
-        (put("model.safetensors.index.json", "{}"), "has no weight_map"),
+        (cut_to("tokenizer.json", 900), "tokenizer.json: not valid JSON"),
+        (file("tokenizer.json", '{"model": {}}'), "has no vocabulary"),
+        (file("tokenizer.json", '{"model": {"vocab": {}}}'), "has an empty vocabulary"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": -1}}}'), "the token 'a' no usable id"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": 99999999999}}}'), "the token 'a' no usable id"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [7]}'), "added tokens of an unknown"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [{}]}'), "no usable id"),
+        (file("model.safetensors.index.json", "{}"), "has no weight_map"),
         (index(a="model-00002-of-00002.safetensors"), "'model-00002-of-00002.safetensors' are missing"),
         (index(a="../model.safetensors"), "are missing"),
         (index(lm_head__weight="model.safetensors"), "lacks the tensor 'lm_head.weight'"),

@@ -47,7 +47,7 @@ def own() -> Catalogue:
     return read_catalogue()
 
 
-def read(tmp_path: Path, text: str) -> Catalogue:
+def catalogue_of(tmp_path: Path, text: str) -> Catalogue:
     path = tmp_path / "catalogue.toml"
     path.write_text(text)
     return read_catalogue(path)
@@ -136,7 +136,7 @@ def test_its_entries_do_not_contradict_each_other(own: Catalogue) -> None:
 
 
 def test_entries_refer_to_each_other(tmp_path: Path) -> None:
-    found = read(tmp_path, TARGET + KNOWN + DRAFTER + MEASURED)
+    found = catalogue_of(tmp_path, TARGET + KNOWN + DRAFTER + MEASURED)
     target, drafter = found.targets[0], found.drafters[0]
     assert found.drafters_of(target) == [drafter] and found.targets_of(drafter) == [target]
     assert [one.speedup for one in found.speedups(target, drafter)] == [0.9]
@@ -158,7 +158,7 @@ def test_entries_refer_to_each_other(tmp_path: Path) -> None:
 )
 def test_a_fault_is_reported_with_its_entry(tmp_path: Path, text: str, what: str) -> None:
     with pytest.raises(ModelError) as caught:
-        read(tmp_path, text)
+        catalogue_of(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'catalogue.toml'}: ")
     assert what in str(caught.value) and str(caught.value).endswith("; correct it")
 

@@ -43,7 +43,7 @@ def heads(target: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def edited(folder: Path, to: Path, **fields: Any) -> Path:
+def copy_with(folder: Path, to: Path, **fields: Any) -> Path:
     """A copy whose config.json says something else."""
     shutil.copytree(folder, to)
     path = to / "config.json"
@@ -51,7 +51,7 @@ def edited(folder: Path, to: Path, **fields: Any) -> Path:
     return to
 
 
-def here(path: Path, size_bytes: int = 0, repository: str | None = None) -> UsableModel:
+def usable(path: Path, size_bytes: int = 0, repository: str | None = None) -> UsableModel:
     return UsableModel(
         repository or path.name, path, size_bytes or sum(f.stat().st_size for f in path.iterdir()), repository
     )
@@ -87,7 +87,7 @@ def test_a_head_fits_by_its_folder_as_it_does_when_loaded(kind: str, heads: Path
 def test_what_loading_a_head_refuses_its_verdict_refuses_for_the_same_reason(
     kind: str, fields: dict[str, Any], reason: str, heads: Path, target: Loaded, tmp_path: Path
 ) -> None:
-    path = edited(heads / kind, tmp_path / kind, **fields)
+    path = copy_with(heads / kind, tmp_path / kind, **fields)
     verdict = check_compatibility(target.folder, path)
     assert not verdict.fits and reason in verdict.reason and str(path) not in verdict.reason
     with pytest.raises(Exception, match=re.escape(reason)):
@@ -108,7 +108,7 @@ def test_other_templates_ends_contexts_and_sizes_are_notes_and_no_refusal(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
     target, same = check_folder(toy_folder), check_compatibility(check_folder(toy_folder), toy_drafter_folder)
-    path = edited(toy_drafter_folder, tmp_path / "other", max_position_embeddings=64, eos_token_id=5)
+    path = copy_with(toy_drafter_folder, tmp_path / "other", max_position_embeddings=64, eos_token_id=5)
     (path / "chat_template.jinja").write_text("another")
     verdict = check_compatibility(replace(target, weights_bytes=target.weights_bytes * 8), path)
     assert verdict.fits and verdict.reason == same.reason == "same 310 tokens"
@@ -164,9 +164,9 @@ def folder(target: Loaded) -> ModelFolder:
 def test_known_then_trained_then_a_small_sibling_then_lookup(
     folder: ModelFolder, heads: Path, toy_drafter_folder: Path
 ) -> None:
-    own = here(folder.path, 1 << 30, "o/target")
-    trained, sibling = here(heads / "medusa"), here(toy_drafter_folder)
-    known = replace(here(heads / "eagle3"), repository="o/head", name="o/head")
+    own = usable(folder.path, 1 << 30, "o/target")
+    trained, sibling = usable(heads / "medusa"), usable(toy_drafter_folder)
+    known = replace(usable(heads / "eagle3"), repository="o/head", name="o/head")
     everything = [own, sibling, trained, known]
     assert best_drafter(folder, everything, catalogue("o/head")).why == "o/head, known for this target"
     assert best_drafter(folder, everything[:3], catalogue("o/head")).why == "medusa, trained for this target"
@@ -180,21 +180,21 @@ def test_known_then_trained_then_a_small_sibling_then_lookup(
 def test_the_catalogues_order_decides_and_what_does_not_load_is_passed_over(
     folder: ModelFolder, heads: Path, tmp_path: Path
 ) -> None:
-    own = here(folder.path, 1, "o/target")
-    first, second = here(heads / "medusa", 1, "o/b"), here(heads / "eagle3", 1, "o/a")
+    own = usable(folder.path, 1, "o/target")
+    first, second = usable(heads / "medusa", 1, "o/b"), usable(heads / "eagle3", 1, "o/a")
     assert best_drafter(folder, [own, first, second], catalogue("o/a", "o/b")).drafter == second
     assert best_drafter(folder, [own, first, second], catalogue("o/b", "o/a")).drafter == first
-    untold = edited(heads / "eagle3", tmp_path / "untold", redline={})
-    stopped = best_drafter(folder, [own, here(untold, 1, "o/a")], catalogue("o/a", trouble="is a pickle"))
+    untold = copy_with(heads / "eagle3", tmp_path / "untold", redline={})
+    stopped = best_drafter(folder, [own, usable(untold, 1, "o/a")], catalogue("o/a", trouble="is a pickle"))
     assert stopped.drafter is None
 
 
 def test_a_known_drafter_that_does_not_fit_gives_way_to_one_that_does(
     folder: ModelFolder, heads: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
-    own = here(folder.path, 1, "o/target")
-    broken = here(edited(heads / "medusa", tmp_path / "m", vocab_size=9), 1, "o/head")
-    chosen = best_drafter(folder, [own, broken, here(toy_drafter_folder)], catalogue("o/head"))
+    own = usable(folder.path, 1, "o/target")
+    broken = usable(copy_with(heads / "medusa", tmp_path / "m", vocab_size=9), 1, "o/head")
+    chosen = best_drafter(folder, [own, broken, usable(toy_drafter_folder)], catalogue("o/head"))
     assert chosen.drafter is not None and chosen.drafter.path == toy_drafter_folder
     assert best_drafter(folder, [own, broken], catalogue("o/head")).why == (
         "the one drafter found for target is incompatible; `redline models pairs` says why"
@@ -204,17 +204,17 @@ def test_a_known_drafter_that_does_not_fit_gives_way_to_one_that_does(
 def test_a_sibling_too_large_to_pay_or_of_other_tokens_is_not_taken(
     folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
-    large = here(toy_drafter_folder, folder.weights_bytes // 4 + 1)
+    large = usable(toy_drafter_folder, folder.weights_bytes // 4 + 1)
     assert best_drafter(folder, [large], None).why == "there is no drafter for target on this machine"
     assert best_drafter(folder, [replace(large, size_bytes=folder.weights_bytes // 4)], None).drafter is not None
     other = make_folder(tmp_path / "other", words=300)
-    assert best_drafter(folder, [here(other)], None).why.startswith("the one drafter found for target")
+    assert best_drafter(folder, [usable(other)], None).why.startswith("the one drafter found for target")
 
 
 def test_a_model_with_other_tokens_is_taken_once_a_trial_has_shown_that_it_pays(
     folder: ModelFolder, tmp_path: Path
 ) -> None:
-    other = here(make_folder(tmp_path / "other", words=300))
+    other = usable(make_folder(tmp_path / "other", words=300))
     key = trial_results.trial_key(other.path, folder.path)
     for rates, taken in (([0.1, PAYING_RATE - 0.01], False), ([0.1, 0.55], True)):
         trial_results.keep_rates(key, ["a", "b"], rates, tmp_path / "cache")
@@ -227,17 +227,17 @@ def test_a_model_with_other_tokens_is_taken_once_a_trial_has_shown_that_it_pays(
 
 def test_of_two_siblings_the_smaller_is_taken(folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(toy_drafter_folder, tmp_path / "copy"))
-    assert best_drafter(folder, [here(toy_drafter_folder, 900), here(copy, 800)], None).drafter == here(copy, 800)
+    assert best_drafter(folder, [usable(toy_drafter_folder, 900), usable(copy, 800)], None).drafter == usable(copy, 800)
 
 
 def test_auto_is_lookup_beside_the_best_and_alone_where_there_is_none(
     folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
-    found = auto_drafter(folder, [here(toy_drafter_folder)], None)
+    found = auto_drafter(folder, [usable(toy_drafter_folder)], None)
     assert found.spec == f"lookup+{toy_drafter_folder}"
     assert found.why == "prompt lookup and drafter, a small model with the same tokens"
     plus = Path(shutil.copytree(toy_drafter_folder, tmp_path / "a+b"))
-    assert auto_drafter(folder, [here(plus)], None).spec == str(plus)  # a plus would part its name
+    assert auto_drafter(folder, [usable(plus)], None).spec == str(plus)  # a plus would part its name
     assert auto_drafter(folder, [], None).why == "prompt lookup, because there is no drafter for target on this machine"
 
 

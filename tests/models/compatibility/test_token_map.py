@@ -21,7 +21,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     return check_folder(import_gguf(tiny_llama().write(place / "toy.gguf"), place / "toy"))
 
 
-def changed(folder: ModelFolder, rows: int | None = 264, **tokens: int | None) -> ModelFolder:
+def folder_with(folder: ModelFolder, rows: int | None = 264, **tokens: int | None) -> ModelFolder:
     """The folder with tokens moved to other ids, added, or dropped (None); its path says "drafter"."""
     merged = {**folder.vocabulary, **tokens}
     vocabulary = {token: number for token, number in merged.items() if number is not None}
@@ -31,13 +31,13 @@ def changed(folder: ModelFolder, rows: int | None = 264, **tokens: int | None) -
 def test_tokens_are_shared_up_to_the_common_end(toy: ModelFolder) -> None:
     assert match_tokens(toy, toy) == 261
     for rows in ((261, 300), (300, 261), (None, None)):  # padding; a config without rows counts the tokenizer
-        assert match_tokens(changed(toy, rows[0]), changed(toy, rows[1])) == 261
-    assert match_tokens(toy, changed(toy, extra=261)) == match_tokens(changed(toy, extra=261), toy) == 261
-    assert match_tokens(changed(toy, 250), changed(toy, 264)) == 250  # ids without rows
+        assert match_tokens(folder_with(toy, rows[0]), folder_with(toy, rows[1])) == 261
+    assert match_tokens(toy, folder_with(toy, extra=261)) == match_tokens(folder_with(toy, extra=261), toy) == 261
+    assert match_tokens(folder_with(toy, 250), folder_with(toy, 264)) == 250  # ids without rows
 
 
 def test_one_token_under_another_id_is_named(toy: ModelFolder) -> None:
-    swapped = changed(toy, hel=259, he=260)
+    swapped = folder_with(toy, hel=259, he=260)
     with pytest.raises(PairError) as caught:
         match_tokens(toy, swapped)
     assert str(caught.value) == (
@@ -47,21 +47,21 @@ def test_one_token_under_another_id_is_named(toy: ModelFolder) -> None:
 
 
 def test_a_hole_inside_the_common_part_does_not_fit(toy: ModelFolder) -> None:
-    for target, drafter in [(toy, changed(toy, he=None)), (changed(toy, he=None), toy)]:
+    for target, drafter in [(toy, folder_with(toy, he=None)), (folder_with(toy, he=None), toy)]:
         with pytest.raises(PairError, match=r"259 is .*no token"):
             match_tokens(target, drafter)
 
 
 def test_a_token_of_the_target_that_the_drafter_cannot_read_does_not_fit(toy: ModelFolder) -> None:
     with pytest.raises(PairError, match="264 is '<think>' in the target and no token in the drafter"):
-        match_tokens(changed(toy, 300, **{"<think>": 264}), toy)
+        match_tokens(folder_with(toy, 300, **{"<think>": 264}), toy)
     with pytest.raises(PairError, match=r"1 of 261 tokens differs: 260 is 'hel' in the target and no token"):
-        match_tokens(toy, changed(toy, 260))  # the drafter's tokenizer has it, its embedding has not
+        match_tokens(toy, folder_with(toy, 260))  # the drafter's tokenizer has it, its embedding has not
 
 
 def test_many_differences_are_counted_and_three_shown(toy: ModelFolder) -> None:
     with pytest.raises(PairError, match=r"1 of 261 tokens differs.* 1 is '</s>' in the target and '<end>' in the"):
-        match_tokens(toy, changed(toy, **{"</s>": None, "<end>": 1}))
+        match_tokens(toy, folder_with(toy, **{"</s>": None, "<end>": 1}))
     reversed_ids = {token: 260 - number for token, number in toy.vocabulary.items()}
     with pytest.raises(PairError, match=r"260 of 261 tokens differ.*; 257 more") as caught:
         match_tokens(toy, replace(toy, vocabulary=reversed_ids))

@@ -53,7 +53,7 @@ def weights(folder: Path) -> dict[str, mx.array]:
     return found
 
 
-def same(one: dict[str, mx.array], other: dict[str, mx.array]) -> bool:
+def same_weights(one: dict[str, mx.array], other: dict[str, mx.array]) -> bool:
     return one.keys() == other.keys() and all(
         one[name].dtype == other[name].dtype and bool(mx.array_equal(one[name], other[name])) for name in one
     )
@@ -63,14 +63,14 @@ def same(one: dict[str, mx.array], other: dict[str, mx.array]) -> bool:
 def test_quantized_numbers_are_those_of_mlx_lms_own_conversion(source: Path, tmp_path: Path, bits: int) -> None:
     mlx_lm.convert(str(source), str(tmp_path / "theirs"), quantize=True, q_bits=bits, q_group_size=32)
     ours = convert_folder(source, tmp_path / "ours", StorageOptions(bits, 32))
-    assert same(weights(ours), weights(tmp_path / "theirs"))
+    assert same_weights(weights(ours), weights(tmp_path / "theirs"))
     configs = [json.loads((folder / "config.json").read_text()) for folder in (ours, tmp_path / "theirs")]
     assert configs[0] == configs[1] and configs[0]["quantization"]["bits"] == bits
 
 
 def test_a_plain_conversion_keeps_every_number_and_takes_no_code_along(source: Path, tmp_path: Path) -> None:
     folder = convert_folder(source, tmp_path / "made")
-    assert same(weights(folder), weights(source))
+    assert same_weights(weights(folder), weights(source))
     names = {path.name for path in folder.iterdir()}
     expected = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", MANIFEST}
     assert names == expected | {"model.safetensors.index.json"}

@@ -68,7 +68,7 @@ def tensors_of(path: Path) -> dict[str, mx.array]:
     return loaded
 
 
-def retensor(change: Callable[[dict[str, mx.array]], Any]) -> Change:
+def changed_tensors(change: Callable[[dict[str, mx.array]], Any]) -> Change:
     """A change of the tensors in the file."""
 
     def spoil(path: Path) -> None:
@@ -79,19 +79,19 @@ def retensor(change: Callable[[dict[str, mx.array]], Any]) -> Change:
     return spoil
 
 
-def drop(name: str) -> Change:
-    return retensor(lambda tensors: tensors.pop(name))
+def no_tensor(name: str) -> Change:
+    return changed_tensors(lambda tensors: tensors.pop(name))
 
 
-def put(name: str, value: mx.array) -> Change:
-    return retensor(lambda tensors: tensors.update({name: value}))
+def tensor(name: str, value: mx.array) -> Change:
+    return changed_tensors(lambda tensors: tensors.update({name: value}))
 
 
-def said(**changes: Any) -> Change:
+def config(**changes: Any) -> Change:
     return lambda path: edit(path, **changes)
 
 
-def cut(left: int) -> Change:
+def cut_to(left: int) -> Change:
     return lambda path: os.truncate(file_of(path), left)
 
 
@@ -99,7 +99,7 @@ def names_in(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
 
-def same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
+def are_same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
     """Whether two heads have the same weights and ids."""
     mine, theirs = weights_of(one), weights_of(other)
     if mine.keys() != theirs.keys() or one.ids.tolist() != other.ids.tolist():

@@ -13,7 +13,7 @@ from engine.errors import ModelError, PairError
 from models.drafters import gemma4_assistant_folder
 from models.drafters.head_folder import open_head
 from models.drafters.target_match import TargetShape
-from tests.models.drafters.head_folders import GEMMA, SHAPE, config_of, edit, open_block, put, retensor
+from tests.models.drafters.head_folders import GEMMA, SHAPE, changed_tensors, config_of, edit, open_block, tensor
 from tests.models.drafters.oracle_heads import ORACLES
 
 # --- what a config means -----------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_a_quantized_block_drafter_loads(block_folder: Path) -> None:
 
     plain = open_block(block_folder).layers[0].self_attn.q_proj.weight
     mx.eval(plain)  # the file is written again
-    retensor(quantize)(block_folder)
+    changed_tensors(quantize)(block_folder)
     found = open_block(block_folder).layers[0].self_attn.q_proj
     whole = mx.dequantize(found.weight, found.scales, found.biases, group_size=32, bits=8)
     assert mx.allclose(whole, plain, atol=0.02)
@@ -101,7 +101,7 @@ def test_an_assistant_reads_the_last_layers_with_keys_and_values_of_their_own(as
 
 
 def test_an_ordering_that_names_a_token_twice_is_refused(assistant_folder: Path) -> None:
-    put("masked_embedding.token_ordering", mx.zeros(64, mx.int64))(assistant_folder)
+    tensor("masked_embedding.token_ordering", mx.zeros(64, mx.int64))(assistant_folder)
     folder = open_head(assistant_folder, ("model",))
     head = gemma4_assistant_folder._filled(folder, SHAPE)
     with pytest.raises(ModelError, match="does not name every token once"):

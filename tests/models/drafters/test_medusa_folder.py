@@ -15,11 +15,11 @@ from models.drafters import kind_of
 from models.drafters.medusa_folder import load_medusa, save_medusa
 from models.loader import Loaded
 from tests.models.drafters.head_folders import (
+    are_same,
+    changed_tensors,
     config_of,
     edit,
     names_in,
-    retensor,
-    same,
     tensors_of,
 )
 from tests.toys.heads import random_medusa
@@ -36,7 +36,7 @@ def test_what_is_saved_loads_again(
     heads = random_medusa(5, own_output=own_output, draft_vocab_size=draft_vocab_size)
     save_medusa(tmp_path, heads, {}, TREE, mx.float32)
     again, tree = load_medusa(tmp_path, head_target)
-    assert same(again, heads) and tree == TREE and again.config == heads.config
+    assert are_same(again, heads) and tree == TREE and again.config == heads.config
     if not own_output:
         heads.tie_lm_head(output_rows(head_target.network, heads.ids))
     assert np.allclose(np.array(again(STATES)), np.array(heads(STATES)), atol=1e-5)
@@ -91,7 +91,7 @@ def test_quantized_heads_load(medusa_folder: Path, head_target: Loaded) -> None:
             tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=True)})
 
     plain, _ = load_medusa(medusa_folder, head_target)
-    retensor(quantize)(medusa_folder)
+    changed_tensors(quantize)(medusa_folder)
     edit(medusa_folder, hidden_size=None)
     found, _ = load_medusa(medusa_folder, head_target)
-    assert not same(found, plain, 1e-5) and np.allclose(np.array(found(STATES)), np.array(plain(STATES)), atol=0.1)
+    assert not are_same(found, plain, 1e-5) and np.allclose(np.array(found(STATES)), np.array(plain(STATES)), atol=0.1)

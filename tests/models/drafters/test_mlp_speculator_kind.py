@@ -15,7 +15,7 @@ from models.drafters.mlp_speculator_kind import footprint, load
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from tests.engine.replies import plain_reply, reply
-from tests.models.drafters.head_folders import said, write_mlp_speculator
+from tests.models.drafters.head_folders import config, write_mlp_speculator
 from tests.toys.heads import random_mlp_speculator
 
 TIED = {"tied": True, "scale_input": True}
@@ -25,7 +25,7 @@ TIED = {"tied": True, "scale_input": True}
 def test_what_is_published_loads(form: dict[str, Any], copies: bool, head_target: Loaded, tmp_path: Path) -> None:
     path = write_mlp_speculator(tmp_path / "speculator", copies, **form)
     if form.get("inner_size") == 32:  # as wide as the target's state, which the configs say by 0
-        said(inner_dim=0)(path)
+        config(inner_dim=0)(path)
     assert kind_of(path).name == "mlp-speculator"
     drafter = load(path, head_target, False).drafter
     wanted, state = random_mlp_speculator(**form), mx.random.normal((2, 32), key=mx.random.key(1))

@@ -21,7 +21,7 @@ from models.drafters import mtp_folder
 from models.drafters.mtp_kind import KIND
 from models.drafters.target_match import TargetShape
 from models.storage_options import StorageOptions
-from tests.models.drafters.head_folders import SHAPE, config_of, edit, open_mtp, put, retensor
+from tests.models.drafters.head_folders import SHAPE, changed_tensors, config_of, edit, open_mtp, tensor
 
 ORACLE = Path(__file__).parent / "oracles" / "qwen3_5_mtp"
 TO_SPECULATORS = {
@@ -49,7 +49,7 @@ def renamed(names: Callable[[str], str]) -> Callable[[Path], None]:
         moved = {names(name): tensors.pop(name) for name in list(tensors)}
         tensors.update(moved)
 
-    return retensor(change)
+    return changed_tensors(change)
 
 
 def as_speculators(name: str) -> str:
@@ -79,8 +79,8 @@ def checkpoint(path: Path) -> None:
     """Among the weights of a target, below `language_model`, beside a vision tower's and a second head's."""
     layer = text_config(path)
     renamed(lambda name: f"language_model.{name}")(path)
-    put("language_model.model.layers.0.mlp.up_proj.weight", mx.ones((4, 4)))(path)
-    put("language_model.mtp.layers.1.mlp.up_proj.weight", mx.ones((4, 4)))(path)
+    tensor("language_model.model.layers.0.mlp.up_proj.weight", mx.ones((4, 4)))(path)
+    tensor("language_model.mtp.layers.1.mlp.up_proj.weight", mx.ones((4, 4)))(path)
     write(path, {"model_type": "qwen3_5", "text_config": layer})
 
 
@@ -112,7 +112,7 @@ def test_norms_that_are_whole_stay_as_they_are(folder: Path) -> None:
         tensors.update({name: value + 1 for name, value in tensors.items() if value.ndim == 1})
 
     want = output(open_mtp(folder))
-    retensor(whole)(folder)
+    changed_tensors(whole)(folder)
     assert mx.allclose(output(open_mtp(folder)), want, atol=1e-5)
 
 
@@ -134,7 +134,7 @@ def test_quantized_heads_load(folder: Path, bits: int, mode: str) -> None:
                 tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=False)})
 
     want = output(open_mtp(folder))
-    retensor(quantize)(folder)
+    changed_tensors(quantize)(folder)
     found = output(open_mtp(folder))
     assert 0 < mx.mean(mx.abs(found - want)).item() < (0.02 if bits == 8 else 0.4)  # type: ignore[operator]
 
@@ -169,7 +169,7 @@ def test_experts_are_stacked(folder: Path) -> None:
             end = ".weight" if experts is alone else ""
             tensors.update({f"mtp.layers.0.mlp.{name}{end}": value for name, value in experts.items()})
 
-        retensor(change)(path)
+        changed_tensors(change)(path)
         write(path, {"model_type": "qwen3_5_mtp", "text_config": layer})
         outputs.append(output(open_mtp(path)))
     assert mx.allclose(outputs[0], outputs[1], atol=1e-5)

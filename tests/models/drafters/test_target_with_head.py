@@ -29,7 +29,7 @@ from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
 from tests.engine.conversations import read
-from tests.models.drafters.head_folders import edit, put
+from tests.models.drafters.head_folders import edit, tensor
 from tests.toys.architectures import build
 from tests.toys.head_targets import qwen_with_head
 
@@ -91,7 +91,7 @@ def test_an_output_matrix_that_copies_the_targets_is_not_held_twice(
 ) -> None:
     head = Path(shutil.copytree(folder, tmp_path / "head"))
     own = change(output_rows(target.network, mx.arange(target.model.vocabulary)))
-    put("language_model.mtp.shared_head.head.weight", own)(head)
+    tensor("language_model.mtp.shared_head.head.weight", own)(head)
     found = load_mtp(head, target)
     assert (found.project is None) is shared
     assert shared or mx.array_equal(found.lm_head.weight, own).item()

@@ -15,7 +15,7 @@ MATRIX = ToyTensor("m", 8, (2, 64), bytes(range(136)))
 SMALL = ToyGguf({"a.text": (STRING, "héllo"), "a.list": (ARRAY, (U16, [1, 2]))}, (VECTOR, MATRIX))
 
 
-def fails(tmp_path: Path, content: bytes) -> str:
+def refusal_of(tmp_path: Path, content: bytes) -> str:
     """The one-line message that `content` is refused with."""
     path = tmp_path / "toy.gguf"
     path.write_bytes(content)
@@ -71,13 +71,13 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     whole = SMALL.to_bytes()
     end = len(whole) - (-len(MATRIX.data) % 32)  # the padding after the last tensor may go
     for length in range(end):
-        message = fails(tmp_path, whole[:length])
+        message = refusal_of(tmp_path, whole[:length])
         assert "cut short" in message or "too many" in message, (length, message)
     (tmp_path / "toy.gguf").write_bytes(whole[:end])
     assert read_gguf(tmp_path / "toy.gguf").raw("m").tobytes() == MATRIX.data
 
 
-def changed(old: bytes, new: bytes) -> bytes:
+def bytes_with(old: bytes, new: bytes) -> bytes:
     whole = SMALL.to_bytes()
     assert whole.count(old) == 1 and len(old) == len(new)
     return whole.replace(old, new)
@@ -93,35 +93,35 @@ SHAPE = struct.pack("<IQQIQ", 2, 64, 2, 8, 32)
     ("content", "reason"),
     [
         (b"GGML" + SMALL.to_bytes()[4:], "not a GGUF file"),
-        (changed(HEAD, struct.pack("<IQQ", 1, 2, 2)), "version 1 is not supported"),
-        (changed(HEAD, struct.pack(">IQQ", 3, 2, 2)), "big-endian"),
-        (changed(HEAD, struct.pack("<IQQ", 3, 2**63, 2)), "too many"),
-        (changed(LENGTH, struct.pack("<Q", 2**64 - 1) + b"a.text"), "too many for a text"),
-        (changed(LENGTH, struct.pack("<Q", 2**20) + b"a.text"), "cut short in a metadata key"),
-        (changed(b"h\xc3\xa9llo", b"h\xc3\xc3llo"), "not UTF-8"),
-        (changed(ITEMS, struct.pack("<IQ", U16, 2**62)), "more than any model has"),
-        (changed(ITEMS, struct.pack("<IQ", U16, 2**21)), "cut short in the list 'a.list'"),
-        (changed(ITEMS, struct.pack("<IQ", STRING, 2**21)), "too many for the file"),
-        (changed(ITEMS, struct.pack("<IQ", 77, 2)), "unknown type 77"),
-        (changed(ITEMS, struct.pack("<IQ", BOOL, 2)).replace(b"\1\0\2\0", b"\1\2\2\0"), "neither true nor false"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 0, 64, 2, 8, 32)), "0 dimensions"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 5, 64, 2, 8, 32)), "5 dimensions"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 64, 0, 8, 32)), "cannot store"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 2**63, 2**63, 8, 32)), "cut short, tensor 'm'"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 10, 32)), "is Q2_K, which is not supported"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 12, 32)), "a shape (2, 64) that Q4_K cannot store"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 99, 32)), "unknown type 99"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 8, 33)), "not aligned"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 8, 0)), "overlaps"),
-        (changed(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 8, 2**64 - 32)), "cut short, tensor 'm'"),
+        (bytes_with(HEAD, struct.pack("<IQQ", 1, 2, 2)), "version 1 is not supported"),
+        (bytes_with(HEAD, struct.pack(">IQQ", 3, 2, 2)), "big-endian"),
+        (bytes_with(HEAD, struct.pack("<IQQ", 3, 2**63, 2)), "too many"),
+        (bytes_with(LENGTH, struct.pack("<Q", 2**64 - 1) + b"a.text"), "too many for a text"),
+        (bytes_with(LENGTH, struct.pack("<Q", 2**20) + b"a.text"), "cut short in a metadata key"),
+        (bytes_with(b"h\xc3\xa9llo", b"h\xc3\xc3llo"), "not UTF-8"),
+        (bytes_with(ITEMS, struct.pack("<IQ", U16, 2**62)), "more than any model has"),
+        (bytes_with(ITEMS, struct.pack("<IQ", U16, 2**21)), "cut short in the list 'a.list'"),
+        (bytes_with(ITEMS, struct.pack("<IQ", STRING, 2**21)), "too many for the file"),
+        (bytes_with(ITEMS, struct.pack("<IQ", 77, 2)), "unknown type 77"),
+        (bytes_with(ITEMS, struct.pack("<IQ", BOOL, 2)).replace(b"\1\0\2\0", b"\1\2\2\0"), "neither true nor false"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 0, 64, 2, 8, 32)), "0 dimensions"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 5, 64, 2, 8, 32)), "5 dimensions"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 64, 0, 8, 32)), "cannot store"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 2**63, 2**63, 8, 32)), "cut short, tensor 'm'"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 10, 32)), "is Q2_K, which is not supported"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 12, 32)), "a shape (2, 64) that Q4_K cannot store"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 99, 32)), "unknown type 99"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 8, 33)), "not aligned"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 8, 0)), "overlaps"),
+        (bytes_with(SHAPE, struct.pack("<IQQIQ", 2, 64, 2, 8, 2**64 - 32)), "cut short, tensor 'm'"),
         (ToyGguf({"general.alignment": (U32, 24)}, (VECTOR,)).to_bytes(), "not a power of two"),
         (ToyGguf({"general.alignment": (STRING, "32")}, (VECTOR,)).to_bytes(), "not a power of two"),
         (ToyGguf({}, (VECTOR, VECTOR)).to_bytes(), "appears twice"),
-        (changed(b"a.text", b"a.list"), "'a.list' appears twice"),
+        (bytes_with(b"a.text", b"a.list"), "'a.list' appears twice"),
     ],
 )
 def test_each_false_number_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
-    assert reason in fails(tmp_path, content)
+    assert reason in refusal_of(tmp_path, content)
 
 
 def test_lists_nested_without_end_are_refused(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_lists_nested_without_end_are_refused(tmp_path: Path) -> None:
     wrapped = struct.pack("<IQ", ARRAY, 1) * 2000 + struct.pack("<IQ", U8, 0)
     key = struct.pack("<Q", 4) + b"deep"
     content = content.replace(key + struct.pack("<IB", U8, 0), key + struct.pack("<I", ARRAY) + wrapped)
-    assert "nested too deeply" in fails(tmp_path, content)
+    assert "nested too deeply" in refusal_of(tmp_path, content)
 
 
 def spoil_bytes(rng: random.Random, content: bytes, head_bytes: int) -> bytes:

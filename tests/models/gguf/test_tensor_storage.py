@@ -29,7 +29,7 @@ def part_of(gguf: GgufFile, name: str, heads: int | None = None, less: float = 0
     return Part(name, "m.weight", gguf.tensors[name].shape, heads, less)
 
 
-def converted(gguf: GgufFile, part: Part, how: Storage) -> dict[str, np.ndarray]:
+def arrays_of(gguf: GgufFile, part: Part, how: Storage) -> dict[str, np.ndarray]:
     """The tensor's pieces put together, each as its entry announces it and each place written once."""
     entries = {entry.name: entry for entry in entries_of(part, how)}
     whole = {name: np.zeros(entry.shape, NUMPY[entry.dtype]) for name, entry in entries.items()}
@@ -42,14 +42,14 @@ def converted(gguf: GgufFile, part: Part, how: Storage) -> dict[str, np.ndarray]
     return whole
 
 
-def dequantized(arrays: dict[str, np.ndarray], how: Storage) -> np.ndarray:
+def values_in_mlx(arrays: dict[str, np.ndarray], how: Storage) -> np.ndarray:
     """What MLX makes of it, scales in f32."""
     scales, biases = (mx.array(read_back(arrays[f"m.{kind}"], how.dtype)) for kind in ("scales", "biases"))
     words = mx.array(arrays["m.weight"])
     return np.array(mx.dequantize(words, scales, biases, group_size=how.group, bits=how.bits))
 
 
-def kept(gguf: GgufFile, name: str, dtype: str) -> Storage:
+def storage_as_is(gguf: GgufFile, name: str, dtype: str) -> Storage:
     return storage_of(gguf.tensors[name], StorageOptions(), dtype)
 
 
@@ -67,8 +67,8 @@ def test_mlx_sees_the_very_values_ggml_stores(tmp_path: Path, kind: str) -> None
         data += struct.pack(f"<{len(numbers)}e", *numbers) + rng.randbytes(32 if kind == "Q8_0" else 16)
     tensor = ToyTensor("t", TYPE_CODES[kind], (5, 96), data)
     gguf = toy(tmp_path, tensor)
-    how = kept(gguf, "t", "F16")
-    assert np.array_equal(dequantized(converted(gguf, part_of(gguf, "t"), how), how), by_gguf(tensor))
+    how = storage_as_is(gguf, "t", "F16")
+    assert np.array_equal(values_in_mlx(arrays_of(gguf, part_of(gguf, "t"), how), how), by_gguf(tensor))
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in TENSOR_TYPES.values()])
@@ -79,19 +79,19 @@ def test_every_type_has_the_values_of_the_gguf_package(tmp_path: Path, kind: str
     assert 0.2 < wanted.std() < 5 and (wanted > 0).any() and (wanted < 0).any()
     raw = gguf.rows("t", 0, 6)
     assert np.array_equal(values_of(gguf.tensors["t"], raw), wanted)
-    how = kept(gguf, "t", "F32")
-    made = converted(gguf, part_of(gguf, "t"), how)
+    how = storage_as_is(gguf, "t", "F32")
+    made = arrays_of(gguf, part_of(gguf, "t"), how)
     if kind in AFFINE:
         numbers, scale, bias = AFFINE[kind].split(raw.reshape(-1, gguf.tensors["t"].type.block_bytes))
         mine = numbers * scale[:, None] + bias[:, None]
         assert np.array_equal(mine.reshape(6, 512), wanted)
-        assert np.allclose(dequantized(made, how), wanted, rtol=1e-6, atol=2e-6)  # MLX fuses scale and bias
+        assert np.allclose(values_in_mlx(made, how), wanted, rtol=1e-6, atol=2e-6)  # MLX fuses scale and bias
     elif how.bits is None:
         assert np.array_equal(made["m.weight"], wanted)
     else:  # Q6_K: half a step of 8 bits over the range of its group
         groups = wanted.reshape(6, -1, GROUP)
         step = (groups.max(-1) - groups.min(-1)) / 255
-        off = np.abs(dequantized(made, how).reshape(groups.shape) - groups)
+        off = np.abs(values_in_mlx(made, how).reshape(groups.shape) - groups)
         assert how.bits == 8 and (off <= 0.501 * step[..., None] + 1e-6).all()
 
 
@@ -119,11 +119,11 @@ def test_bf16_is_rounded_as_mlx_rounds_it() -> None:
 @pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q6_K"])
 def test_pieces_of_a_few_rows_are_the_whole_tensor(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gguf = toy(tmp_path, random_tensor(np.random.default_rng(3), "t", kind, (64, 256), 1.0))
-    part, how = part_of(gguf, "t", heads=4), kept(gguf, "t", "F16")
-    at_once = converted(gguf, part, how)
+    part, how = part_of(gguf, "t", heads=4), storage_as_is(gguf, "t", "F16")
+    at_once = arrays_of(gguf, part, how)
     monkeypatch.setattr(tensor_storage, "_CHUNK_VALUES", 20 * 256)  # a head has 16 rows: one head at a time
     assert len(list(pieces_of(gguf, part, how))) == 4 * len(at_once)
-    assert all(np.array_equal(array, at_once[name]) for name, array in converted(gguf, part, how).items())
+    assert all(np.array_equal(array, at_once[name]) for name, array in arrays_of(gguf, part, how).items())
 
 
 def test_options_decide_how_matrices_are_stored_and_vectors_stay_plain(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_options_decide_how_matrices_are_stored_and_vectors_stay_plain(tmp_path:
 
 def test_what_a_converter_has_added_to_norms_is_taken_off(tmp_path: Path) -> None:
     gguf = toy(tmp_path, ToyTensor("v", 0, (2,), struct.pack("<2f", 1.5, -0.25)))
-    made = converted(gguf, part_of(gguf, "v", less=1.0), Storage("F32"))
+    made = arrays_of(gguf, part_of(gguf, "v", less=1.0), Storage("F32"))
     assert made["m.weight"].tolist() == [0.5, -1.25]
 
 
@@ -164,7 +164,7 @@ def test_what_a_converter_has_added_to_norms_is_taken_off(tmp_path: Path) -> Non
 def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, kind: str, data: bytes, how: Storage | None) -> None:
     gguf = toy(tmp_path, ToyTensor("t", TYPE_CODES[kind], (1, 32), data))
     with pytest.raises(ModelError, match="tensor 't' holds infinities or NaN"):
-        list(pieces_of(gguf, part_of(gguf, "t"), how or kept(gguf, "t", "F16")))
+        list(pieces_of(gguf, part_of(gguf, "t"), how or storage_as_is(gguf, "t", "F16")))
 
 
 def test_unpermuted_rows_under_half_rotation_score_as_gguf_rows_under_pair_rotation() -> None:
@@ -191,9 +191,9 @@ def test_unpermuted_rows_under_half_rotation_score_as_gguf_rows_under_pair_rotat
 
 def test_packed_rows_and_scales_move_together(tmp_path: Path) -> None:
     gguf = toy(tmp_path, random_tensor(np.random.default_rng(6), "t", "Q4_1", (32, 64), 1.0))
-    how = kept(gguf, "t", "F16")
-    plain, moved = (converted(gguf, part_of(gguf, "t", heads), how) for heads in (None, 2))
-    assert np.array_equal(dequantized(moved, how), unpermute(dequantized(plain, how), 2))
+    how = storage_as_is(gguf, "t", "F16")
+    plain, moved = (arrays_of(gguf, part_of(gguf, "t", heads), how) for heads in (None, 2))
+    assert np.array_equal(values_in_mlx(moved, how), unpermute(values_in_mlx(plain, how), 2))
     assert not np.array_equal(moved["m.weight"], plain["m.weight"])
 
 
@@ -202,4 +202,4 @@ def test_a_file_that_is_cut_while_it_is_read_is_a_model_error(tmp_path: Path) ->
     with gguf.path.open("r+b") as file:
         file.truncate(gguf.path.stat().st_size - 500)
     with pytest.raises(ModelError, match="was cut while it was read"):
-        list(pieces_of(gguf, part_of(gguf, "t"), kept(gguf, "t", "F16")))
+        list(pieces_of(gguf, part_of(gguf, "t"), storage_as_is(gguf, "t", "F16")))

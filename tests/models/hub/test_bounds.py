@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ import httpx2
 import pytest
 
 from engine.errors import HubError
-from models.hub import file_transfer
+from models.hub import file_transfer, request_bounds
 from models.hub.client import Hub, account_name
 from models.hub.file_transfer import TransferPace
 from models.hub.request_bounds import LARGEST_ANSWER_BYTES, RefusedAnswerError, within
@@ -26,7 +27,7 @@ from tests.attack import hub as attack
 from tests.models.hub.conftest import QUICK
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
-from tests.models.hub.outcomes import FIRST, refused, whole
+from tests.models.hub.outcomes import FIRST, pull_whole, refusal_of
 from tests.models.hub.raw_server import SILENCE, answer, raw_server
 from tests.waiting import HANG_S
 
@@ -36,7 +37,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 
 def test_an_answer_nested_without_end_is_an_error_in_words(hub: Hub, server: Loopback) -> None:
     server.trouble(API, body=b'{"siblings": ' + DEEP + b"}", times=None)
-    assert "gave an answer that did not come from a hub" in str(refused(hub))
+    assert "gave an answer that did not come from a hub" in str(refusal_of(hub))
     server.trouble("whoami", body=DEEP)
     with pytest.raises(HubError, match="did not come from a hub"):
         account_name(hub)
@@ -44,13 +45,13 @@ def test_an_answer_nested_without_end_is_an_error_in_words(hub: Hub, server: Loo
 
 def test_an_answer_too_large_is_refused_before_it_is_read_to_its_end(hub: Hub, server: Loopback) -> None:
     server.trouble(API, body=b" " * (3 * LARGEST_ANSWER_BYTES), times=None)
-    assert "sends an answer of more than 16 MiB; check HF_ENDPOINT" in str(refused(hub))
+    assert "sends an answer of more than 16 MiB; check HF_ENDPOINT" in str(refusal_of(hub))
     assert len(server.seen) == 1
 
 
 def test_a_compressed_answer_is_refused(hub: Hub, server: Loopback) -> None:
     server.trouble(API, body=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}, times=None)
-    assert "compresses its answers, although it was asked not to" in str(refused(hub))
+    assert "compresses its answers, although it was asked not to" in str(refusal_of(hub))
 
 
 @pytest.mark.parametrize("where", [API, "/resolve/"])
@@ -59,7 +60,7 @@ def test_a_refusal_is_known_by_its_status_whatever_its_body(
     hub: Hub, server: Loopback, where: str, body: bytes
 ) -> None:
     server.trouble(where, status=404, body=body, times=None)
-    assert refused(hub).reason == "missing"
+    assert refusal_of(hub).reason == "missing"
 
 
 @pytest.mark.parametrize("begun", [[b"HTTP/1.1 200"], [answer(b"{}", Content_Length="1000000")]], ids=["head", "body"])
@@ -67,7 +68,7 @@ def test_an_answer_that_never_ends_is_given_up(hub: Hub, begun: list[bytes]) -> 
     """However long the socket would wait for the next byte, which begins anew with each."""
     policy = dataclasses.replace(QUICK, answer_s=0.2)
     with raw_server(lambda _: [*begun, SILENCE]) as slow:
-        error = refused(dataclasses.replace(hub, endpoint=slow.endpoint, policy=policy))
+        error = refusal_of(dataclasses.replace(hub, endpoint=slow.endpoint, policy=policy))
     assert "did not answer within 0.2 s" in str(error)
 
 
@@ -92,7 +93,7 @@ def test_a_file_that_drips_is_given_up_though_each_byte_is_new(
 
     with raw_server(script) as slow:
         policy = dataclasses.replace(QUICK, slow_window_s=window_s, least_bytes_per_s=10_000.0)
-        error = refused(dataclasses.replace(hub, endpoint=slow.endpoint, policy=policy))
+        error = refusal_of(dataclasses.replace(hub, endpoint=slow.endpoint, policy=policy))
     assert error.reason == "network" and words in str(error)
     assert len([head for head in slow.heads if FIRST in head]) == QUICK.attempts
 
@@ -107,7 +108,7 @@ def test_the_time_of_an_answer_bounds_a_file_only_until_it_begins(
 
     monkeypatch.setattr(file_transfer, "within", go_on_once_it_returns)
     server.trouble(f"/blobs/{repo.etag(FIRST)}", hold=1000)
-    whole(hub, repo)
+    pull_whole(hub, repo)
 
 
 def test_the_pace_is_judged_over_a_window() -> None:
@@ -152,12 +153,14 @@ def test_ctrl_c_is_heard_while_an_answer_is_waited_for() -> None:
     never.set()
 
 
-def test_what_comes_too_late_is_closed() -> None:
-    late, closed = threading.Event(), threading.Event()
+def test_what_comes_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited, late, closed = list[float](), threading.Event(), threading.Event()
+    monkeypatch.setattr(request_bounds, "wait", lambda futures, limit_s: waited.append(limit_s) or wait(futures, 0))
     with pytest.raises(RefusedAnswerError, match=r"did not answer within 0\.01 s"):
         within(0.01, lambda: late.wait() and closed, threading.Event.set)
     late.set()
-    assert closed.wait(HANG_S)
+    assert closed.wait(HANG_S) and waited == [0.01]
+    monkeypatch.undo()
     with pytest.raises(ValueError, match="x"):
         within(HANG_S, lambda: int("x"))
 

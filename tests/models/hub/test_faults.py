@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime, tzinfo
+from typing import Self
 
 import httpx2
 import pytest
@@ -17,7 +18,7 @@ from models.hub.failures import requested_wait_s
 from models.hub.repo_cache import RepoCache
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
-from tests.models.hub.outcomes import FIRST, refused, whole
+from tests.models.hub.outcomes import FIRST, pull_whole, refusal_of
 from tests.models.hub.tiny import NAME
 
 API, FILES = "/api/models/", "/resolve/"
@@ -44,7 +45,7 @@ def test_every_refusal_says_what_to_do(
     hub: Hub, server: Loopback, where: str, status: int, headers: dict[str, str], reason: str, said: str
 ) -> None:
     server.trouble(where, status=status, headers=headers, body=b'{"error": "\\u001b[31mno"}', times=None)
-    error = refused(hub)
+    error = refusal_of(hub)
     assert said.format(endpoint=server.endpoint) in str(error)
     assert error.reason == reason
     assert not RepoCache(hub.cache, NAME).plans.exists() or where == FILES
@@ -52,27 +53,27 @@ def test_every_refusal_says_what_to_do(
 
 def test_what_the_hub_really_answers_is_understood(hub: Hub, server: Loopback, repo: Repo) -> None:
     logged_in = dataclasses.replace(hub, token=TOKEN)
-    assert refused(hub, "nobody/nothing").reason == "token"  # to the nameless, a private one and none look alike
-    missing = refused(logged_in, "nobody/nothing")
+    assert refusal_of(hub, "nobody/nothing").reason == "token"  # to the nameless, a private one and none look alike
+    missing = refusal_of(logged_in, "nobody/nothing")
     assert missing.reason == "missing" and "check the name, and that your token has access" in str(missing)
-    assert refused(hub, revision="nope").reason == "missing"
+    assert refusal_of(hub, revision="nope").reason == "missing"
     repo.gated = True
-    assert "/tiny-org/Tiny-4bit with your token's account, then pull again" in str(refused(logged_in))
-    assert "run `redline models login`, then pull again" in str(refused(hub))
-    assert "does not accept the token; run" in str(refused(dataclasses.replace(hub, token="hf_old")))
+    assert "/tiny-org/Tiny-4bit with your token's account, then pull again" in str(refusal_of(logged_in))
+    assert "run `redline models login`, then pull again" in str(refusal_of(hub))
+    assert "does not accept the token; run" in str(refusal_of(dataclasses.replace(hub, token="hf_old")))
 
 
 @pytest.mark.parametrize(("where", "status"), [(API, 429), (FILES, 408), ("/blobs/", 503)])
 def test_transient_errors_are_retried(hub: Hub, server: Loopback, repo: Repo, where: str, status: int) -> None:
     server.trouble(where, status=status, times=2)
-    waits = [event for event in whole(hub, repo) if isinstance(event, Waiting)]
+    waits = [event for event in pull_whole(hub, repo) if isinstance(event, Waiting)]
     assert len(waits) == 2
     assert str(status) in waits[0].why
 
 
 def test_permanent_errors_are_not_retried(hub: Hub, server: Loopback) -> None:
     server.trouble(API, status=404, headers={"X-Error-Code": "RepoNotFound"}, times=None)
-    refused(hub)
+    refusal_of(hub)
     assert len(server.seen) == 1
 
 
@@ -83,13 +84,13 @@ def test_a_requested_wait_is_kept(hub: Hub, server: Loopback, repo: Repo, monkey
     slept: list[float] = []
     monkeypatch.setattr(DownloadWorkers, "_sleep", lambda _, seconds: slept.append(seconds))
     server.trouble(FIRST, status=429, headers={"Retry-After": "1"})
-    waits = [event for event in whole(hub, repo) if isinstance(event, Waiting)]
+    waits = [event for event in pull_whole(hub, repo) if isinstance(event, Waiting)]
     assert [(wait.wait_s, wait.why) for wait in waits] == [(1.0, "too many requests (429)")] and slept == [1.0]
 
 
 def test_a_requested_wait_that_is_too_long_is_an_error(hub: Hub, server: Loopback) -> None:
     server.trouble(API, status=429, headers={"Retry-After": "2400"}, times=None)
-    assert "try again in 40 min" in str(refused(hub))
+    assert "try again in 40 min" in str(refusal_of(hub))
     assert len(server.seen) == 1
 
 
@@ -97,8 +98,8 @@ class Clock(datetime):
     """Seven minutes past seven, and a half."""
 
     @classmethod
-    def now(cls, zone: tzinfo | None = None) -> datetime:
-        return datetime(2015, 10, 21, 7, 7, 30, tzinfo=zone)
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls(2015, 10, 21, 7, 7, 30, tzinfo=tz)
 
 
 @pytest.mark.parametrize(

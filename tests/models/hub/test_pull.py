@@ -29,7 +29,7 @@ from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
 from tests.waiting import HANG_S, until
 
 
-def pulled(hub: Hub, name: str = NAME, revision: str = "main") -> Done:
+def last_of_pull(hub: Hub, name: str = NAME, revision: str = "main") -> Done:
     last = list(pull(hub, name, revision))[-1]
     assert isinstance(last, Done)
     return last
@@ -50,7 +50,7 @@ def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> 
 
 
 def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo, cache: Path) -> None:
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert read_folder(Path(done.path)) == wanted(repo)
     assert done.total_bytes == done.fetched_bytes == sum(map(len, wanted(repo).values()))
     everything = {path.name for path in cache.rglob("*")}
@@ -58,7 +58,7 @@ def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo,
 
 
 def test_the_layout_is_that_of_huggingface_hub(hub: Hub, repo: Repo, cache: Path) -> None:
-    folder = Path(pulled(hub).path)
+    folder = Path(last_of_pull(hub).path)
     assert folder == cache / "models--tiny-org--Tiny-4bit" / "snapshots" / repo.commit
     assert (folder.parents[1] / "refs" / "main").read_text() == repo.commit
     for name in wanted(repo):
@@ -69,7 +69,7 @@ def test_the_layout_is_that_of_huggingface_hub(hub: Hub, repo: Repo, cache: Path
 
 
 def test_other_tools_use_the_download(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert snapshot_download(NAME, cache_dir=cache, local_files_only=True) == done.path
     before = server.sent_bytes, len(server.requests("/blobs/"))
     patterns = ["*.safetensors", "*.json", "*.jinja"]
@@ -83,7 +83,7 @@ def test_what_other_tools_brought_is_not_fetched_again(hub: Hub, server: Loopbac
     name = "model-00002-of-00003.safetensors"
     hf_hub_download(NAME, name, cache_dir=cache, endpoint=server.endpoint, token=False)
     fetched = len(server.requests(name))
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert len(server.requests(name)) == fetched
     assert read_folder(Path(done.path)) == wanted(repo)
     assert done.fetched_bytes == done.total_bytes - len(repo.files[name])
@@ -104,10 +104,10 @@ def test_the_events_tell_the_whole_story(hub: Hub, repo: Repo) -> None:
 
 
 def test_a_second_pull_fetches_nothing(hub: Hub, server: Loopback) -> None:
-    first = pulled(hub, NAME.lower())
+    first = last_of_pull(hub, NAME.lower())
     assert first.repo == NAME and NAME.replace("/", "--") in first.path  # as the hub spells it
     server.seen.clear()
-    again = pulled(hub)
+    again = last_of_pull(hub)
     assert (again.path, again.fetched_bytes) == (first.path, 0)
     assert [seen.path.split("?")[0] for seen in server.seen] == [f"/api/models/{NAME}/revision/main"]
 
@@ -118,7 +118,7 @@ def test_a_stopped_pull_continues_where_it_was(hub: Hub, server: Loopback, repo:
     assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
     left = {path.name: path.stat().st_size for path in (own.folder / "blobs").iterdir()}
     server.seen.clear()
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert [seen.range for seen in server.requests(repo.etag(FIRST))] == [f"bytes={96 * 1024}-"]
     assert done.fetched_bytes == done.total_bytes - sum(left.values())
     assert read_folder(Path(done.path)) == wanted(repo)
@@ -133,7 +133,7 @@ def test_an_unfinished_pull_can_be_discarded(hub: Hub, server: Loopback, repo: R
 
 
 def test_discarding_leaves_complete_models(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    done = pulled(hub)
+    done = last_of_pull(hub)
     new = tiny()
     new.files["config.json"] += b" "
     new.files[FIRST] = b"\0" * 200_000
@@ -146,16 +146,16 @@ def test_discarding_leaves_complete_models(hub: Hub, server: Loopback, repo: Rep
 
 def test_two_pulls_of_one_model_do_not_run_at_once(hub: Hub, cache: Path) -> None:
     with RepoCache(cache, NAME).alone(), pytest.raises(HubError, match="pulled by another process") as caught:
-        pulled(hub)
+        last_of_pull(hub)
     assert caught.value.reason == "busy"
-    assert pulled(hub)
+    assert last_of_pull(hub)
 
 
 @pytest.mark.parametrize("kind", ["branch", "commit"])
 def test_a_revision_may_be_a_branch_or_a_commit(hub: Hub, repo: Repo, kind: str) -> None:
     repo.branches = ("main", "8bit/new")
     revision = "8bit/new" if kind == "branch" else repo.commit
-    folder = Path(pulled(hub, revision=revision).path)
+    folder = Path(last_of_pull(hub, revision=revision).path)
     refs = folder.parents[1] / "refs"
     assert folder.name == repo.commit
     assert [path.relative_to(refs).as_posix() for path in refs.rglob("*") if path.is_file()] == (
@@ -164,11 +164,11 @@ def test_a_revision_may_be_a_branch_or_a_commit(hub: Hub, repo: Repo, kind: str)
 
 
 def test_a_new_commit_shares_what_did_not_change(hub: Hub, server: Loopback, repo: Repo) -> None:
-    first = pulled(hub)
+    first = last_of_pull(hub)
     new = tiny()
     new.files["config.json"] += b" "
     server.add(new)
-    second = pulled(hub)
+    second = last_of_pull(hub)
     assert second.path != first.path
     assert second.fetched_bytes == len(new.files["config.json"])
     assert read_folder(Path(first.path)) == wanted(repo)
@@ -177,7 +177,7 @@ def test_a_new_commit_shares_what_did_not_change(hub: Hub, server: Loopback, rep
 
 def test_twins_are_fetched_once(hub: Hub, server: Loopback, repo: Repo) -> None:
     repo.files["model-00002-of-00003.safetensors"] = repo.files[FIRST]
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert len(server.requests(repo.etag(FIRST))) == 1
     assert read_folder(Path(done.path)) == wanted(repo)
 
@@ -189,8 +189,8 @@ def test_a_disk_without_links_holds_the_files_themselves(
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "symlink", refuse)
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert read_folder(Path(done.path)) == wanted(repo)
     assert not any(path.is_symlink() for path in Path(done.path).iterdir())
     assert not (RepoCache(cache, NAME).folder / "blobs").exists()
-    assert pulled(hub).fetched_bytes == 0
+    assert last_of_pull(hub).fetched_bytes == 0

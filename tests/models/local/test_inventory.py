@@ -19,14 +19,14 @@ SIZE = sum(map(len, wanted(tiny()).values()))
 SECOND, THIRD = "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"
 
 
-def only(places: ModelLocations) -> Installed:
+def only_model(places: ModelLocations) -> Installed:
     (model,) = installed(places)
     return model
 
 
 def test_a_model_in_the_hugging_face_cache(places: ModelLocations, put_in_hub: Put) -> None:
     folder = put_in_hub()
-    assert only(places) == Installed(
+    assert only_model(places) == Installed(
         name=NAME,
         path=folder,
         origin="hub",
@@ -56,7 +56,7 @@ def test_gguf_is_told_and_not_taken_for_a_model(places: ModelLocations) -> None:
     folder = places.lm_studio[0] / "someone" / "Thing-GGUF"
     folder.mkdir(parents=True)
     (folder / "thing.gguf").write_bytes(b"GGUF")
-    model = only(places)
+    model = only_model(places)
     assert (model.kind, model.complete) == ("gguf", False) and "redline models import" in model.trouble
 
 
@@ -116,7 +116,7 @@ def test_a_head_needs_no_tokenizer(places: ModelLocations, put: Put) -> None:
     folder = put(places.own / "head")
     (folder / "tokenizer.json").unlink()
     (folder / "config.json").write_text(json.dumps({"draft_vocab_size": 2}))
-    assert only(places).complete and only(places).kind == "eagle3"
+    assert only_model(places).complete and only_model(places).kind == "eagle3"
 
 
 def test_nothing_that_could_run_makes_a_model(tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ def test_a_record_that_cannot_be_read_says_never(places: ModelLocations, put: Pu
     put(places.own / "first")
     assert places.root is not None
     (places.root / "models-used.json").write_text(text)
-    assert only(places).last_used_s is None
+    assert only_model(places).last_used_s is None
     note_use(places.own / "first", places.root, now_s=5.0)
-    assert only(places).last_used_s == 5.0
+    assert only_model(places).last_used_s == 5.0
 
 
 # --- where --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tests.models.hub.tiny import NAME
 from tests.models.local.conftest import Put
 
 
-def why(name: str, places: ModelLocations) -> str:
+def refusal_of(name: str, places: ModelLocations) -> str:
     with pytest.raises(ModelError) as caught:
         find_model(name, places)
     assert "\n" not in str(caught.value)
@@ -50,27 +50,27 @@ def test_main_goes_before_older_revisions_which_can_be_named(places: ModelLocati
     new = put_in_hub(config=b" ")
     assert find_model(NAME, places) == new
     assert find_model(f"{NAME}@{old.name[:8]}", places) == old
-    assert "is not on this machine" in why(f"{NAME}@{'0' * 8}", places)
+    assert "is not on this machine" in refusal_of(f"{NAME}@{'0' * 8}", places)
     for nonsense in ("", "main", "../../..", "0" * 6, "*" * 8):
-        assert "not an existing folder or a valid model name" in why(f"{NAME}@{nonsense}", places)
+        assert "not an existing folder or a valid model name" in refusal_of(f"{NAME}@{nonsense}", places)
 
 
 def test_what_is_not_here_says_how_to_get_it(places: ModelLocations, put_in_hub: Put) -> None:
-    assert why("mlx-community/Foo", places) == (
+    assert refusal_of("mlx-community/Foo", places) == (
         "mlx-community/Foo is not on this machine: `redline models pull mlx-community/Foo` fetches it"
     )
     put_in_hub()
-    assert why("tiny-org/Tinny-4bit", places).endswith(f"fetches it; did you mean {NAME}?")
-    assert "`redline models list` shows the installed models" in why("nonsense", places)
+    assert refusal_of("tiny-org/Tinny-4bit", places).endswith(f"fetches it; did you mean {NAME}?")
+    assert "`redline models list` shows the installed models" in refusal_of("nonsense", places)
 
 
 def test_what_is_partly_here_says_how_to_go_on(places: ModelLocations, put_in_hub: Put) -> None:
     (put_in_hub() / "model-00002-of-00003.safetensors").unlink()
-    reason = why(NAME, places)
+    reason = refusal_of(NAME, places)
     assert f"{NAME} is incomplete (1 of its weight files" in reason and f"`redline models pull {NAME}`" in reason
 
 
 def test_a_name_that_none_can_have_is_refused(places: ModelLocations) -> None:
     for name in BAD_REPOS:
         if name and not name.startswith((".", "/", "~")):
-            assert "not an existing folder or a valid model name" in why(name, places)
+            assert "not an existing folder or a valid model name" in refusal_of(name, places)

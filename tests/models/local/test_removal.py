@@ -21,7 +21,7 @@ SIZE = sum(map(len, wanted(tiny()).values()))
 CONFIG = len(tiny().files["config.json"])
 
 
-def named(places: ModelLocations, name: str) -> Installed:
+def model_named(places: ModelLocations, name: str) -> Installed:
     return next(model for model in installed(places) if model.name == name)
 
 
@@ -30,9 +30,9 @@ def test_a_model_of_the_hub_goes_with_all_its_files_and_a_copy_with_its_commit_s
 ) -> None:
     put_in_hub()
     put_in_hub("another/One")
-    removal = plan_removal([named(places, NAME)], places)
+    removal = plan_removal([model_named(places, NAME)], places)
     assert (removal.frees_bytes, removal.stays_bytes, removal.losers, removal.keepers) == (SIZE, 0, (HUB_SHARERS,), ())
-    assert named(places, NAME).complete  # planning deletes nothing
+    assert model_named(places, NAME).complete  # planning deletes nothing
     assert remove(removal, places) == SIZE
     assert [model.name for model in installed(places)] == ["another/One"]
     assert not RepoCache(places.hub, NAME).folder.exists()
@@ -42,7 +42,7 @@ def test_what_another_revision_needs_stays(places: ModelLocations, put_in_hub: P
     old = put_in_hub(main=False)
     new = put_in_hub(config=b" ")
     before = read_folder(new)
-    removal = plan_removal([named(places, f"{NAME}@{old.name[:8]}")], places)
+    removal = plan_removal([model_named(places, f"{NAME}@{old.name[:8]}")], places)
     assert (removal.frees_bytes, removal.stays_bytes) == (CONFIG, SIZE - CONFIG)
     assert removal.keepers == (f"revision {new.name[:8]}",)
     remove(removal, places)

@@ -16,6 +16,7 @@ import mlx.core as mx
 import engine  # noqa: F401  before MLX
 from app.inference import memory_check, pair_loader
 from app.inference.options import Options
+from app.inference.pair_resolution import target_folder
 from engine.settings import SamplingSettings
 from models.model_folder import check_folder
 
@@ -25,7 +26,7 @@ REPLY = 48
 def main(drafter: str, context: int) -> None:
     sampling = SamplingSettings(max_tokens=REPLY)
     options = Options(drafters=(drafter,), draft_lengths=(4,), sampling=sampling, context=context)
-    said = memory_check.check_memory(check_folder(pair_loader.target_folder(options)), options).needed
+    said = memory_check.check_memory(check_folder(target_folder(options)), options).needed
     target = pair_loader.open_target(options)
     used = pair_loader.open_drafter(drafter, target)
     session, *_ = pair_loader.open_session(target, options)

@@ -25,7 +25,7 @@ from models.training.corpus import (
 )
 from models.training.text_generation import TextRequest, batching_is_exact, write_texts
 from models.training.training_prompts import user_turn_prefix
-from tests.models.training.training_plans import conversation, plain, plan_for
+from tests.models.training.training_plans import as_tuples, conversation, plan_for
 from tests.toys.architectures import build
 
 
@@ -40,11 +40,11 @@ def texts_of(network: object, requests: list[TextRequest], rows: int) -> dict[in
 @pytest.mark.slow
 def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
     plan = plan_for(target, "eagle3")
-    everything = [plain(shard_of(ConversationWriter(target, plan), number)) for number in range(3)]
-    assert plain(shard_of(ConversationWriter(target, plan), 1)) == everything[1]
+    everything = [as_tuples(shard_of(ConversationWriter(target, plan), number)) for number in range(3)]
+    assert as_tuples(shard_of(ConversationWriter(target, plan), 1)) == everything[1]
     assert len({tuple(tokens) for shard in everything for tokens, _, _ in shard}) == 24
     other = plan_for(target, "eagle3", seed=1)
-    assert plain(shard_of(ConversationWriter(target, other), 1)) != everything[1]
+    assert as_tuples(shard_of(ConversationWriter(target, other), 1)) != everything[1]
 
 
 def test_a_template_that_prints_the_date_prints_the_day_on_which_the_fit_began(target: Loaded) -> None:
@@ -123,7 +123,7 @@ def test_a_shard_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
     shard = [conversation((1, 2, 70_000), 2, 0.7), conversation((4, 5), 1)]
     save_shard(tmp_path / "00000.npz", shard)
     loaded = load_shard(tmp_path / "00000.npz")
-    assert plain(loaded) == plain(shard)
+    assert as_tuples(loaded) == as_tuples(shard)
     assert [c.tokens.dtype for c in loaded] == [np.int32, np.int32]  # Python's numbers would take nine times as much
     assert [path.name for path in tmp_path.iterdir()] == ["00000.npz"]
     (tmp_path / "00000.npz").write_bytes((tmp_path / "00000.npz").read_bytes()[:60])

@@ -184,13 +184,13 @@ def test_evaluation_agrees_with_what_the_loop_accepts(target: Loaded, kind: Trai
     folder.mkdir()
     trainee.save(folder, {"kind": kind})
     longest = min(trainee.max_depth, 8) if trainee.max_depth > 1 else 8
-    tau, acceptance = decoded(target, folder, talk, longest)
+    tau, acceptance = decode(target, folder, talk, longest)
     verdict = assess(judged, CHEAP)
     assert tau == pytest.approx(verdict.tau[longest], abs=1e-9)
     assert acceptance[0] == pytest.approx(verdict.acceptance[0], abs=0.02)  # which drafts the reply's end cut counts
 
 
-def decoded(target: Loaded, folder: Path, talk: list[Conversation], length: int) -> tuple[float, list[float]]:
+def decode(target: Loaded, folder: Path, talk: list[Conversation], length: int) -> tuple[float, list[float]]:
     """tau and acceptance by position of chains of `length`, as decoding finds them."""
     session, *_ = pair_loader.open_session(target, Options())
     drafter = pair_loader.open_drafter(str(folder), target).drafter

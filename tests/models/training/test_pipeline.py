@@ -24,7 +24,7 @@ from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.pipeline import STAGES, TrainingPipeline
 from models.training.training_plan import TrainingKind, write_plan
 from models.training.workspace import MANIFEST, Workspace
-from tests.models.training.training_plans import CHEAP, begun, contents, fit, plan_for
+from tests.models.training.training_plans import CHEAP, begin_fit, contents, fit, plan_for
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def test_what_a_fit_leaves_is_a_drafter_with_a_report(
 ) -> None:
     synced: list[str] = []
     monkeypatch.setattr(workspace, "sync_folder", lambda path: synced.append(path.name))
-    events = list(begun(target, tmp_path / "drafter", plan_for(target, kind, tokens=300)))
+    events = list(begin_fit(target, tmp_path / "drafter", plan_for(target, kind, tokens=300)))
     place = Workspace(tmp_path / "drafter")
     assert {path.name for path in place.out.iterdir()} <= set(synced)
     assert list(dict.fromkeys(event.stage for event in events)) == [*STAGES]
@@ -100,7 +100,7 @@ def test_an_initialized_head_is_not_initialized_again(
     plan = plan_for(target, "eagle3", steps=2)
     whole = fit(target, tmp_path / "whole", plan)
     for folder, looking in (("while", True), ("after", False)):
-        events = begun(target, tmp_path / folder, plan)
+        events = begin_fit(target, tmp_path / folder, plan)
         while (event := next(events)).stage != "training" or bool(event.note) != looking:
             pass
         events.close()
