@@ -96,10 +96,8 @@ def test_what_loading_a_head_refuses_its_verdict_refuses_for_the_same_reason(
 
 def test_a_head_for_another_width_is_refused_before_anything_is_loaded(heads: Path, target: Loaded) -> None:
     wider = replace(target.folder, config={**target.folder.config, "hidden_size": 64})
-    assert (
-        "different hidden size (96 numbers a token; target has 192)"
-        in check_compatibility(wider, heads / "eagle3").reason
-    )
+    reason = check_compatibility(wider, heads / "eagle3").reason
+    assert "different hidden size (96 numbers a token; target has 192)" in reason
     silent = replace(target.folder, config={})
     assert "config.json has no hidden_size" in check_compatibility(silent, heads / "eagle3").reason
 
@@ -125,13 +123,13 @@ def test_whatever_is_wrong_with_a_drafters_folder_is_a_verdict(target: Loaded, t
     (tmp_path / "pickle").mkdir()
     (tmp_path / "pickle" / "config.json").write_text('{"draft_vocab_size": 9}')
     (tmp_path / "pickle" / "pytorch_model.bin").write_bytes(b"x")
-    for name in ("empty", "pickle", "absent"):
+    for name, reason in (
+        ("empty", ""),
+        ("pickle", "are a pickle, which can run code and is never loaded"),
+        ("absent", ""),
+    ):
         verdict = check_compatibility(target.folder, tmp_path / name)
-        assert not verdict.fits and verdict.reason and "\n" not in verdict.reason
-    assert (
-        "are a pickle, which can run code and is never loaded"
-        in check_compatibility(target.folder, tmp_path / "pickle").reason
-    )
+        assert not verdict.fits and verdict.reason and "\n" not in verdict.reason and reason in verdict.reason
 
 
 # --- the best of several --------------------------------------------------------------------------
@@ -141,16 +139,8 @@ def catalogue(*drafters: str, trouble: str = "") -> Catalogue:
     """A target o/target whose drafters are these."""
     rest = {"licence": "MIT", "source": ("s",)}
     sizes: dict[str, Any] = {"parameters_b": 1.0, "bits": 4.5, "size_bytes": 9, "size": "estimated"}
-    target = Target(
-        repository="o/target",
-        name="t",
-        family="f",
-        good_at="tests",
-        architecture="llama",
-        drafters=drafters,
-        **sizes,
-        **rest,
-    )
+    names = {"repository": "o/target", "name": "t", "family": "f", "good_at": "tests", "architecture": "llama"}
+    target = Target(**names, drafters=drafters, **sizes, **rest)
     known = [Drafter(repository=one, name=one, kind="eagle3", obstacle=trouble, **rest) for one in drafters]
     return Catalogue((target,), tuple(known))
 

@@ -54,10 +54,8 @@ def test_an_unfinished_download_goes(places: ModelLocations) -> None:
     (cache.folder / "blobs").mkdir()
     (cache.folder / "blobs" / f"{'a' * 40}{PARTIAL}").write_bytes(b"0" * 500)
     (model,) = installed(places)
-    assert (model.complete, model.size_bytes, model.total_bytes, model.trouble) == (
-        *(False, 500, 900),
-        "500 bytes of 900 bytes is here",
-    )
+    assert (model.complete, model.size_bytes, model.total_bytes) == (False, 500, 900)
+    assert model.trouble == "500 bytes of 900 bytes is here"
     assert remove(plan_removal([model], places), places) == 500
     assert not cache.folder.exists()
 
