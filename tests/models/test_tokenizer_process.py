@@ -68,7 +68,7 @@ def test_a_request_is_bounded(
 
 def test_a_stop_ends_a_request_that_is_never_answered(toy: TokenizerProcess) -> None:
     with pytest.raises(StoppedError):
-        answer_to(toy, "loop", lambda: True)
+        answer_to(toy, "loop", lambda: True, limit_s=60)
 
 
 def test_a_stop_that_comes_too_late_ends_no_worker(toy: TokenizerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
