@@ -23,6 +23,12 @@ def builtin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return import_builtin(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture
+def folder(toy_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the toy, to spoil."""
+    return Path(shutil.copytree(toy_folder, tmp_path / "model"))
+
+
 @pytest.fixture(scope="session")
 def head_target(toy_folder: Path) -> Loaded:
     """Three layers and 64 tokens, under the tokenizer of another toy."""

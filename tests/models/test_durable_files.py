@@ -38,7 +38,3 @@ def test_a_name_may_be_as_long_as_names_go(tmp_path: Path) -> None:
     path = tmp_path / ("\N{CAT FACE}" * 63)
     durable_files.replace_file(path, b"content")
     assert path.read_bytes() == b"content"
-
-
-def test_the_disk_of_a_folder_that_is_not_there_yet_has_free_bytes(tmp_path: Path) -> None:
-    assert durable_files.free_disk_bytes(tmp_path / "not" / "yet" / "there") > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,6 @@ import pytest
 
 from engine.errors import ModelError
 from models.loader import load
-
-_LATER = [{"role": "user", "content": "hi"}]
 
 
 def change(folder: Path, file: str, place: str, value: object) -> None:
@@ -26,11 +23,6 @@ def change(folder: Path, file: str, place: str, value: object) -> None:
         inner = inner[key]
     inner[last] = value
     (folder / file).write_text(json.dumps(whole))
-
-
-@pytest.fixture
-def folder(toy_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(toy_folder, tmp_path / "model"))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +48,7 @@ def folder(toy_folder: Path, tmp_path: Path) -> Path:
         ("config.json", "text_config", {"hybrid_override_pattern": "M" * 10**5}),
         ("config.json", "rope_theta", "x"),
         ("config.json", "rope_scaling", {"type": "x", "factor": 2}),
-        ("config.json", "model_type", "olmo"),
+        ("config.json", "vocab_size", 5001),
         ("config.json", "model_type", "phi3small"),
         ("config.json", "model_type", "../nonsense"),
         ("config.json", "model_type", "half a pair \ud800"),
@@ -78,7 +70,7 @@ def test_a_chat_template_that_fails_is_a_model_error_in_one_line(folder: Path, t
     change(folder, "tokenizer_config.json", "chat_template", template)
     tokenizer = load(folder).tokenizer
     with pytest.raises(ModelError, match="chat template failed") as error:
-        tokenizer.chat(_LATER)
+        tokenizer.chat([{"role": "user", "content": "hi"}])
     assert "\n" not in str(error.value)
 
 
@@ -111,12 +103,6 @@ def test_a_token_past_the_embedding_never_reaches_the_model(folder: Path) -> Non
         tokenizer.chat([{"role": "user", "content": "an <image>"}])
     with pytest.raises(ModelError, match="'q' with id 5000, but the model has only 310 tokens"):
         tokenizer.encode("q")
-
-
-def test_more_rows_than_there_are_do_not_load(folder: Path) -> None:
-    change(folder, "config.json", "vocab_size", 5001)
-    with pytest.raises(ModelError, match="does not load"):
-        load(folder)
 
 
 def test_a_model_that_ends_the_process_on_import_is_refused_before_that(
@@ -156,7 +142,6 @@ PADDED = {"direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_ty
     ("key", "settings"),
     [
         ("truncation", LONGEST_FIRST),
-        ("padding", {"strategy": {"Fixed": 1000}, **PADDED}),
         ("padding", {"strategy": {"Fixed": 10**18}, **PADDED}),
     ],
 )

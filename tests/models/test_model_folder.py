@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import shutil
 import struct
 from collections.abc import Callable
@@ -31,7 +30,7 @@ def folder(pristine: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(pristine, tmp_path / "toy"))
 
 
-def refused(path: Path) -> str:
+def refusal_of(path: Path) -> str:
     with pytest.raises(ModelError) as caught:
         check_folder(path)
     assert "\n" not in str(caught.value) and "; " in str(caught.value)
@@ -64,11 +63,11 @@ def test_sizes_are_found_in_the_text_part_of_a_config(folder: Path) -> None:
     assert (found.context_length, found.rows, found.eos_token_ids) == (77, 300, (2,))
 
 
-def drop(name: str) -> Callable[[Path], None]:
+def no_file(name: str) -> Callable[[Path], None]:
     return lambda folder: (folder / name).unlink()
 
 
-def put(name: str, content: str | bytes) -> Callable[[Path], None]:
+def file(name: str, content: str | bytes) -> Callable[[Path], None]:
     raw = content.encode() if isinstance(content, str) else content
 
     def spoil(folder: Path) -> None:
@@ -77,7 +76,7 @@ def put(name: str, content: str | bytes) -> Callable[[Path], None]:
     return spoil
 
 
-def cut(name: str, left: int) -> Callable[[Path], None]:
+def cut_to(name: str, left: int) -> Callable[[Path], None]:
     return lambda folder: os.truncate(folder / name, left)
 
 
@@ -94,47 +93,50 @@ def directory(folder: Path) -> None:
     (folder / "tokenizer.json").mkdir()
 
 
-def pipe(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    os.mkfifo(folder / "config.json")
+def pipe(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    return spoil
 
 
 def index(**shards: str) -> Callable[[Path], None]:
     names = {name.replace("__", "."): shard for name, shard in shards.items()}
-    return put("model.safetensors.index.json", json.dumps({"weight_map": names}))
+    return file("model.safetensors.index.json", json.dumps({"weight_map": names}))
 
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
         (shutil.rmtree, "no such model folder"),
-        (drop("config.json"), "has no config.json"),
-        (put("config.json", "{"), "config.json: not valid JSON"),
-        (put("config.json", b"\xff\xfe\xfa"), "config.json: not valid JSON"),
-        (put("config.json", "[" * 100_000), "config.json: not valid JSON"),
-        (put("config.json", "[]"), "holds a JSON list"),
-        (put("config.json", "{}"), "has no model_type"),
-        (put("config.json", '{"model_type": 3}'), "has no model_type"),
-        (put("config.json", '{"model_type": "x", "model_file": "x.py"}'), "Python code of its own"),
-        (pipe, "config.json: is a pipe or a device"),
-        (drop("model.safetensors"), "has no model*.safetensors"),
+        (no_file("config.json"), "has no config.json"),
+        (file("config.json", "{"), "config.json: not valid JSON"),
+        (file("config.json", "[" * 100_000), "config.json: not valid JSON"),
+        (file("config.json", "[]"), "holds a JSON list"),
+        (file("config.json", "{}"), "has no model_type"),
+        (file("config.json", '{"model_type": 3}'), "has no model_type"),
+        (file("config.json", '{"model_type": "x", "model_file": "x.py"}'), "Python code of its own"),
+        (pipe("config.json"), "config.json: is a pipe or a device"),
+        (pipe("added_tokens.json"), "added_tokens.json: is a pipe or a device"),
+        (lambda folder: (folder / "/".join("a" * 40)).mkdir(parents=True), "nested more than 16 levels deep"),
+        (no_file("model.safetensors"), "has no model*.safetensors"),
         (pickled, "are a pickle, which can run code"),
         (in_gguf, "import the GGUF file first"),
-        (cut("model.safetensors", 0), "cut short or not a safetensors"),
-        (cut("model.safetensors", 7), "cut short or not a safetensors"),
-        (cut("model.safetensors", 500), "cut short or not a safetensors"),
-        (cut("model.safetensors", 40_000), "cut short or not a safetensors file (incomplete"),
-        (put("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid 1"), "not a safetensors file"),
-        (drop("tokenizer.json"), "tokenizer.json: no such file"),
+        (cut_to("model.safetensors", 7), "cut short or not a safetensors"),
+        (cut_to("model.safetensors", 500), "cut short or not a safetensors"),
+        (cut_to("model.safetensors", 40_000), "cut short or not a safetensors file (incomplete"),
+        (file("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid 1"), "not a safetensors file"),
+        (no_file("tokenizer.json"), "tokenizer.json: no such file"),
         (directory, "tokenizer.json: no such file"),
-        (cut("tokenizer.json", 900), "tokenizer.json: not valid JSON"),
-        (put("tokenizer.json", '{"model": {}}'), "has no vocabulary"),
-        (put("tokenizer.json", '{"model": {"vocab": {}}}'), "has an empty vocabulary"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": -1}}}'), "the token 'a' no usable id"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": 99999999999}}}'), "the token 'a' no usable id"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [7]}'), "added tokens of an unknown"),
-        (put("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [{}]}'), "no usable id"),
-        (put("model.safetensors.index.json", "{}"), "has no weight_map"),
+        (cut_to("tokenizer.json", 900), "tokenizer.json: not valid JSON"),
+        (file("tokenizer.json", '{"model": {}}'), "has no vocabulary"),
+        (file("tokenizer.json", '{"model": {"vocab": {}}}'), "has an empty vocabulary"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": -1}}}'), "the token 'a' no usable id"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": 99999999999}}}'), "the token 'a' no usable id"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [7]}'), "added tokens of an unknown"),
+        (file("tokenizer.json", '{"model": {"vocab": {"a": 0}}, "added_tokens": [{}]}'), "no usable id"),
+        (file("model.safetensors.index.json", "{}"), "has no weight_map"),
         (index(a="model-00002-of-00002.safetensors"), "'model-00002-of-00002.safetensors' are missing"),
         (index(a="../model.safetensors"), "are missing"),
         (index(lm_head__weight="model.safetensors"), "lacks the tensor 'lm_head.weight'"),
@@ -142,17 +144,17 @@ def index(**shards: str) -> Callable[[Path], None]:
 )
 def test_each_fault_is_named(folder: Path, spoil: Callable[[Path], None], reason: str) -> None:
     spoil(folder)
-    assert reason in refused(folder)
-
-
-def test_a_gguf_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
-    assert "import it first" in refused(tiny_llama().write(tmp_path / "toy.gguf"))
+    assert reason in refusal_of(folder)
 
 
 def test_shards_pass_when_all_are_there(folder: Path) -> None:
     write_entries(folder / "model-2.safetensors", [], [])
     index(model__norm__weight="model.safetensors")(folder)
     assert len(check_folder(folder).weights) == 2
+
+
+def test_a_gguf_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    assert "import it first" in refusal_of(tiny_llama().write(tmp_path / "toy.gguf"))
 
 
 def header(**tensors: object) -> bytes:
@@ -169,24 +171,16 @@ def spot(start: int, stop: int, shape: object = (2,), dtype: str = "F32") -> dic
     [
         (struct.pack("<Q", 2**63) + b"{}", "its header would have 9223372036854775808 bytes"),
         (struct.pack("<Q", 2) + b"{]", "invalid JSON"),
-        (struct.pack("<Q", 2) + b"[]", "invalid JSON"),
-        (header(a=7), "invalid JSON"),
         (header(a=spot(0, 8, dtype="F99")) + bytes(8), "unknown variant `F99`"),
-        (header(a=spot(0, 8, shape=[-2])) + bytes(8), "invalid JSON"),
-        (header(a={**spot(0, 8), "data_offsets": [0]}) + bytes(8), "invalid JSON"),
         (header(a=spot(0, 12)) + bytes(12), "invalid shape"),
-        (header(a=spot(4, 12)) + bytes(12), "invalid offset"),
         (header(a=spot(0, 8), b=spot(4, 12)) + bytes(12), "invalid offset"),
-        (header(a=spot(0, 8), b=spot(12, 20)) + bytes(20), "invalid offset"),
-        (header(a=spot(8, 0)) + bytes(8), "invalid offset"),
         (header(a=spot(0, 8, shape=[2**40, 2**40])) + bytes(8), "overflow"),
-        (header(a=spot(0, 8)) + bytes(7), "not fully covered"),
         (header(a=spot(0, 8)) + bytes(9), "not fully covered"),
     ],
 )
-def test_each_lie_of_a_safetensors_header_is_refused(folder: Path, content: bytes, reason: str) -> None:
+def test_each_lie_of_a_safetensors_header_is_refusal_of(folder: Path, content: bytes, reason: str) -> None:
     (folder / "model.safetensors").write_bytes(content)
-    said = refused(folder)
+    said = refusal_of(folder)
     assert "cut short or not a safetensors file" in said and reason in said
 
 
@@ -207,25 +201,6 @@ def test_entries_read_back_as_written(tmp_path: Path) -> None:
         write_entries(tmp_path / "y.safetensors", entries[:1], [Piece("a", 0, arrays[1])])
     with pytest.raises(ValueError, match="not the bytes announced"):
         write_entries(tmp_path / "y.safetensors", entries, pieces[:3])
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
-def test_random_damage_is_a_model_error_or_harmless(folder: Path, name: str) -> None:
-    rng, whole, refusals = random.Random(name), (folder / name).read_bytes(), 0
-    for _ in range(80):
-        damaged = bytearray(whole)
-        place = rng.randrange(min(len(damaged), 2000))
-        if rng.random() < 0.5:
-            damaged[place] = rng.randrange(256)
-        else:
-            damaged[place : place + rng.randint(1, 30)] = rng.randbytes(rng.randint(0, 30))
-        (folder / name).write_bytes(damaged)
-        try:
-            check_folder(folder)
-        except ModelError as error:
-            refusals += 1
-            assert "\n" not in str(error)
-    assert refusals >= 20
 
 
 def hub(pristine: Path, cache: Path) -> Path:
@@ -253,15 +228,15 @@ def test_a_hugging_face_snapshot_passes_also_through_a_link_to_it(pristine: Path
 def test_a_snapshot_with_a_blob_missing_is_incomplete(pristine: Path, tmp_path: Path) -> None:
     snapshot = hub(pristine, tmp_path / "cache")
     Path(os.path.realpath(snapshot / "model.safetensors")).unlink()
-    assert "links to a file that is missing" in refused(snapshot)
+    assert "links to a file that is missing" in refusal_of(snapshot)
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors", "extra.json"])
-def test_a_link_that_leaves_the_folder_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
+def test_a_link_that_leaves_the_folder_is_refusal_of(folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "outside").write_bytes(b"{}")
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(tmp_path / "outside")
-    assert "links to a place outside" in refused(folder)
+    assert "links to a place outside" in refusal_of(folder)
 
 
 def test_blobs_are_no_excuse_outside_a_snapshot(folder: Path, tmp_path: Path) -> None:
@@ -270,7 +245,7 @@ def test_blobs_are_no_excuse_outside_a_snapshot(folder: Path, tmp_path: Path) ->
     moved = folder.rename(tmp_path / "revisions" / "toy")
     (moved / "config.json").rename(tmp_path / "blobs" / "config")
     (moved / "config.json").symlink_to("../../blobs/config")
-    assert "links to a place outside" in refused(moved)
+    assert "links to a place outside" in refusal_of(moved)
 
 
 def test_a_link_inside_the_folder_passes_and_a_loop_does_not(folder: Path) -> None:
@@ -278,4 +253,4 @@ def test_a_link_inside_the_folder_passes_and_a_loop_does_not(folder: Path) -> No
     (folder / "config.json").symlink_to("real.json")
     assert check_folder(folder).model_type == "llama"
     (folder / "loop").symlink_to("loop")
-    assert "links to a file that is missing" in refused(folder)
+    assert "links to a file that is missing" in refusal_of(folder)

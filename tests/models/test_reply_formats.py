@@ -22,7 +22,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FolderToke
     return {family.name: FolderTokenizer(write_tokenizer(root / family.name, family)) for family in FAMILIES}
 
 
-def told(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]], before: list[int]) -> list[Round]:
+def rounds_of(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]], before: list[int]) -> list[Round]:
     """Returns the rounds of a reply with their texts. before: the part of it that is there already."""
     text = ReplyText(tokenizer.stream(), (), before, tokenizer.channels(prompt))
     found = []
@@ -52,7 +52,7 @@ def test_thought_and_answer_are_told_apart_at_every_split_over_rounds(
     splits = [[ids[at : at + size] for at in range(0, len(ids), size)] for size in range(1, 9)]
     splits += [[ids[:at], ids[at:]] for at in range(1, len(ids))]
     for split in splits:
-        assert parts(told(tokenizer, prompt, split, [])) == (family.thought, family.answer)
+        assert parts(rounds_of(tokenizer, prompt, split, [])) == (family.thought, family.answer)
 
 
 @each
@@ -61,9 +61,9 @@ def test_a_reply_that_goes_on_anywhere_is_told_apart_as_if_it_had_never_stopped(
 ) -> None:
     tokenizer = tokenizers[family.name]
     prompt, ids = tokenizer.chat(QUESTION, **family.switches), tokenizer.pieces(family.reply)
-    whole = [one.channels[0] for one in told(tokenizer, prompt, [[i] for i in ids], [])]
+    whole = [one.channels[0] for one in rounds_of(tokenizer, prompt, [[i] for i in ids], [])]
     for at in range(len(ids)):
-        rest = told(tokenizer, prompt, [[i] for i in ids[at:]], ids[:at])
+        rest = rounds_of(tokenizer, prompt, [[i] for i in ids[at:]], ids[:at])
         assert [one.channels[0] for one in rest] == whole[at:]
 
 
@@ -83,15 +83,15 @@ def test_switched_off_the_whole_reply_is_answer(tokenizers: dict[str, FolderToke
         tokenizer = tokenizers[name]
         prompt = tokenizer.chat(QUESTION, thinking=False)
         assert prompt != tokenizer.chat(QUESTION)
-        assert parts(told(tokenizer, prompt, [tokenizer.pieces("blue")], [])) == ("", "blue")
+        assert parts(rounds_of(tokenizer, prompt, [tokenizer.pieces("blue")], [])) == ("", "blue")
     gemma = tokenizers["gemma4"]  # whose template thinks only if it is told to
-    assert parts(told(gemma, gemma.chat(QUESTION), [gemma.pieces("blue")], [])) == ("", "blue")
+    assert parts(rounds_of(gemma, gemma.chat(QUESTION), [gemma.pieces("blue")], [])) == ("", "blue")
 
 
-def test_a_tag_that_the_user_wrote_opens_no_thought(tokenizers: dict[str, FolderTokenizer]) -> None:
-    for name in ("qwen3", "mistral"):
-        tokenizer = tokenizers[name]
-        assert parts(told(tokenizer, tokenizer.chat(QUESTION), [tokenizer.pieces("blue")], [])) == ("", "blue")
+@pytest.mark.parametrize("name", ["qwen3", "mistral"])
+def test_a_tag_that_the_user_wrote_opens_no_thought(tokenizers: dict[str, FolderTokenizer], name: str) -> None:
+    tokenizer = tokenizers[name]
+    assert parts(rounds_of(tokenizer, tokenizer.chat(QUESTION), [tokenizer.pieces("blue")], [])) == ("", "blue")
 
 
 def test_the_switches_of_each_template_are_found(tokenizers: dict[str, FolderTokenizer]) -> None:
@@ -119,7 +119,7 @@ def test_a_switch_that_the_template_lacks_changes_nothing(tokenizers: dict[str, 
 def test_a_model_without_such_tokens_has_no_channels(toy_folder: Path) -> None:
     tokenizer = FolderTokenizer(toy_folder)
     assert tokenizer.channels(tokenizer.chat(QUESTION)) is None
-    assert told(tokenizer, [], [tokenizer.pieces("<think>a</think>b")], [])[0].channels == ()
+    assert rounds_of(tokenizer, [], [tokenizer.pieces("<think>a</think>b")], [])[0].channels == ()
 
 
 def test_a_header_without_an_end_does_not_hide_the_reply() -> None:

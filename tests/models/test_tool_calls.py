@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FolderToke
     return {one.name: FolderTokenizer(write_tokenizer(root / one.name, one.model)) for one in FAMILIES}
 
 
-def read(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]]) -> tuple[str, str, list[Any]]:
+def parts_of(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]]) -> tuple[str, str, list[Any]]:
     """Returns thought, answer and calls of a reply that came in these rounds."""
     text, calls = ReplyText(tokenizer.stream(), (), (), tokenizer.channels(prompt)), call_reader(tokenizer, TOOLS)
     whole, found = {"thought": "", "answer": "", "call": "", "markup": ""}, []
@@ -62,7 +61,7 @@ def test_calls_are_found_at_every_split_over_rounds(tokenizers: dict[str, Folder
     splits += [[ids[:at], ids[at:]] for at in range(1, len(ids))]
     expected = (family.model.thought, family.model.answer, CALLS[: family.calls])
     for split in splits:
-        assert read(tokenizer, prompt, split) == expected
+        assert parts_of(tokenizer, prompt, split) == expected
 
 
 @each
@@ -78,7 +77,7 @@ def test_calls_are_found_at_every_division_of_the_text_into_tokens(
     for token in tokenizer.pieces(family.model.reply[family.model.reply.index("I look.") :]):
         ids += [token] if token in tokenizer.added.values() else _bytes(tokenizer, token)
     answer = "I look." + family.model.answer.partition("I look.")[2]
-    found = read(tokenizer, tokenizer.chat(QUESTION, tools=TOOLS), [[one] for one in ids])
+    found = parts_of(tokenizer, tokenizer.chat(QUESTION, tools=TOOLS), [[one] for one in ids])
     assert found == ("", answer, CALLS[: family.calls])
 
 
@@ -88,23 +87,20 @@ def _bytes(tokenizer: FolderTokenizer, token: int) -> list[int]:
     return [tokenizer._fast.token_to_id(sign) for sign in text]
 
 
-@pytest.mark.slow_for("3-hermes", "3-minicpm5", "3-qwen3-coder")
+@pytest.mark.slow_for("hermes", "minicpm5", "qwen3-coder")
 @each
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
-def test_what_ends_within_a_call_or_is_none_is_text(
-    tokenizers: dict[str, FolderTokenizer], family: ToolFamily, step: int
-) -> None:
-    """Cut after every third token; after every one in the slow run."""
+def test_what_ends_within_a_call_or_is_none_is_text(tokenizers: dict[str, FolderTokenizer], family: ToolFamily) -> None:
+    """Cut after every third token."""
     tokenizer = tokenizers[family.name]
     prompt, ids = tokenizer.chat(QUESTION, tools=TOOLS), tokenizer.pieces(family.model.reply)
-    for at in range(1, len(ids) - 1, step):
-        _, text, calls = read(tokenizer, prompt, [[one] for one in ids[:at]])
+    for at in range(1, len(ids) - 1, 3):
+        _, text, calls = parts_of(tokenizer, prompt, [[one] for one in ids[:at]])
         assert calls == CALLS[: len(calls)]
         written = tokenizer._fast.decode(ids[:at], skip_special_tokens=False)
         if not calls and family.written[:20] in written and family.parser != HARMONY:
             assert written[written.index(family.written[:20]) :].rstrip("\ufffd") in text
     wrong = tokenizer.pieces(family.model.reply.replace("weather", "unknown"))
-    _, text, calls = read(tokenizer, prompt, [wrong])
+    _, text, calls = parts_of(tokenizer, prompt, [wrong])
     assert ("unknown", CALLS[0][1]) not in calls and ("3" in text)
 
 
@@ -125,11 +121,6 @@ def test_calls_and_results_of_before_go_back_through_the_template(
     text = tokenizer._fast.decode(ids, skip_special_tokens=False)
     assert family.written in text and RESULT in text
     assert tokenizer.chat(turns) != ids
-
-
-def test_a_model_without_tools_has_no_format(toy_folder: Path) -> None:
-    tokenizer = FolderTokenizer(toy_folder)
-    assert tokenizer.tools is None and not tokenizer.takes_tools
 
 
 SEARCHES_LONG = {"gemma4"}  # mlx-lm's parser of it takes seconds over some of HOSTILE

@@ -38,9 +38,6 @@ kind = "eagle3"
 licence = "MIT"
 source = ["o/r README.md"]
 """
-MAKERS = {"Qwen", "QwenLM", "google", "keras-team", "meta-llama", "mistralai", "HuggingFaceTB", "huggingface"}
-MAKERS |= {"LiquidAI", "microsoft", "ibm-granite", "openai", "zai-org", "MiniMax-AI"}
-MAKERS |= {"OpenBMB", "PrismML-Eng", "meta-models"}
 KNOWN = 'drafters = ["o/head"]\n'
 MEASURED = '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 0.9\non = "M1"\nsource = "s"\n'
 
@@ -50,7 +47,7 @@ def own() -> Catalogue:
     return read_catalogue()
 
 
-def read(tmp_path: Path, text: str) -> Catalogue:
+def catalogue_of(tmp_path: Path, text: str) -> Catalogue:
     path = tmp_path / "catalogue.toml"
     path.write_text(text)
     return read_catalogue(path)
@@ -94,13 +91,10 @@ def test_every_entry_says_where_it_was_read_and_every_number_of_speed_too(own: C
 
 
 def test_what_a_model_is_good_at_is_read_on_a_page_of_its_maker(own: Catalogue) -> None:
-    """The owner of a page is the maker: none is one of those who converted the weights or wrote about the model."""
+    """None of those who converted the weights or wrote about the model owns the page."""
     pages = {target.good_at_source.removeprefix("https://huggingface.co/") for target in own.targets}
-    pages = {page.removeprefix("blog/") for page in pages}
-    makers = {page.partition("/")[0] for page in pages if page and not page.startswith("https://")}
-    assert makers == MAKERS
-    addresses = {page.split("/")[2] for page in pages if page.startswith("https://")}
-    assert addresses == {"ai.google.dev", "arxiv.org", "docs.nvidia.com", "www.alibabacloud.com"}
+    owners = {page.removeprefix("blog/").partition("/")[0] for page in pages}
+    assert not owners & {"mlx-community", "lmstudio-community", "unsloth", "bartowski", "RedHatAI", "nightmedia"}
     assert [target.name for target in own.targets if not target.good_at] == ["Mistral 7B v0.3"]
 
 
@@ -111,22 +105,6 @@ def test_no_entry_is_refused_for_its_kind(own: Catalogue) -> None:
     assert all(isinstance(entry, Drafter) and "pickle" in entry.trouble for entry in refused) and len(refused) == 2
     pickle = own.entries["yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]
     assert pickle.trouble == "its weights are a pickle, which Redline never loads"
-
-
-def test_models_that_drafters_are_made_for_have_theirs(own: Catalogue) -> None:
-    """What makers publish beside their models, and what Redline cannot use, which is left out."""
-    made_for = {
-        "mlx-community/Qwen3.8-27B-4bit": {"DFlash2", "speculator.dspark", "MTP-4bit"},
-        "mlx-community/gemma-4-26b-a4b-it-4bit": {"google/gemma-4-26B-A4B-it-assistant", "a4b-dspark"},
-        "mlx-community/LFM2.5-2.6B-4bit": {"LiquidAI/LFM2.5-2.6B-DSpark"},
-        "openbmb/MiniCPM5-2B-MLX": {"openbmb/MiniCPM5-2B-DSpark"},
-        "mlx-community/Muse-Glimmer-30B-4bit": {"DFlash2"},
-    }
-    for repository, names in made_for.items():
-        target = own.target(repository)
-        assert target and all(any(drafter.endswith(name) for drafter in target.drafters) for name in names), repository
-    partly_rotated, sinks = "satgeze/Qwen3.6-27B-DSpark", "NVIDIA-Nemotron-3.5-Lightning-30B-A3B-DSpark-bf16"
-    assert not [name for name in own.entries if name.endswith((partly_rotated, sinks))]
 
 
 def faults(catalogue: Catalogue) -> Iterator[str]:
@@ -154,33 +132,11 @@ def test_its_entries_do_not_contradict_each_other(own: Catalogue) -> None:
     assert list(faults(own)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        (TARGET + TARGET, "o/target is listed twice"),
-        (
-            TARGET.replace('good_at_source = "o/r README.md"\n', ""),
-            "o/target gives only one of good_at and good_at_source",
-        ),
-        (TARGET.replace('good_at = "tests"\n', ""), "o/target gives only one of good_at and good_at_source"),
-        (TARGET + 'drafters = ["o/other"]\n', "o/target: its drafter o/other is no other entry"),
-        (TARGET + 'drafters = ["o/target"]\n', "o/target: its drafter o/target is no other entry"),
-        (TARGET + KNOWN + DRAFTER + "size_bytes = 3\n", "o/head gives only one of size_bytes and size"),
-        (TARGET + DRAFTER, "o/head drafts for no target"),
-        (TARGET + MEASURED, "measured o/target: o/head is no drafter of it"),
-    ],
-)
-def test_a_contradiction_would_be_found(tmp_path: Path, text: str, what: str) -> None:
-    assert list(faults(read(tmp_path, text))) == [what]
-
-
 # --- the reader -----------------------------------------------------------------------------------
 
 
 def test_entries_refer_to_each_other(tmp_path: Path) -> None:
-    text = TARGET + KNOWN + DRAFTER
-    text += MEASURED
-    found = read(tmp_path, text)
+    found = catalogue_of(tmp_path, TARGET + KNOWN + DRAFTER + MEASURED)
     target, drafter = found.targets[0], found.drafters[0]
     assert found.drafters_of(target) == [drafter] and found.targets_of(drafter) == [target]
     assert [one.speedup for one in found.speedups(target, drafter)] == [0.9]
@@ -192,28 +148,19 @@ def test_entries_refer_to_each_other(tmp_path: Path) -> None:
     [
         (TARGET.replace('licence = "MIT"\n', ""), "missing required field `licence` - at `$.target[0]`"),
         (TARGET + "colour = 3\n", "contains unknown field `colour` - at `$.target[0]`"),
-        (DRAFTER + TARGET.replace("4.5", '"four"'), "Expected `float`, got `str` - at `$.target[0].bits`"),
         (TARGET.replace("o/target", "../target"), "Expected `str` matching regex"),
         (TARGET + 'revision = "main"\n', "Expected `str` matching regex"),
         (TARGET.replace("4.5", "0"), "Expected `float` > 0"),
         (TARGET.replace('["o/r README.md"]', "[]"), "Expected `array` of length >= 1"),
-        (TARGET.replace('"estimated"', '"guessed"'), "Invalid enum value 'guessed'"),
         (DRAFTER + DRAFTER.replace("eagle3", "eagle9").replace("o/head", "o/b"), "'eagle9' - at `$.drafter[1].kind`"),
         ("[[target]\n", "line 1"),
-        ("[[model]]\n", "unknown field `model`"),
-        ("target = 3\n", "got `int` - at `$.target`"),
     ],
 )
 def test_a_fault_is_reported_with_its_entry(tmp_path: Path, text: str, what: str) -> None:
     with pytest.raises(ModelError) as caught:
-        read(tmp_path, text)
+        catalogue_of(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'catalogue.toml'}: ")
     assert what in str(caught.value) and str(caught.value).endswith("; correct it")
-
-
-def test_a_catalogue_that_is_missing_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="cannot be read"):
-        read_catalogue(tmp_path / "absent.toml")
 
 
 # --- searching and fitting ------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 from engine.errors import HubError
 from models.catalogue.entries import Drafter
 from models.catalogue.hub_check import EntryState, check_entries
-from models.hub.client import Hub, RetryPolicy
+from models.hub.client import Hub
+from tests.models.hub.conftest import QUICK
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN, Loopback, loopback
 from tests.models.hub.tiny import tiny, tiny_files, wanted
@@ -25,7 +26,7 @@ def entry(repository: str, **more: Any) -> Drafter:
 
 def ask(server: Loopback, *entries: Drafter, token: str | None = None, attempts: int = 1) -> list[EntryState]:
     waits: list[float] = []
-    hub = Hub(server.endpoint, Path("never-written"), token, RetryPolicy(attempts, 0.01, 0.01, silence_s=5.0))
+    hub = Hub(server.endpoint, Path("never-written"), token, dataclasses.replace(QUICK, attempts=attempts))
     return list(check_entries(hub, entries, waits.append))
 
 
@@ -81,11 +82,3 @@ def test_no_way_to_the_hub_is_told_once_and_ends_it() -> None:
 def test_a_token_that_the_hub_does_not_know_is_no_entrys_fault() -> None:
     with loopback(tiny("o/a", private=True)) as server, pytest.raises(HubError, match="does not accept the token"):
         ask(server, entry("o/a"), token="hf_wrong")
-
-
-def test_nothing_to_ask_asks_nothing_and_all_at_once_loses_none() -> None:
-    with loopback(*(tiny(f"o/m{number}") for number in range(12))) as server:
-        assert ask(server) == [] and server.seen == []
-        found = ask(server, *(entry(f"o/m{number}") for number in range(12)))
-        assert [one.repository for one in found] == [f"o/m{number}" for number in range(12)]
-        assert replace(found[0], repository="") == replace(found[11], repository="")

@@ -53,26 +53,24 @@ def weights(folder: Path) -> dict[str, mx.array]:
     return found
 
 
-def same(one: dict[str, mx.array], other: dict[str, mx.array]) -> bool:
+def same_weights(one: dict[str, mx.array], other: dict[str, mx.array]) -> bool:
     return one.keys() == other.keys() and all(
         one[name].dtype == other[name].dtype and bool(mx.array_equal(one[name], other[name])) for name in one
     )
 
 
-@pytest.mark.parametrize(("options", "q"), [(StorageOptions(bits, 32), (bits, 32)) for bits in (4, 8, 3)])
-def test_quantized_numbers_are_those_of_mlx_lms_own_conversion(
-    source: Path, tmp_path: Path, options: StorageOptions, q: tuple[int, int]
-) -> None:
-    mlx_lm.convert(str(source), str(tmp_path / "theirs"), quantize=True, q_bits=q[0], q_group_size=q[1])
-    ours = convert_folder(source, tmp_path / "ours", options)
-    assert same(weights(ours), weights(tmp_path / "theirs"))
+@pytest.mark.parametrize("bits", [4, 3])
+def test_quantized_numbers_are_those_of_mlx_lms_own_conversion(source: Path, tmp_path: Path, bits: int) -> None:
+    mlx_lm.convert(str(source), str(tmp_path / "theirs"), quantize=True, q_bits=bits, q_group_size=32)
+    ours = convert_folder(source, tmp_path / "ours", StorageOptions(bits, 32))
+    assert same_weights(weights(ours), weights(tmp_path / "theirs"))
     configs = [json.loads((folder / "config.json").read_text()) for folder in (ours, tmp_path / "theirs")]
-    assert configs[0] == configs[1] and configs[0]["quantization"]["bits"] == q[0]
+    assert configs[0] == configs[1] and configs[0]["quantization"]["bits"] == bits
 
 
 def test_a_plain_conversion_keeps_every_number_and_takes_no_code_along(source: Path, tmp_path: Path) -> None:
     folder = convert_folder(source, tmp_path / "made")
-    assert same(weights(folder), weights(source))
+    assert same_weights(weights(folder), weights(source))
     names = {path.name for path in folder.iterdir()}
     expected = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", MANIFEST}
     assert names == expected | {"model.safetensors.index.json"}
@@ -82,17 +80,12 @@ def test_a_plain_conversion_keeps_every_number_and_takes_no_code_along(source: P
     assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
 
 
-def test_the_dtype_is_what_was_asked_for_and_the_config_says_it(source: Path, tmp_path: Path) -> None:
-    folder = convert_folder(source, tmp_path / "made", StorageOptions(dtype="float16"))
-    assert {array.dtype for array in weights(folder).values()} == {mx.float16}
-    assert check_folder(folder).config["torch_dtype"] == "float16"
-
-
 def test_16_bits_make_plain_floats_of_a_quantized_model(source: Path, tmp_path: Path) -> None:
     quantized = convert_folder(source, tmp_path / "quantized", StorageOptions(4, 32))
     plain = convert_folder(quantized, tmp_path / "plain", StorageOptions(16, dtype="float32"))
     assert "quantization" not in check_folder(plain).config
     assert {array.dtype for array in weights(plain).values()} == {mx.float32}
+    assert check_folder(plain).config["torch_dtype"] == "float32"
     ids = mx.array([[5, 9, 200, 31]])
     found, wanted = (np.array(load(folder).network(ids)) for folder in (plain, quantized))
     assert np.allclose(found, wanted, atol=1e-4)
@@ -108,7 +101,7 @@ def test_progress_grows_to_all_of_it(source: Path, tmp_path: Path) -> None:
     assert {one.total_bytes for one in told} == {done[-1]} == {check_folder(folder).weights_bytes}
 
 
-@pytest.mark.parametrize("how", ["killed", "stopped", "failed"])
+@pytest.mark.parametrize("how", ["killed", "stopped"])
 @pytest.mark.slow
 def test_a_conversion_that_does_not_end_leaves_no_model_and_the_next_one_works(
     source: Path, tmp_path: Path, how: str
@@ -119,15 +112,14 @@ def test_a_conversion_that_does_not_end_leaves_no_model_and_the_next_one_works(
         code += "from models.convert.folder_conversion import convert_folder\n"
         code += "convert_folder(*map(Path, sys.argv[1:]), None, lambda _: os.kill(os.getpid(), signal.SIGKILL))"
         words = [sys.executable, "-c", code, str(source), str(folder)]
-        assert subprocess.run(words, cwd=ROOT, timeout=60, check=False).returncode == -signal.SIGKILL
+        assert subprocess.run(words, cwd=ROOT, check=False).returncode == -signal.SIGKILL
     else:
-        error = KeyboardInterrupt if how == "stopped" else ZeroDivisionError
 
-        def fail(progress: ImportProgress) -> None:
-            raise error
+        def stop(progress: ImportProgress) -> None:
+            raise KeyboardInterrupt
 
-        with pytest.raises(error):
-            convert_folder(source, folder, StorageOptions(4, 32), fail)
+        with pytest.raises(KeyboardInterrupt):
+            convert_folder(source, folder, StorageOptions(4, 32), stop)
         assert [path.name for path in folder.parent.iterdir()] == [".m.lock"]
     assert not folder.exists()
     convert_folder(source, folder, StorageOptions(4, 32))
@@ -154,12 +146,3 @@ def test_what_cannot_be_converted_is_refused_and_leaves_nothing(
     assert "\n" not in str(caught.value)
     left = [path.name for path in (tmp_path / "made").iterdir()] if (tmp_path / "made").exists() else []
     assert left in ([], [".m.lock"])
-
-
-def test_a_tokenizer_that_cannot_be_read_is_found_out_first(source: Path, tmp_path: Path) -> None:
-    whole = json.loads((source / "tokenizer.json").read_text())
-    (source / "tokenizer.json").write_text(json.dumps({**whole, "pre_tokenizer": {"type": "Nonsense"}}))
-    told: list[ImportProgress] = []
-    with pytest.raises(ModelError, match="tokenizer"):
-        convert_folder(source, tmp_path / "made", None, told.append)
-    assert told == []

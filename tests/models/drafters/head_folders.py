@@ -10,14 +10,26 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-import pytest
 
-from engine.errors import ModelError, PairError
-from models.loader import Loaded
-from tests.toys.heads import weights_of
+from engine.drafters.dflash import DFlashHead
+from engine.drafters.mtp import MtpHead
+from models.drafters import dflash_folder, mtp_folder
+from models.drafters.head_folder import open_head
+from models.drafters.head_weights import settle
+from models.drafters.target_match import TargetShape
+from models.parameters import flat_parameters
+from tests.toys.heads import random_mlp_speculator, weights_of
 
 Change = Callable[[Path], None]
-Loader = Callable[[Path, Loaded], object]
+SHAPE = TargetShape("target", 64, 4, 32, lambda points: 32 * len(points), {})
+GEMMA: dict[str, Any] = {
+    "model_type": "gemma4",
+    "text_config": {
+        "num_hidden_layers": 4,
+        "num_kv_shared_layers": 2,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+    },
+}
 
 
 def config_of(path: Path) -> dict[str, Any]:
@@ -56,7 +68,7 @@ def tensors_of(path: Path) -> dict[str, mx.array]:
     return loaded
 
 
-def retensor(change: Callable[[dict[str, mx.array]], Any]) -> Change:
+def changed_tensors(change: Callable[[dict[str, mx.array]], Any]) -> Change:
     """A change of the tensors in the file."""
 
     def spoil(path: Path) -> None:
@@ -67,35 +79,27 @@ def retensor(change: Callable[[dict[str, mx.array]], Any]) -> Change:
     return spoil
 
 
-def drop(name: str) -> Change:
-    return retensor(lambda tensors: tensors.pop(name))
+def no_tensor(name: str) -> Change:
+    return changed_tensors(lambda tensors: tensors.pop(name))
 
 
-def put(name: str, value: mx.array) -> Change:
-    return retensor(lambda tensors: tensors.update({name: value}))
+def tensor(name: str, value: mx.array) -> Change:
+    return changed_tensors(lambda tensors: tensors.update({name: value}))
 
 
-def said(**changes: Any) -> Change:
+def config(**changes: Any) -> Change:
     return lambda path: edit(path, **changes)
 
 
-def in_layer(**changes: Any) -> Change:
-    return lambda path: edit(path, layer=changes)
-
-
-def cut(left: int) -> Change:
+def cut_to(left: int) -> Change:
     return lambda path: os.truncate(file_of(path), left)
-
-
-def pickled(path: Path) -> None:
-    file_of(path).rename(path / "pytorch_model.bin")
 
 
 def names_in(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
 
-def same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
+def are_same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
     """Whether two heads have the same weights and ids."""
     mine, theirs = weights_of(one), weights_of(other)
     if mine.keys() != theirs.keys() or one.ids.tolist() != other.ids.tolist():
@@ -103,20 +107,41 @@ def same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
     return all(abs(mine[name] - theirs[name]).max() <= within for name in mine)
 
 
-def refuse_fault(load: Loader, folder: Path, target: Loaded, fault: tuple[Change, str]) -> None:
-    """A folder with this fault must be refused by its reason, with its path, in one line that says what to do."""
-    spoil, reason = fault
-    spoil(folder)
-    with pytest.raises(ModelError) as caught:
-        load(folder, target)
-    assert reason in str(caught.value) and str(folder) in str(caught.value)
-    assert "\n" not in str(caught.value) and "; " in str(caught.value)
+def open_block(path: Path, target: TargetShape = SHAPE) -> DFlashHead:
+    """The block drafter in the folder."""
+    folder = open_head(path, ("model",))
+    return dflash_folder._filled(folder, dflash_folder._tensors(folder), target)
 
 
-def refuse_misfit(load: Loader, folder: Path, target: Loaded, misfit: tuple[Change, str]) -> None:
-    """A folder that was made for another target must be refused by the reason."""
-    spoil, reason = misfit
-    spoil(folder)
-    with pytest.raises(PairError) as caught:
-        load(folder, target)
-    assert reason in str(caught.value) and "choose a drafter that was made for this target" in str(caught.value)
+def open_mtp(path: Path, target: dict[str, object] | None = None) -> MtpHead:
+    """The prediction head in the folder, in float32. target: the config.json of the target."""
+    head = mtp_folder._filled(mtp_folder._open(path, target or {}), SHAPE)
+    settle(head, mx.float32)
+    return head
+
+
+def write_mlp_speculator(path: Path, copies: bool = False, **form: Any) -> Path:
+    """Writes a folder as the checkpoints of ibm-ai-platform are. copies: tied weights are stored for each stage."""
+    network = random_mlp_speculator(**form)
+    config = network.config
+    tensors = {f"speculator.{name}": value for name, value in flat_parameters(network).items()}
+    if copies:
+        for name, value in list(tensors.items()):
+            tensors |= {name.replace(".0.", f".{stage}."): value for stage in (1, 2) if "proj" not in name}
+        tensors["speculator.proj.2.weight"] = tensors["speculator.proj.1.weight"]
+    path.mkdir()
+    mx.save_safetensors(str(path / "model.safetensors"), tensors)
+    fields = {
+        "architectures": ["MLPSpeculatorPreTrainedModel"],
+        "model_type": "mlp_speculator",
+        "emb_dim": config.hidden_size,
+        "inner_dim": config.inner_size,
+        "n_candidates": 3,
+        "n_predict": config.stages,
+        "vocab_size": config.vocab_size,
+        "tie_weights": config.tied,
+        "scale_input": config.scale_input,
+        "top_k_tokens_per_head": [4, 3, 2],
+    }
+    (path / "config.json").write_text(json.dumps(fields))
+    return path

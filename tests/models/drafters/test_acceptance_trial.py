@@ -14,16 +14,11 @@ from engine.session import Session
 from engine.settings import SamplingSettings
 from models.drafters import acceptance_trial
 from models.drafters.acceptance_trial import measure_acceptance, remembered_acceptance
-from models.loader import Loaded, load
+from models.loader import Loaded
 from tests.engine.conversations import read
 from tests.engine.replies import Scripted
 
 TOKENS = 32
-
-
-@pytest.fixture(scope="module")
-def target(toy_folder: Path) -> Loaded:
-    return load(toy_folder)
 
 
 def scripted(target: Loaded, every: int) -> Scripted:
@@ -41,14 +36,10 @@ def one_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptance_trial, "TOKENS", TOKENS)
 
 
-def nothing() -> None:
-    pass
-
-
 def test_the_rate_is_that_of_the_tokens_that_were_judged(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
-    always = measure_acceptance(scripted(target, TOKENS + 1), toy_folder, target, tmp_path, nothing)
+    always = measure_acceptance(scripted(target, TOKENS + 1), toy_folder, target, tmp_path, lambda: None)
     assert always is not None and always > 0.95
-    half = measure_acceptance(scripted(target, 2), toy_folder, target, tmp_path, nothing)
+    half = measure_acceptance(scripted(target, 2), toy_folder, target, tmp_path, lambda: None)
     assert half == pytest.approx(0.5, abs=0.1)
 
 
@@ -56,7 +47,7 @@ def test_it_is_remembered_for_this_drafter_and_this_target(
     target: Loaded, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert remembered_acceptance(toy_folder, target, tmp_path) is None
-    rate = measure_acceptance(scripted(target, 3), toy_folder, target, tmp_path, nothing)
+    rate = measure_acceptance(scripted(target, 3), toy_folder, target, tmp_path, lambda: None)
     assert rate == remembered_acceptance(toy_folder, target, tmp_path) != 0
     other = shutil.copytree(toy_folder, tmp_path / "other")
     (other / "config.json").write_text((toy_folder / "config.json").read_text() + "\n")
@@ -67,16 +58,11 @@ def test_it_is_remembered_for_this_drafter_and_this_target(
 
 
 def test_a_rate_that_is_none_is_not_read(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
-    measure_acceptance(scripted(target, 3), toy_folder, target, tmp_path, nothing)
+    measure_acceptance(scripted(target, 3), toy_folder, target, tmp_path, lambda: None)
     (kept,) = tmp_path.iterdir()
     for wrong in ("1e6", "NaN", '"a"', "-0.1"):
-        kept.write_text(damaged(kept, wrong))
+        kept.write_text(re.sub(r'("rates": \[\s*)[^\s\]]+', rf"\g<1>{wrong}", kept.read_text()))
         assert remembered_acceptance(toy_folder, target, tmp_path) is None
-
-
-def damaged(kept: Path, rate: str) -> str:
-    """The file with this in place of the rate."""
-    return re.sub(r'("rates": \[\s*)[^\s\]]+', rf"\g<1>{rate}", kept.read_text())
 
 
 def test_a_chat_template_that_refuses_the_prompts_says_nothing(
@@ -87,7 +73,7 @@ def test_a_chat_template_that_refuses_the_prompts_says_nothing(
 
     drafter = scripted(target, 2)
     monkeypatch.setattr(target.tokenizer, "chat", refuse)
-    assert measure_acceptance(drafter, toy_folder, target, tmp_path, nothing) is None
+    assert measure_acceptance(drafter, toy_folder, target, tmp_path, lambda: None) is None
 
 
 def test_a_short_answer_says_nothing(
@@ -95,7 +81,7 @@ def test_a_short_answer_says_nothing(
 ) -> None:
     drafter = scripted(target, 2)
     monkeypatch.setattr(acceptance_trial, "TOKENS", 8)
-    assert measure_acceptance(drafter, toy_folder, target, tmp_path, nothing) is None
+    assert measure_acceptance(drafter, toy_folder, target, tmp_path, lambda: None) is None
     assert not list(tmp_path.iterdir())
 
 

@@ -28,15 +28,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_it_comes_back_as_it_was(folder: Path) -> None:
-    assert read_draft_vocabulary(folder, 310) is None
+    write_draft_vocabulary(folder, mx.arange(310), 310)
+    assert not (folder / NAME).exists() and read_draft_vocabulary(folder, 310) is None  # the whole needs no file
     write_draft_vocabulary(folder, EVEN, 310)
     found = read_draft_vocabulary(folder, 310)
     assert found is not None and found.tolist() == EVEN.tolist()
-
-
-def test_the_whole_vocabulary_needs_no_file(folder: Path) -> None:
-    write_draft_vocabulary(folder, mx.arange(310), 310)
-    assert not (folder / NAME).exists()
 
 
 def test_a_drafter_that_has_one_drafts_from_it(folder: Path) -> None:

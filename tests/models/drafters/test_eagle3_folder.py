@@ -15,7 +15,17 @@ from models.drafters import kind_of
 from models.drafters.eagle3_folder import load_eagle3, save_eagle3
 from models.loader import Loaded
 from models.safetensors_file import read_entries
-from tests.models.drafters.head_folders import Change, config_of, drop, edit, names_in, null, retensor, same, tensors_of
+from tests.models.drafters.head_folders import (
+    Change,
+    are_same,
+    changed_tensors,
+    config_of,
+    edit,
+    names_in,
+    no_tensor,
+    null,
+    tensors_of,
+)
 from tests.toys.heads import VARIANTS, random_eagle3
 
 # --- whole folders --------------------------------------------------------------------------------
@@ -26,7 +36,7 @@ def test_what_is_saved_loads_again(variant: str, head_target: Loaded, tmp_path: 
     head = random_eagle3(3, **VARIANTS[variant])
     save_eagle3(tmp_path / "head", head, {}, mx.float32)
     again = load_eagle3(tmp_path / "head", head_target)
-    assert same(again, head)
+    assert are_same(again, head)
     assert dataclasses.replace(again.config, rope_scaling=None) == dataclasses.replace(head.config, rope_scaling=None)
     assert (again.config.rope_scaling or {}).items() >= (head.config.rope_scaling or {}).items()
 
@@ -42,16 +52,15 @@ def test_a_parallel_head_offers_no_trees(head_target: Loaded, tmp_path: Path) ->
         assert found.drafter.traits.shape == shape and found.branches is (shape == "tree")
 
 
-@pytest.mark.parametrize(("dtype", "within"), [(mx.float16, 1e-3), (mx.bfloat16, 1e-2)])
 def test_weights_are_stored_as_asked_and_computed_with_as_the_target_computes(
-    dtype: mx.Dtype, within: float, head_target: Loaded, tmp_path: Path
+    head_target: Loaded, tmp_path: Path
 ) -> None:
-    save_eagle3(tmp_path, random_eagle3(), {}, dtype)
+    save_eagle3(tmp_path, random_eagle3(), {}, mx.bfloat16)
     stored = {entry.dtype for entry in read_entries(tmp_path / "model.safetensors").values()}
-    assert stored == {"F16" if dtype == mx.float16 else "BF16", "I64", "BOOL"}
+    assert stored == {"BF16", "I64", "BOOL"}
     again = load_eagle3(tmp_path, head_target)
     assert again.fc.weight.dtype == mx.float32
-    assert same(again, random_eagle3(), within) and not same(again, random_eagle3())
+    assert are_same(again, random_eagle3(), 1e-2) and not are_same(again, random_eagle3())
 
 
 def test_the_layout_is_that_of_speculators(eagle3_folder: Path) -> None:
@@ -86,17 +95,12 @@ def test_the_biases_are_those_that_others_write(tmp_path: Path) -> None:
     assert biases == {f"layers.0.self_attn.{name}_proj.bias" for name in "qkvo"}
 
 
-def test_a_folder_is_written_weights_first_and_anew_over_an_old_one(head_target: Loaded, tmp_path: Path) -> None:
-    save_eagle3(tmp_path, random_eagle3(1), {}, mx.float32)
-    save_eagle3(tmp_path, random_eagle3(2), {}, mx.float32)
-    assert same(load_eagle3(tmp_path, head_target), random_eagle3(2))
-    assert names_in(tmp_path) == ["config.json", "model.safetensors"]
-
-
 def test_a_write_that_fails_says_so_and_leaves_nothing_that_loads(
     head_target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_eagle3(tmp_path, random_eagle3(1), {})
+    save_eagle3(tmp_path, random_eagle3(2), {}, mx.float32)
+    assert are_same(load_eagle3(tmp_path, head_target), random_eagle3(2))  # anew over an old one
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -107,12 +111,6 @@ def test_a_write_that_fails_says_so_and_leaves_nothing_that_loads(
     assert names_in(tmp_path) == ["model.safetensors"]
     with pytest.raises(ModelError, match=r"has no config\.json"):
         load_eagle3(tmp_path, head_target)
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ModelError, match="could not be written"):
-        save_eagle3(tmp_path / "file", random_eagle3(), {})
 
 
 # --- others' layouts ------------------------------------------------------------------------------
@@ -132,7 +130,7 @@ def test_safeailabs_names_load_to_the_same_numbers(eagle3_folder: Path, head_tar
     as_safeailab(eagle3_folder)
     assert kind_of(eagle3_folder).name == "eagle3"
     again = load_eagle3(eagle3_folder, head_target)
-    assert same(again, random_eagle3()) and again.config == random_eagle3().config
+    assert are_same(again, random_eagle3()) and again.config == random_eagle3().config
 
 
 def test_an_index_at_the_top_is_a_layers_input_and_in_eagle_config_its_output(
@@ -165,7 +163,7 @@ def test_a_field_that_is_null_is_as_good_as_none(head_target: Loaded, tmp_path: 
     null(tmp_path, "draft_vocab_size", "head_dim", "num_key_value_heads", "num_hidden_layers")
     null(tmp_path, "model_type", "hidden_act", "rms_norm_eps", "rope_theta", "rope_scaling", "layer_types")
     null(tmp_path, "attention_bias", "mlp_bias", "norm_before_residual", "norm_output", "eagle_config", "redline")
-    assert same(load_eagle3(tmp_path, head_target), head)
+    assert are_same(load_eagle3(tmp_path, head_target), head)
 
 
 def test_the_norms_of_a_head_are_those_that_it_has_tensors_for(
@@ -178,18 +176,18 @@ def test_the_norms_of_a_head_are_those_that_it_has_tensors_for(
     nvidias = {"norm_before_fc": None, "eagle_config": {"norm_before_fc": True}}
     edit(tmp_path / "normed", **nvidias, layer={"model_type": "llama"})
     again = load_eagle3(tmp_path / "normed", head_target)
-    assert same(again, head) and again.config == head.config
+    assert are_same(again, head) and again.config == head.config
 
 
 def test_a_head_without_an_output_matrix_reads_the_targets(head_target: Loaded, tmp_path: Path) -> None:
     head = random_eagle3(draft_vocab_size=64)
     save_eagle3(tmp_path / "head", head, {}, mx.float32)
-    drop("lm_head.weight")(tmp_path / "head")
+    no_tensor("lm_head.weight")(tmp_path / "head")
     again, states = load_eagle3(tmp_path / "head", head_target), mx.random.normal((3, 32), key=mx.random.key(3))
     head.lm_head.weight = head_target.network.lm_head.weight
     assert mx.allclose(again.logits(states), head.logits(states), atol=1e-5).item()
     save_eagle3(tmp_path / "anew", again, {}, mx.float32)
-    assert same(load_eagle3(tmp_path / "anew", head_target), again)
+    assert are_same(load_eagle3(tmp_path / "anew", head_target), again)
 
 
 def test_rope_is_read_as_either_transformers_writes_it(eagle3_folder: Path, head_target: Loaded) -> None:
@@ -210,14 +208,14 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
     copy = head_target.network.model.embed_tokens.weight
 
     def brings(embedding: mx.array) -> Change:
-        return retensor(lambda tensors: tensors.update({"embed_tokens.weight": embedding}))
+        return changed_tensors(lambda tensors: tensors.update({"embed_tokens.weight": embedding}))
 
     rough = mx.dequantize(*mx.quantize(copy, 32, 4), 32, 4).astype(mx.bfloat16)
     roughest = mx.dequantize(*mx.quantize(copy, 32, 2), 32, 2)
     blank = mx.where(mx.arange(64)[:, None] == 5, 0.0, copy)
     for embedding in (copy, rough, roughest, blank):
         brings(embedding)(eagle3_folder)
-        assert same(load_eagle3(eagle3_folder, head_target), random_eagle3())
+        assert are_same(load_eagle3(eagle3_folder, head_target), random_eagle3())
     for embedding in (copy[::-1], mx.zeros_like(copy)):
         brings(embedding)(eagle3_folder)
         with pytest.raises(PairError, match=r"different embedding .not a copy of target's"):
@@ -232,17 +230,13 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
     [
         ({"model_type": "llama"}, "model"),
         ({"speculators_model_type": "eagle3"}, "eagle3"),
-        ({"speculators_config": {"algorithm": "eagle3"}}, "eagle3"),
         ({"model_type": "llama", "draft_vocab_size": 32000}, "eagle3"),
         ({"model_type": "llama", "eagle_config": {}}, "eagle3"),
         ({"speculators_model_type": "peagle"}, "eagle3"),
         ({"speculators_model_type": "mtp"}, "mtp"),
-        ({"model_type": "qwen3_5_mtp", "text_config": {}}, "mtp"),
         ({"speculators_config": {"algorithm": "dspark"}}, "dflash"),
         ({"model_type": "qwen3", "architectures": ["DFlashDraftModel"]}, "dflash"),
-        ({"model_type": "qwen3", "dflash_config": {}}, "dflash"),
         ({"model_type": "gemma4_unified_assistant"}, "gemma4-assistant"),
-        ({"medusa_num_heads": 4}, "medusa"),
         ({"medusa_num_heads": 4, "draft_vocab_size": 8192}, "medusa"),
     ],
 )

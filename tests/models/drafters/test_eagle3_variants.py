@@ -15,7 +15,7 @@ from models.drafters import variant_trial
 from models.drafters.eagle3_folder import load_eagle3, save_eagle3
 from models.drafters.eagle3_kind import KIND
 from models.drafters.variant_trial import choose_variant
-from models.loader import Loaded, load
+from models.loader import Loaded
 from tests.engine.conversations import read
 from tests.engine.fewer import fewer
 from tests.models.drafters.head_folders import edit
@@ -31,11 +31,6 @@ READINGS = {
 
 
 @pytest.fixture(scope="module")
-def target(toy_folder: Path) -> Loaded:
-    return load(toy_folder)
-
-
-@pytest.fixture(scope="module")
 def text(target: Loaded) -> list[int]:
     """The trial's prompt and the target's own answer to it."""
     prompt = target.tokenizer.chat([{"role": "user", "content": variant_trial._PROMPT}])
@@ -43,7 +38,7 @@ def text(target: Loaded) -> list[int]:
     return [*prompt, *read(list(session.continue_tokens(prompt, settings))).ids]
 
 
-def fitted(points: tuple[int, ...], normed: bool, target: Loaded, text: list[int]) -> Eagle3Head:
+def fitted_head(points: tuple[int, ...], normed: bool, target: Loaded, text: list[int]) -> Eagle3Head:
     """A head that knows the text when it is read so: its output matrix is fitted to its own states by least squares."""
     hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
     sizes = {"feature_size": 2 * hidden, "hidden_size": hidden, "intermediate_size": 64}
@@ -75,7 +70,7 @@ def test_the_convention_that_a_head_was_trained_with_is_found_out(
     reading: str, target: Loaded, text: list[int], tmp_path: Path
 ) -> None:
     points, normed = READINGS[reading]
-    path = silent(tmp_path / "head", fitted(points, normed, target, text))
+    path = silent(tmp_path / "head", fitted_head(points, normed, target, text))
     found = KIND.load(path, target, False)
     assert [variant.name for variant in found.variants] == list(READINGS)
     kept = choose_variant(found, path, target, tmp_path)
@@ -86,7 +81,7 @@ def test_the_convention_that_a_head_was_trained_with_is_found_out(
 
 
 def test_a_head_that_says_how_it_is_read_is_not_tried(target: Loaded, text: list[int], tmp_path: Path) -> None:
-    path, head = tmp_path / "head", fitted(INPUTS, False, target, text)
+    path, head = tmp_path / "head", fitted_head(INPUTS, False, target, text)
     for trained, others in (True, 1), (None, 2):
         save_eagle3(path, head, {}, mx.float32)
         edit(path, norm_before_residual=trained)

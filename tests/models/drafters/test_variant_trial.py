@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,9 @@ from engine.settings import SamplingSettings
 from models.drafters import trial_results, variant_trial
 from models.drafters.drafter_kind import LoadedDrafter
 from models.drafters.variant_trial import TOKENS, Variant, choose_variant
-from models.loader import Loaded, load
+from models.loader import Loaded
 from tests.engine.conversations import read
 from tests.engine.replies import Scripted
-
-
-@pytest.fixture(scope="module")
-def target(toy_folder: Path) -> Loaded:
-    return load(toy_folder)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +40,7 @@ def heads(truth: tuple[int, list[int]]) -> Callable[[int], Callable[[], Drafter]
     return maker
 
 
-def found(*variants: Variant) -> LoadedDrafter:
+def pair_of(*variants: Variant) -> LoadedDrafter:
     return LoadedDrafter(variants[0].make(), note="a note", variants=variants)
 
 
@@ -54,11 +48,12 @@ def test_the_variant_that_is_accepted_most_is_kept_and_named(
     heads: Callable[[int], Callable[[], Drafter]], target: Loaded, toy_folder: Path, tmp_path: Path
 ) -> None:
     right, wrong = Variant("the right state", heads(9)), Variant("the wrong state", heads(2))
-    kept = choose_variant(found(wrong, right), toy_folder, target, tmp_path)
+    kept = choose_variant(pair_of(wrong, right), toy_folder, target, tmp_path)
     assert kept.note.startswith("a note; uses the right state: ") and kept.note.endswith("% with the wrong state")
     assert kept.drafter is not None and kept.drafter._wrong == right.make()._wrong  # type: ignore[attr-defined]
-    first = found(right, wrong)
+    first, alone = pair_of(right, wrong), LoadedDrafter(right.make())
     assert choose_variant(first, toy_folder, target, tmp_path / "other") is first
+    assert choose_variant(alone, toy_folder, target, tmp_path / "none") is alone and not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
@@ -77,7 +72,7 @@ def test_a_trial_is_made_once_for_a_head_and_a_target(
         return real(variants, of)  # type: ignore[arg-type]
 
     monkeypatch.setattr(variant_trial, "try_variants", counted)
-    pair = found(Variant("one", heads(2)), Variant("two", heads(9)))
+    pair = pair_of(Variant("one", heads(2)), Variant("two", heads(9)))
     notes = {choose_variant(pair, toy_folder, target, tmp_path).note for _ in range(3)}
     assert len(made) == 1 and len(notes) == 1
     head = tmp_path / "head"
@@ -102,12 +97,6 @@ def test_a_lost_machine_is_no_finding(
     ):
         with pytest.raises(MachineLostError):
             choose_variant(LoadedDrafter(heads(2)(), variants=variants), toy_folder, target, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_head_with_one_reading_needs_no_trial(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
-    alone = replace(found(Variant("one", lambda: Scripted(1, [1]))), variants=())
-    assert choose_variant(alone, toy_folder, target, tmp_path) is alone
     assert not list(tmp_path.iterdir())
 
 

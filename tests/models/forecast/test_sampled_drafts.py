@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
 from engine.drafters import Drafter
-from engine.drafters.draft_model import DraftModel
-from engine.drafters.prompt_lookup import PromptLookup
-from engine.metrics import Metrics
-from engine.policy import Policy
-from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.fixed import FixedLength
 from engine.sampling import TokenCounts
-from engine.settings import AcceptanceRule, SamplingSettings
+from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from models.forecast.loop_simulation import ConditionedSampler
-from models.forecast.round_totals import RoundTotals, total
 from models.forecast.teacher_forcing import TargetOutputs, TargetText
 from models.forecast.text_forecast import TextForecast
 from tests.engine.replies import draft_model, reply
@@ -33,20 +26,13 @@ SIZE = 12
 TABLES = random_tables(SIZE, 0.7, seed=1)
 
 
-@cache
-def table_text() -> TargetText:
-    said = reply(TableModel(TABLES[0]), sampling=WARM, tokens=40, prompt=[1, 2])[0]
-    return TargetText((1, 2, *said), 2, 40)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["draft", "shaped"])
-def test_steered_drafts_are_kept_as_often_as_the_distributions_say(kind: str) -> None:
+@pytest.mark.parametrize("sampling", [WARM, SamplingSettings(temperature=0.8, top_k=8, repetition_penalty=1.2)])
+def test_steered_drafts_are_kept_as_often_as_the_distributions_say(sampling: SamplingSettings) -> None:
     """One text, many seeds: rounds and acceptance by place are those that the chances give, within noise."""
-    sampling = WARM if kind == "draft" else SamplingSettings(temperature=0.8, top_k=8, repetition_penalty=1.2)
     drafters: list[Drafter] = [draft_model(TableModel(TABLES[1]), SIZE)]
     along = TextForecast(CachedModel(TableModel(TABLES[0])), drafters, 4, frozenset())
-    text = table_text()
+    text = TargetText((1, 2, *reply(TableModel(TABLES[0]), sampling=WARM, tokens=40, prompt=[1, 2])[0]), 2, 40)
     read = along.outputs(text)
     chances, _ = along.compare(read, sampling, ["rejection"])["rejection"]
     true = along.expect(text, chances, 3, COSTS)
@@ -83,47 +69,3 @@ def test_what_is_drawn_given_the_text_is_what_rejection_draws() -> None:
         n = counts.sum()
         spread = np.sqrt(expected * (1 - expected) / n) + 0.5 / n * (expected > 0)  # rare tokens are not normal
         assert np.all(np.abs(counts / n - expected) <= 4 * spread)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["draft", "auto", "lookup", "pard"])
-@pytest.mark.parametrize(
-    ("temperature", "rule"),
-    [(0.0, "rejection"), (1.0, "rejection"), (1.0, "coupled")],
-    ids=["0", "rejection", "coupled"],
-)
-def test_tau_is_forecast_from_other_texts(kind: str, temperature: float, rule: AcceptanceRule) -> None:
-    """2,560 tokens with other noise than those that are then measured: within 5 %."""
-    predicted, counted = [], []
-    along = TextForecast(CachedModel(TableModel(TABLES[0])), table_drafters(kind), 4, frozenset())
-    for number in range(40):
-        start = [number % SIZE, number // 2 % SIZE]
-        mine, theirs = (SamplingSettings(temperature, seed=seed + number) for seed in (1000, 0))
-        said = reply(TableModel(TABLES[0]), sampling=mine, tokens=64, prompt=start)[0]
-        read = along.outputs(TargetText((*start, *said), 2, 64))
-        predicted.append(tally_of(kind, along, read, mine, rule))
-        (drafter,) = table_drafters(kind)
-        rounds = reply(TableModel(TABLES[0]), drafter, table_policy(kind), theirs, rule, 64, start)[1]
-        counted.append(Metrics.of(rounds))
-    tau = sum(m.tokens for m in counted) / sum(m.rounds for m in counted)
-    assert total(predicted).tau == pytest.approx(tau, rel=0.05)
-    assert tau > 1.1
-
-
-def table_drafters(kind: str) -> list[Drafter]:
-    if kind == "pard":
-        return [DraftModel(CachedModel(TableModel(TABLES[1])), SIZE, mask_id=SIZE - 1)]
-    return [PromptLookup(shortest=1) if kind == "lookup" else draft_model(TableModel(TABLES[1]), SIZE)]
-
-
-def table_policy(kind: str) -> Policy:
-    return Adaptive([Candidate("draft", CHEAP)]) if kind == "auto" else FixedLength(3)
-
-
-def tally_of(
-    kind: str, along: TextForecast, read: TargetOutputs, sampling: SamplingSettings, rule: AcceptanceRule
-) -> RoundTotals:
-    if kind != "draft":
-        return along.simulate(read, table_policy(kind), sampling, rule, COSTS)
-    chances, _ = along.compare(read, sampling, [rule])[rule]
-    return along.expect(read.text, chances, 3, COSTS)

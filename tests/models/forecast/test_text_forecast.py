@@ -42,13 +42,13 @@ def agreement(rule: str, state: State) -> NDArray[Any]:
     return greedy
 
 
-def said(rule: str, state: State) -> NDArray[Any]:
+def chances_of_text(rule: str, state: State) -> NDArray[Any]:
     """By token: the chance that the text has it."""
     p = distribution(TARGET, state)
     return np.eye(SIZE)[p.argmax()] if rule == "greedy" else p
 
 
-def enumerated(rule: str, length: int) -> tuple[float, list[float], list[float]]:
+def enumerated_rounds(rule: str, length: int) -> tuple[float, list[float], list[float]]:
     """Rounds of a reply of LENGTH tokens, and by place how many decided and kept, by trying every outcome."""
 
     @cache
@@ -65,7 +65,7 @@ def enumerated(rule: str, length: int) -> tuple[float, list[float], list[float]]
             after = (state[1], token)
             if both[token]:
                 found += both[token] * drafted(after, left - 1, place + 1)
-            if (rest := said(rule, state)[token] - both[token]) > 0:
+            if (rest := chances_of_text(rule, state)[token] - both[token]) > 0:
                 found += rest * np.array(rounds(after, left - 1))
         if offered:
             found[1 + place] += 1
@@ -76,7 +76,7 @@ def enumerated(rule: str, length: int) -> tuple[float, list[float], list[float]]
     return count, by_place[:length], by_place[length:]
 
 
-def weighed(sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
+def weights_of_texts(sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
     if not sampling.greedy:
         return text_distribution(TARGET, START, LENGTH)
     state, text = START, []
@@ -98,7 +98,7 @@ def test_predicted_rounds_and_acceptance_are_the_enumerated_ones(name: str, samp
     along = TextForecast(target, [drafter], 4, frozenset())
     rule: AcceptanceRule = "coupled" if name == "coupled" else "rejection"
     found = {length: np.zeros(1 + 2 * 4) for length in range(1, 5)}
-    for tokens, weight in weighed(sampling).items():
+    for tokens, weight in weights_of_texts(sampling).items():
         text = TargetText((*START, *tokens), 2, LENGTH)
         chances, _ = along.compare(along.outputs(text), sampling, [rule])[rule]
         for length in found:
@@ -106,7 +106,7 @@ def test_predicted_rounds_and_acceptance_are_the_enumerated_ones(name: str, samp
             assert tally.tokens == LENGTH
             found[length] += weight * np.array([tally.rounds, *tally.reached, *tally.kept])
     for length, value in found.items():
-        rounds, reached, kept = enumerated(name, length)
+        rounds, reached, kept = enumerated_rounds(name, length)
         assert value[0] == pytest.approx(rounds, rel=1e-5)
         assert value[1 : 1 + length] == pytest.approx(reached, rel=1e-5)
         assert value[5 : 5 + length] == pytest.approx(kept, rel=1e-5)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import regex
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from engine.errors import ModelError
@@ -43,11 +44,6 @@ PUBLISHED = {
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
-
-
-@pytest.fixture(scope="module")
-def builtin() -> GgufFile:
-    return read_gguf(builtin_gguf())
 
 
 def byte_letters() -> dict[int, str]:
@@ -92,26 +88,15 @@ class SlowTokenizer:
 
 
 @pytest.fixture(scope="module")
-def slow(builtin: GgufFile) -> SlowTokenizer:
-    return SlowTokenizer(builtin)
-
-
-@pytest.fixture(scope="module")
 def tokenizer(builtin_folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(str(builtin_folder), trust_remote_code=False, local_files_only=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("text", TEXTS)
-def test_ids_are_those_of_the_slow_tokenizer_and_decode_to_the_text(
-    tokenizer: Any, slow: SlowTokenizer, text: str
-) -> None:
-    ids = tokenizer.encode(text)
-    assert ids == slow.encode(text)
-    assert tokenizer.decode(ids) == text
-
-
-def test_special_tokens_are_known_by_role_and_left_out_of_plain_text(tokenizer: Any) -> None:
+def test_ids_are_those_of_the_slow_tokenizer_and_decode_to_the_text(tokenizer: Any) -> None:
+    slow = SlowTokenizer(read_gguf(builtin_gguf()))
+    for text in TEXTS:
+        ids = tokenizer.encode(text)
+        assert ids == slow.encode(text) and tokenizer.decode(ids) == text
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (1, 2)
     assert (tokenizer.pad_token_id, tokenizer.unk_token_id, len(tokenizer)) == (2, 0, 49152)
     assert tokenizer.decode([1, *tokenizer.encode("hi"), 2], skip_special_tokens=True) == "hi"
@@ -134,40 +119,39 @@ def test_words_are_split_off_as_the_published_patterns_say(name: str) -> None:
         assert found == regex.findall(PUBLISHED[name], text)
 
 
-def test_only_where_the_model_composes_is_text_composed_first(tmp_path: Path) -> None:
-    for name, composed in (("qwen2", True), ("llama-bpe", False)):
-        toy = tiny_llama().with_metadata(tokenizer__ggml__pre=(STRING, name))
-        tokenizer = make_tokenizer(read_gguf(toy.write(tmp_path / f"{name}.gguf")))
-        assert (tokenizer.decode(tokenizer.encode("e\u0301").ids) == "\u00e9") == composed
+def tokenizer_of(path: Path, **changes: tuple[int, object] | None) -> Tokenizer:
+    """The tokenizer of the toy, changed."""
+    return make_tokenizer(read_gguf(tiny_llama().with_metadata(**changes).write(path / "toy.gguf")))
 
 
-@pytest.mark.parametrize(("split", "together"), [("smollm", False), ("gpt-2", True)])
-def test_digits_join_only_where_the_pre_tokenizer_lets_them(tmp_path: Path, split: str, together: bool) -> None:
-    toy = tiny_llama()
-    _, (_, tokens) = toy.metadata["tokenizer.ggml.tokens"]
-    toy = toy.with_metadata(
+@pytest.mark.parametrize(("name", "composed"), [("qwen2", True), ("llama-bpe", False)])
+def test_only_where_the_model_composes_is_text_composed_first(tmp_path: Path, name: str, composed: bool) -> None:
+    tokenizer = tokenizer_of(tmp_path, tokenizer__ggml__pre=(STRING, name))
+    assert (tokenizer.decode(tokenizer.encode("e\u0301").ids) == "\u00e9") == composed
+
+
+@pytest.mark.parametrize(("split", "pieces"), [("smollm", ["a", "1", "2"]), ("gpt-2", ["a", "12"])])
+def test_digits_join_only_where_the_pre_tokenizer_lets_them(tmp_path: Path, split: str, pieces: list[str]) -> None:
+    _, (_, tokens) = tiny_llama().metadata["tokenizer.ggml.tokens"]
+    tokenizer = tokenizer_of(
+        tmp_path,
         tokenizer__ggml__pre=(STRING, split),
         tokenizer__ggml__tokens=(ARRAY, (STRING, [*tokens[:-1], "12"])),
         tokenizer__ggml__merges=(ARRAY, (STRING, ["1 2"])),
     )
-    tokenizer = make_tokenizer(read_gguf(toy.write(tmp_path / "toy.gguf")))
-    assert tokenizer.encode("a12").tokens == (["a", "12"] if together else ["a", "1", "2"])
-
-
-def test_user_defined_tokens_are_whole_but_stay_in_the_text(tmp_path: Path) -> None:
-    tokenizer = make_tokenizer(read_gguf(tiny_llama().write(tmp_path / "toy.gguf")))
-    ids = tokenizer.encode("hel<tool></s>").ids
-    assert ids == [tokenizer.token_to_id(token) for token in ("hel", "<tool>", "</s>")]
-    assert tokenizer.decode(ids) == "hel<tool>"
+    assert tokenizer.encode("a12").tokens == pieces
 
 
 def test_a_first_token_is_put_before_a_text_only_if_the_file_says_so(tmp_path: Path) -> None:
-    toy = tiny_llama()
-    plain = make_tokenizer(read_gguf(toy.write(tmp_path / "plain.gguf")))
-    asked = toy.with_metadata(tokenizer__ggml__add_bos_token=(BOOL, True))
-    first = make_tokenizer(read_gguf(asked.write(tmp_path / "first.gguf")))
+    plain, first = (tokenizer_of(tmp_path, tokenizer__ggml__add_bos_token=(BOOL, said)) for said in (False, True))
     assert first.encode("h").ids == [0, *plain.encode("h").ids]
-    assert plain.encode("h").ids != first.encode("h").ids
+
+
+def test_user_defined_tokens_are_whole_but_stay_in_the_text(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path)
+    ids = tokenizer.encode("hel<tool></s>").ids
+    assert ids == [tokenizer.token_to_id(token) for token in ("hel", "<tool>", "</s>")]
+    assert tokenizer.decode(ids) == "hel<tool>"
 
 
 def test_every_token_that_ends_a_turn_is_kept(tmp_path: Path) -> None:
@@ -189,11 +173,8 @@ def two_tokens(*tokens: str) -> dict[str, tuple[int, object] | None]:
     [
         ({"tokenizer__ggml__model": (STRING, "t5")}, "tokenizer 't5' is not imported yet"),
         ({"tokenizer__ggml__pre": (STRING, "falcon")}, "splits text in the way 'falcon', which is not imported yet"),
-        ({"tokenizer__ggml__pre": None}, "in the way '', which is not imported yet"),
         ({"tokenizer__ggml__tokens": None}, "lacks the list tokenizer.ggml.tokens"),
-        (two_tokens("a", "a"), "empty or repeated tokens"),
         (two_tokens("a", ""), "empty or repeated tokens"),
-        ({"tokenizer__ggml__merges": (ARRAY, (STRING, ["he"]))}, "merge 'he' does not fit"),
         ({"tokenizer__ggml__merges": (ARRAY, (STRING, ["h x"]))}, "merge 'h x' does not fit"),
         ({"tokenizer__ggml__token_type": (ARRAY, (I32, [1, 3]))}, "2 token types for 261 tokens"),
         ({"tokenizer__ggml__eos_token_id": (U32, 261)}, "the eos token 261 is not in the vocabulary of 261"),
@@ -203,6 +184,5 @@ def two_tokens(*tokens: str) -> dict[str, tuple[int, object] | None]:
 def test_a_tokenizer_that_would_be_wrong_is_refused(
     tmp_path: Path, changes: dict[str, tuple[int, object] | None], reason: str
 ) -> None:
-    gguf = read_gguf(tiny_llama().with_metadata(**changes).write(tmp_path / "toy.gguf"))
     with pytest.raises(ModelError, match=reason):
-        make_tokenizer(gguf)
+        tokenizer_of(tmp_path, **changes)

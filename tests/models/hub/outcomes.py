@@ -19,7 +19,7 @@ from tests.models.hub.tiny import NAME, read_folder, wanted
 FIRST = "model-00001-of-00003.safetensors"
 
 
-def refused(hub: Hub, name: str = NAME, revision: str = "main") -> HubError:
+def refusal_of(hub: Hub, name: str = NAME, revision: str = "main") -> HubError:
     """The error that a pull ends with: one line, one of the known reasons, no token; and no snapshot."""
     with pytest.raises(HubError) as caught:
         list(pull(hub, name, revision))
@@ -30,7 +30,7 @@ def refused(hub: Hub, name: str = NAME, revision: str = "main") -> HubError:
     return caught.value
 
 
-def whole(hub: Hub, repo: Repo) -> list[DownloadEvent]:
+def pull_whole(hub: Hub, repo: Repo) -> list[DownloadEvent]:
     """The events of a pull that brings the model."""
     events = list(pull(hub, NAME))
     done = events[-1]

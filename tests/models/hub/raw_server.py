@@ -8,11 +8,11 @@ import ipaddress
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-Script = Callable[[str], Iterable[bytes | float]]  # from the path to bytes to send and seconds to wait
+Script = Callable[[str], Iterable[bytes | float]]  # from the path to bytes to send and the longest pauses in seconds
+SILENCE = float("inf")  # a pause until the server is closed
 
 
 class RawServer:
@@ -20,6 +20,7 @@ class RawServer:
 
     def __init__(self, script: Script, certificate: Path | None = None) -> None:
         self.script, self.heads = script, list[str]()
+        self._closed = threading.Event()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._context = None
         if certificate is not None:
@@ -48,12 +49,13 @@ class RawServer:
             self.heads.append(head.decode("latin-1"))
             for part in self.script(self.heads[-1].split(" ")[1]):
                 if isinstance(part, float):
-                    time.sleep(part)
+                    self._closed.wait(None if part == SILENCE else part)
                 else:
                     connection.sendall(part)
             connection.close()
 
     def close(self) -> None:
+        self._closed.set()
         self._socket.close()
 
 

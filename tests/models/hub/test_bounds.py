@@ -3,44 +3,43 @@ on where a redirect may lead. Long form: `python -m tests.attack hub`."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gzip
+import itertools
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx2
 import pytest
-from huggingface_hub.utils import get_session
 
 from engine.errors import HubError
+from models.hub import file_transfer, request_bounds
 from models.hub.client import Hub, account_name
-from models.hub.file_transfer import TransferPace
+from models.hub.file_transfer import FileTransfer, TransferCallbacks, TransferPace
+from models.hub.repo_files import HubFile, RepoListing
 from models.hub.request_bounds import LARGEST_ANSWER_BYTES, RefusedAnswerError, within
 from tests.attack import hub as attack
 from tests.models.hub.conftest import QUICK
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
-from tests.models.hub.outcomes import FIRST, refused, whole
-from tests.models.hub.raw_server import answer, dripped, raw_server
+from tests.models.hub.outcomes import FIRST, pull_whole, refusal_of
+from tests.models.hub.raw_server import SILENCE, answer, raw_server
 from tests.models.hub.tiny import NAME
+from tests.waiting import HANG_S
 
 API = "/api/models/"
-HASTY = dataclasses.replace(QUICK, answer_s=0.2, slow_window_s=0.1, least_bytes_per_s=10_000.0)
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
-@pytest.mark.parametrize("body", [DEEP, b'{"siblings": ' + DEEP + b"}"])
-def test_an_answer_nested_without_end_is_an_error_in_words(hub: Hub, server: Loopback, body: bytes) -> None:
-    server.trouble(API, body=body, times=None)
-    assert "gave an answer that did not come from a hub" in str(refused(hub))
-
-
-def test_an_account_nested_without_end_is_an_error_in_words(hub: Hub, server: Loopback) -> None:
+def test_an_answer_nested_without_end_is_an_error_in_words(hub: Hub, server: Loopback) -> None:
+    server.trouble(API, body=b'{"siblings": ' + DEEP + b"}", times=None)
+    assert "gave an answer that did not come from a hub" in str(refusal_of(hub))
     server.trouble("whoami", body=DEEP)
     with pytest.raises(HubError, match="did not come from a hub"):
         account_name(hub)
@@ -48,13 +47,13 @@ def test_an_account_nested_without_end_is_an_error_in_words(hub: Hub, server: Lo
 
 def test_an_answer_too_large_is_refused_before_it_is_read_to_its_end(hub: Hub, server: Loopback) -> None:
     server.trouble(API, body=b" " * (3 * LARGEST_ANSWER_BYTES), times=None)
-    assert "sends an answer of more than 16 MiB; check HF_ENDPOINT" in str(refused(hub))
+    assert "sends an answer of more than 16 MiB; check HF_ENDPOINT" in str(refusal_of(hub))
     assert len(server.seen) == 1
 
 
 def test_a_compressed_answer_is_refused(hub: Hub, server: Loopback) -> None:
     server.trouble(API, body=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}, times=None)
-    assert "compresses its answers, although it was asked not to" in str(refused(hub))
+    assert "compresses its answers, although it was asked not to" in str(refusal_of(hub))
 
 
 @pytest.mark.parametrize("where", [API, "/resolve/"])
@@ -63,59 +62,57 @@ def test_a_refusal_is_known_by_its_status_whatever_its_body(
     hub: Hub, server: Loopback, where: str, body: bytes
 ) -> None:
     server.trouble(where, status=404, body=body, times=None)
-    assert refused(hub).reason == "missing"
+    assert refusal_of(hub).reason == "missing"
 
 
-@pytest.mark.parametrize("part", ["head", "body"])
-def test_an_answer_that_drips_is_given_up(hub: Hub, part: str) -> None:
-    head = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"]
-    with raw_server(lambda _: iter(dripped(b"X: y\r\n", 0.02) if part == "head" else _chained(head))) as slow:
-        begun_s = time.monotonic()
-        error = refused(dataclasses.replace(hub, endpoint=slow.endpoint, policy=HASTY))
+@pytest.mark.parametrize("begun", [[b"HTTP/1.1 200"], [answer(b"{}", Content_Length="1000000")]], ids=["head", "body"])
+def test_an_answer_that_never_ends_is_given_up(hub: Hub, begun: list[bytes]) -> None:
+    """However long the socket would wait for the next byte, which begins anew with each."""
+    policy = dataclasses.replace(QUICK, answer_s=0.2)
+    with raw_server(lambda _: [*begun, SILENCE]) as slow:
+        error = refusal_of(dataclasses.replace(hub, endpoint=slow.endpoint, policy=policy))
     assert "did not answer within 0.2 s" in str(error)
-    assert time.monotonic() - begun_s < 5
 
 
-def _chained(head: list[bytes]) -> Iterator[bytes | float]:
-    yield from head
-    yield from dripped(b" ", 0.02)
+@pytest.mark.parametrize(
+    ("bytes_an_answer", "window_s", "words"), [(99_999, 300.0, "does not answer"), (1, 1e9, "broke off")]
+)
+def test_a_file_that_drips_is_given_up_though_each_byte_is_new(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_an_answer: int, window_s: float, words: str
+) -> None:
+    """By a clock that is a quarter of an hour further at each look, within one answer, or a byte an answer."""
+    clock = itertools.count(0.0, 900.0)
+    monkeypatch.setattr(file_transfer, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    file = HubFile(FIRST, 100_000, "sha256", "a" * 64)
+
+    def drip(_: str) -> Iterator[bytes]:
+        have = int(slow.heads[-1].partition("bytes=")[2].partition("-")[0] or 0)
+        yield b"HTTP/1.1 206 Partial Content\r\nContent-Length: 99999\r\n"
+        yield f"Content-Range: bytes {have}-99999/*\r\n\r\n".encode()
+        yield from itertools.repeat(b"x", bytes_an_answer)
+
+    with raw_server(drip) as slow:
+        policy = dataclasses.replace(QUICK, slow_window_s=window_s, least_bytes_per_s=10_000.0)
+        slow_hub = dataclasses.replace(hub, endpoint=slow.endpoint, policy=policy)
+        listing = RepoListing(NAME, "main", "c" * 40, (file,), 0)
+        heard = TransferCallbacks(lambda _: None, lambda _: None, lambda: None, lambda _: None)
+        with pytest.raises(HubError, match=words):
+            FileTransfer(slow_hub, listing, file, tmp_path / "part", heard).run()
+    assert len(slow.heads) == QUICK.attempts
 
 
-@pytest.mark.slow_for("0.3")
-@pytest.mark.parametrize("pause_s", [0.01, 0.3])
-def test_a_file_that_drips_is_given_up_though_each_byte_is_new(hub: Hub, server: Loopback, pause_s: float) -> None:
-    """Within one answer, or a byte an answer and then silence until the timeout."""
-    head = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 99999\r\nContent-Range: bytes {}-99999/*\r\n\r\n"
+def test_the_time_of_an_answer_bounds_a_file_only_until_it_begins(
+    hub: Hub, server: Loopback, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def go_on_once_it_returns(*given: Any) -> Any:
+        response: Any = within(*given)
+        if repo.etag(FIRST) in str(response.url):
+            server.go.set()
+        return response
 
-    def script(path: str) -> Iterator[bytes | float]:
-        if path.endswith(FIRST):
-            have = int(slow.heads[-1].partition("bytes=")[2].partition("-")[0] or 0)
-            yield head.replace(b"{}", str(have).encode())
-            yield from dripped(b"x", pause_s)
-        else:
-            yield answer(status="307 Temporary Redirect", Location=f"{server.endpoint}{path}")
-
-    with raw_server(script) as slow:
-        policy = dataclasses.replace(HASTY, silence_s=0.1)
-        error = refused(dataclasses.replace(hub, endpoint=slow.endpoint, policy=policy))
-    assert error.reason == "network" and "does not answer" in str(error)
-
-
-@pytest.mark.slow
-def test_a_slow_file_is_waited_for_as_long_as_it_moves(hub: Hub, server: Loopback, repo: Repo) -> None:
-    data = repo.files[FIRST]
-
-    def script(path: str) -> Iterator[bytes | float]:
-        if path.endswith(FIRST):
-            yield b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(data)
-            for start in range(0, len(data), 8192):
-                yield data[start : start + 8192]
-                yield 0.02
-        else:
-            yield answer(status="307 Temporary Redirect", Location=f"{server.endpoint}{path}")
-
-    with raw_server(script) as slow:
-        whole(dataclasses.replace(hub, endpoint=slow.endpoint, policy=HASTY), repo)
+    monkeypatch.setattr(file_transfer, "within", go_on_once_it_returns)
+    server.trouble(f"/blobs/{repo.etag(FIRST)}", hold=1000)
+    pull_whole(hub, repo)
 
 
 def test_the_pace_is_judged_over_a_window() -> None:
@@ -141,19 +138,7 @@ def test_no_request_leaves_for_http_after_https(tmp_path: Path, where: str) -> N
     assert attack.insecure(tmp_path / "place", where) == ""
 
 
-def test_the_reason_is_said(hub: Hub) -> None:
-    request = httpx2.Request("GET", "https://hub.example/", extensions={})
-    for hook in get_session().event_hooks["request"]:
-        hook(request)
-    request.url = httpx2.URL("http://hub.example/")
-    with pytest.raises(RefusedAnswerError, match="redirects to an address that is not https") as caught:
-        for hook in get_session().event_hooks["request"]:
-            hook(request)
-    said = str(hub.explain(caught.value, NAME, "main"))
-    assert said.endswith("redirects to an address that is not https; check HF_ENDPOINT, the network and any proxy")
-
-
-def test_no_cookie_is_kept(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_no_cookie_is_kept(hub: Hub) -> None:
     with raw_server(lambda path: iter([answer(b'{"name": "me"}', Set_Cookie="id=1; Path=/")])) as jar:
         for _ in range(2):
             assert account_name(dataclasses.replace(hub, endpoint=jar.endpoint, token=TOKEN)) == "me"
@@ -161,20 +146,27 @@ def test_no_cookie_is_kept(hub: Hub, server: Loopback, repo: Repo) -> None:
 
 
 def test_ctrl_c_is_heard_while_an_answer_is_waited_for() -> None:
-    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    begun_s = time.monotonic()
+    never = threading.Event()
+
+    def interrupt_and_wait() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        never.wait()
+
     with pytest.raises(KeyboardInterrupt):
-        within(60.0, lambda: time.sleep(1.0))
-    assert time.monotonic() - begun_s < 0.9
+        within(HANG_S, interrupt_and_wait)
+    never.set()
 
 
-def test_what_comes_too_late_is_closed() -> None:
-    closed = threading.Event()
+def test_what_comes_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited, late, closed = list[float](), threading.Event(), threading.Event()
+    monkeypatch.setattr(request_bounds, "wait", lambda futures, limit_s: waited.append(limit_s) or wait(futures, 0))
     with pytest.raises(RefusedAnswerError, match=r"did not answer within 0\.01 s"):
-        within(0.01, lambda: time.sleep(0.05) or closed, threading.Event.set)
-    assert closed.wait(5)
-    with contextlib.suppress(RefusedAnswerError), pytest.raises(ValueError, match="x"):
-        within(5.0, lambda: int("x"))
+        within(0.01, lambda: late.wait() and closed, threading.Event.set)
+    late.set()
+    assert closed.wait(HANG_S) and waited == [0.01]
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="x"):
+        within(HANG_S, lambda: int("x"))
 
 
 @pytest.mark.slow

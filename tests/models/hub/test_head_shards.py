@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx.utils import tree_flatten
 
 from engine.errors import HubError
 from models.convert.stored_head import discard_head, fetch_head
@@ -17,6 +17,7 @@ from models.drafters.mtp_folder import load_mtp
 from models.hub.client import Hub
 from models.hub.download_events import DownloadEvent, Fetched
 from models.loader import load
+from models.parameters import flat_parameters
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
 from tests.toys.head_targets import qwen_with_head
@@ -60,15 +61,15 @@ def quantized(whole: Path, toy_folder: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def fetched(events: list[DownloadEvent]) -> set[str]:
+def files_fetched(events: Iterable[DownloadEvent]) -> set[str]:
     return {event.file for event in events if isinstance(event, Fetched)}
 
 
 def test_only_the_shards_of_the_head_are_fetched(original: Repo, quantized: Path, hub: Hub, tmp_path: Path) -> None:
     """It lies beside the target then, in its bits, and nothing else is left of it."""
     assert own_head(quantized) is None
-    events = list(fetch_head(hub, ORIGINAL, quantized, tmp_path / "work"))
-    assert fetched(events) == {"config.json", INDEX, *SHARDS[1:]}
+    events = fetch_head(hub, ORIGINAL, quantized, tmp_path / "work")
+    assert files_fetched(events) == {"config.json", INDEX, *SHARDS[1:]}
     head = own_head(quantized)
     assert head is not None and head.name == "mtp"
     stored: Any = mx.load(str(quantized / "mtp.safetensors"))
@@ -85,17 +86,14 @@ def test_a_fetched_head_is_the_originals(
     (quantized / "config.json").write_text(json.dumps(config))
     list(fetch_head(hub, ORIGINAL, quantized, tmp_path / "work"))
     target = load(quantized)
-    mine, theirs = (dict_of(load_mtp(folder, target)) for folder in (quantized, whole))
+    mine, theirs = (flat_parameters(load_mtp(folder, target)) for folder in (quantized, whole))
     assert mine.keys() == theirs.keys()
     assert all(mx.array_equal(mine[name], theirs[name]).item() for name in mine)
 
 
 def test_a_stopped_fetch_goes_on(original: Repo, quantized: Path, hub: Hub, server: Loopback, tmp_path: Path) -> None:
     """What was complete is not fetched again."""
-    events = fetch_head(hub, ORIGINAL, quantized, tmp_path / "work")
-    first = next(event for event in events if isinstance(event, Fetched) and event.file in SHARDS)
-    events.close()
-    assert own_head(quantized) is None
+    first = fetch_one_shard(hub, quantized, tmp_path)
     before = len(server.seen)
     list(fetch_head(hub, ORIGINAL, quantized, tmp_path / "work"))
     assert own_head(quantized) is not None
@@ -103,12 +101,19 @@ def test_a_stopped_fetch_goes_on(original: Repo, quantized: Path, hub: Hub, serv
 
 
 def test_a_stopped_fetch_can_be_discarded(original: Repo, quantized: Path, hub: Hub, tmp_path: Path) -> None:
-    events = fetch_head(hub, ORIGINAL, quantized, tmp_path / "work")
-    first = next(event for event in events if isinstance(event, Fetched) and event.file in SHARDS)
-    events.close()
+    first = fetch_one_shard(hub, quantized, tmp_path)
     assert discard_head(ORIGINAL, tmp_path / "work") >= first.size_bytes
     assert not list((tmp_path / "work").glob("models--*"))
     assert discard_head(ORIGINAL, tmp_path / "work") == 0
+
+
+def fetch_one_shard(hub: Hub, quantized: Path, tmp_path: Path) -> Fetched:
+    """Stops a fetch after the first shard that it has completed, which is returned."""
+    events = fetch_head(hub, ORIGINAL, quantized, tmp_path / "work")
+    first = next(event for event in events if isinstance(event, Fetched) and event.file in SHARDS)
+    events.close()
+    assert own_head(quantized) is None
+    return first
 
 
 def test_an_original_without_a_head_leaves_nothing(original: Repo, quantized: Path, hub: Hub, tmp_path: Path) -> None:
@@ -116,7 +121,7 @@ def test_an_original_without_a_head_leaves_nothing(original: Repo, quantized: Pa
     kept = {name: file for name, file in index.items() if "mtp." not in name}
     original.files[INDEX] = json.dumps({"weight_map": kept}).encode()
     events = fetch_head(hub, ORIGINAL, quantized, tmp_path / "work")
-    assert fetched(list(events)) == {"config.json", INDEX}
+    assert files_fetched(events) == {"config.json", INDEX}
     assert own_head(quantized) is None and not list((tmp_path / "work").glob("models--*"))
 
 
@@ -124,7 +129,3 @@ def test_an_index_that_names_other_files_is_refused(original: Repo, quantized: P
     original.files[INDEX] = json.dumps({"weight_map": {"mtp.fc.weight": "../../model.safetensors"}}).encode()
     with pytest.raises(HubError, match="names files that are not there"):
         list(fetch_head(hub, ORIGINAL, quantized, tmp_path / "work"))
-
-
-def dict_of(head: Any) -> dict[str, mx.array]:
-    return dict(tree_flatten(head.parameters()))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -26,13 +24,12 @@ from models.hub.download_events import (
 from models.hub.repo_cache import PARTIAL, RepoCache, discard
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
+from tests.models.hub.outcomes import FIRST
 from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
-
-FIRST = "model-00001-of-00003.safetensors"
-DEADLINE_S = 20.0
+from tests.waiting import HANG_S, until
 
 
-def pulled(hub: Hub, name: str = NAME, revision: str = "main") -> Done:
+def last_of_pull(hub: Hub, name: str = NAME, revision: str = "main") -> Done:
     last = list(pull(hub, name, revision))[-1]
     assert isinstance(last, Done)
     return last
@@ -45,23 +42,15 @@ def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> 
     part = hub.cache / "models--tiny-org--Tiny-4bit" / "blobs" / f"{repo.etag(name)}{PARTIAL}"
     events = pull(hub, NAME)
     assert any(isinstance(event, Fetched | DownloadProgress) for event in events)
-    assert server.held.wait(DEADLINE_S)
+    assert server.held.wait(HANG_S)
     until(lambda: part.stat().st_size == held_at)
     with patch("models.hub.download._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
         events.close()
     server.go.set()
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait for it, not for ever."""
-    end_s = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)
-
-
 def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo, cache: Path) -> None:
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert read_folder(Path(done.path)) == wanted(repo)
     assert done.total_bytes == done.fetched_bytes == sum(map(len, wanted(repo).values()))
     everything = {path.name for path in cache.rglob("*")}
@@ -69,7 +58,7 @@ def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo,
 
 
 def test_the_layout_is_that_of_huggingface_hub(hub: Hub, repo: Repo, cache: Path) -> None:
-    folder = Path(pulled(hub).path)
+    folder = Path(last_of_pull(hub).path)
     assert folder == cache / "models--tiny-org--Tiny-4bit" / "snapshots" / repo.commit
     assert (folder.parents[1] / "refs" / "main").read_text() == repo.commit
     for name in wanted(repo):
@@ -80,7 +69,7 @@ def test_the_layout_is_that_of_huggingface_hub(hub: Hub, repo: Repo, cache: Path
 
 
 def test_other_tools_use_the_download(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert snapshot_download(NAME, cache_dir=cache, local_files_only=True) == done.path
     before = server.sent_bytes, len(server.requests("/blobs/"))
     patterns = ["*.safetensors", "*.json", "*.jinja"]
@@ -94,7 +83,7 @@ def test_what_other_tools_brought_is_not_fetched_again(hub: Hub, server: Loopbac
     name = "model-00002-of-00003.safetensors"
     hf_hub_download(NAME, name, cache_dir=cache, endpoint=server.endpoint, token=False)
     fetched = len(server.requests(name))
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert len(server.requests(name)) == fetched
     assert read_folder(Path(done.path)) == wanted(repo)
     assert done.fetched_bytes == done.total_bytes - len(repo.files[name])
@@ -115,27 +104,24 @@ def test_the_events_tell_the_whole_story(hub: Hub, repo: Repo) -> None:
 
 
 def test_a_second_pull_fetches_nothing(hub: Hub, server: Loopback) -> None:
-    first = pulled(hub)
+    first = last_of_pull(hub, NAME.lower())
+    assert first.repo == NAME and NAME.replace("/", "--") in first.path  # as the hub spells it
     server.seen.clear()
-    again = pulled(hub)
+    again = last_of_pull(hub)
     assert (again.path, again.fetched_bytes) == (first.path, 0)
     assert [seen.path.split("?")[0] for seen in server.seen] == [f"/api/models/{NAME}/revision/main"]
 
 
 def test_a_stopped_pull_continues_where_it_was(hub: Hub, server: Loopback, repo: Repo) -> None:
     pull_some(hub, server, (FIRST, 96 * 1024), repo)
-    left = {path.name: path.stat().st_size for path in (hub.cache / "models--tiny-org--Tiny-4bit/blobs").iterdir()}
+    own = RepoCache(hub.cache, NAME)
+    assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
+    left = {path.name: path.stat().st_size for path in (own.folder / "blobs").iterdir()}
     server.seen.clear()
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert [seen.range for seen in server.requests(repo.etag(FIRST))] == [f"bytes={96 * 1024}-"]
     assert done.fetched_bytes == done.total_bytes - sum(left.values())
     assert read_folder(Path(done.path)) == wanted(repo)
-
-
-def test_nothing_of_an_unfinished_pull_is_a_snapshot(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    pull_some(hub, server, (FIRST, 64 * 1024), repo)
-    own = RepoCache(cache, NAME)
-    assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
 
 
 def test_an_unfinished_pull_can_be_discarded(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
@@ -147,7 +133,7 @@ def test_an_unfinished_pull_can_be_discarded(hub: Hub, server: Loopback, repo: R
 
 
 def test_discarding_leaves_complete_models(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    done = pulled(hub)
+    done = last_of_pull(hub)
     new = tiny()
     new.files["config.json"] += b" "
     new.files[FIRST] = b"\0" * 200_000
@@ -160,16 +146,16 @@ def test_discarding_leaves_complete_models(hub: Hub, server: Loopback, repo: Rep
 
 def test_two_pulls_of_one_model_do_not_run_at_once(hub: Hub, cache: Path) -> None:
     with RepoCache(cache, NAME).alone(), pytest.raises(HubError, match="pulled by another process") as caught:
-        pulled(hub)
+        last_of_pull(hub)
     assert caught.value.reason == "busy"
-    assert pulled(hub)
+    assert last_of_pull(hub)
 
 
 @pytest.mark.parametrize("kind", ["branch", "commit"])
 def test_a_revision_may_be_a_branch_or_a_commit(hub: Hub, repo: Repo, kind: str) -> None:
     repo.branches = ("main", "8bit/new")
     revision = "8bit/new" if kind == "branch" else repo.commit
-    folder = Path(pulled(hub, revision=revision).path)
+    folder = Path(last_of_pull(hub, revision=revision).path)
     refs = folder.parents[1] / "refs"
     assert folder.name == repo.commit
     assert [path.relative_to(refs).as_posix() for path in refs.rglob("*") if path.is_file()] == (
@@ -178,26 +164,20 @@ def test_a_revision_may_be_a_branch_or_a_commit(hub: Hub, repo: Repo, kind: str)
 
 
 def test_a_new_commit_shares_what_did_not_change(hub: Hub, server: Loopback, repo: Repo) -> None:
-    first = pulled(hub)
+    first = last_of_pull(hub)
     new = tiny()
     new.files["config.json"] += b" "
     server.add(new)
-    second = pulled(hub)
+    second = last_of_pull(hub)
     assert second.path != first.path
     assert second.fetched_bytes == len(new.files["config.json"])
     assert read_folder(Path(first.path)) == wanted(repo)
     assert read_folder(Path(second.path)) == wanted(new)
 
 
-def test_the_name_is_spelled_as_the_hub_spells_it(hub: Hub) -> None:
-    done = pulled(hub, NAME.lower())
-    assert done.repo == NAME
-    assert "models--tiny-org--Tiny-4bit" in done.path
-
-
 def test_twins_are_fetched_once(hub: Hub, server: Loopback, repo: Repo) -> None:
     repo.files["model-00002-of-00003.safetensors"] = repo.files[FIRST]
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert len(server.requests(repo.etag(FIRST))) == 1
     assert read_folder(Path(done.path)) == wanted(repo)
 
@@ -209,15 +189,8 @@ def test_a_disk_without_links_holds_the_files_themselves(
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "symlink", refuse)
-    done = pulled(hub)
+    done = last_of_pull(hub)
     assert read_folder(Path(done.path)) == wanted(repo)
     assert not any(path.is_symlink() for path in Path(done.path).iterdir())
     assert not (RepoCache(cache, NAME).folder / "blobs").exists()
-    assert pulled(hub).fetched_bytes == 0
-
-
-def test_a_snapshot_that_another_tool_began_is_made_whole(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
-    for name in ("config.json", "tokenizer.json"):
-        hf_hub_download(NAME, name, cache_dir=cache, endpoint=server.endpoint, token=False)
-    done = pulled(hub)
-    assert read_folder(Path(done.path)) == wanted(repo)
+    assert last_of_pull(hub).fetched_bytes == 0

@@ -12,7 +12,7 @@ from engine.errors import HubError
 from models.hub.client import Hub
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
-from tests.models.hub.outcomes import whole
+from tests.models.hub.outcomes import pull_whole
 from tests.models.hub.tiny import NAME
 
 API = "/api/models/"
@@ -24,7 +24,7 @@ def test_nothing_is_sent_that_nobody_asked_for(
     (tmp_path / "token").write_text("hf_of_another_program")
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.setenv("AI_AGENT", "somebody")
-    whole(hub, repo)
+    pull_whole(hub, repo)
     assert not [seen.path for seen in server.seen if not seen.path.startswith((f"{API}{NAME}", f"/{NAME}", "/blobs/"))]
     for seen in server.seen:
         names = [part.split("/")[0].strip() for part in seen.headers["user-agent"].split(";")]
@@ -34,7 +34,7 @@ def test_nothing_is_sent_that_nobody_asked_for(
 
 def test_the_token_goes_to_the_hub_and_to_nobody_else(hub: Hub, server: Loopback, repo: Repo) -> None:
     repo.private = True
-    whole(dataclasses.replace(hub, token=TOKEN), repo)
+    pull_whole(dataclasses.replace(hub, token=TOKEN), repo)
     assert {seen.headers.get("authorization") for seen in server.seen if not seen.cdn} == {f"Bearer {TOKEN}"}
     assert {seen.headers.get("authorization") for seen in server.seen if seen.cdn} == {None}
 

@@ -10,13 +10,12 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.cache.model_cache import ModelCache
-from models.drafters.head_folder import head_footprint
 from models.drafters.pair_footprint import pair_footprint
 from models.loader import load
 from models.memory.model_size import measure
 from models.model_folder import check_folder
 from models.parameters import weights_bytes
-from tests.toys.architectures import architecture_names, build
+from tests.toys.architectures import build
 
 CHUNK = 16
 
@@ -42,10 +41,6 @@ def test_a_cache_takes_what_its_growth_says(name: str, tokens: int) -> None:
     assert held <= said <= 1.35 * held
 
 
-def test_the_architectures_of_these_tests_exist() -> None:
-    assert {"llama", "gemma3_text", "mamba", "jamba", "deepseek_v3"} <= set(architecture_names())
-
-
 def test_a_model_is_measured_as_it_will_stand_in_memory(toy_folder: Path) -> None:
     found, loaded = measure(check_folder(toy_folder)), load(toy_folder)
     assert found.weights_bytes == sum(array.nbytes for _, array in tree_flatten(loaded.network.parameters()))
@@ -66,18 +61,6 @@ def test_a_draft_model_brings_weights_cache_and_vocabulary(toy_folder: Path, toy
     other = measure(check_folder(toy_drafter_folder))
     assert both.drafter.weights == other.weights_bytes and both.drafter.cache == other.share(256).cache
     assert both.total > alone.total and both.process > alone.process
-
-
-@pytest.mark.slow
-def test_a_head_brings_what_it_loads_and_no_more(builtin_folder: Path) -> None:
-    from models.builtin import shipped_folder
-    from models.drafters.eagle3_folder import load_eagle3
-
-    path, target = shipped_folder("eagle3"), load(builtin_folder)
-    head = load_eagle3(path, target)
-    said = head_footprint(path, 4)(512)
-    own = sum(array.nbytes for name, array in tree_flatten(head.parameters()) if "embed" not in name)
-    assert said.weights == pytest.approx(own, rel=0.02)
 
 
 def test_what_recurrent_layers_keep_of_a_verify_pass_is_counted(toy_folder: Path) -> None:

@@ -66,21 +66,16 @@ def test_a_refusal_says_the_number_and_what_would_fit() -> None:
     assert growing()(4864).total <= 9 * GB < growing()(4864 + 256).total
 
 
-def test_a_drafter_too_many_is_named() -> None:
-    found = judge_memory(growing(4 * GB, 1, Share(4 * GB)), 512, AvailableMemory(8 * GB))
-    assert found.level == "refused" and found.remedies == ("it fits without its drafter, or with prompt lookup",)
+def test_what_else_would_fit_is_named() -> None:
+    drafted = judge_memory(growing(4 * GB, 1, Share(4 * GB)), 512, AvailableMemory(8 * GB))
+    assert drafted.level == "refused" and drafted.remedies == ("it fits without its drafter, or with prompt lookup",)
+    large = judge_memory(growing(20 * GB), 512, AvailableMemory(8 * GB))
+    assert large.remedies == ("choose a smaller model or fewer bits per weight: the weights need 20.0 GB",)
 
 
-def test_where_only_a_smaller_model_helps_it_says_so() -> None:
-    found = judge_memory(growing(20 * GB), 512, AvailableMemory(8 * GB))
-    assert found.remedies == ("choose a smaller model or fewer bits per weight: the weights need 20.0 GB",)
-
-
-@pytest.mark.parametrize(("most_gb", "longest"), [(20, 8192), (9, 4864), (4.7, 512), (4.3, None), (1, None)])
-def test_the_longest_context_that_fits(most_gb: float, longest: int | None) -> None:
-    assert largest_context(growing(), 8192, int(most_gb * GB)) == longest
-
-
-def test_a_context_shorter_than_the_least_fits_or_not_as_it_is() -> None:
-    assert largest_context(growing(), 100, 5 * GB) == 100
-    assert largest_context(growing(), 100, 4 * GB) is None
+@pytest.mark.parametrize(
+    ("asked", "most_gb", "longest"),
+    [(8192, 20, 8192), (8192, 9, 4864), (8192, 4.7, 512), (8192, 4.3, None), (100, 5, 100), (100, 4, None)],
+)
+def test_the_longest_context_that_fits(asked: int, most_gb: float, longest: int | None) -> None:
+    assert largest_context(growing(), asked, int(most_gb * GB)) == longest

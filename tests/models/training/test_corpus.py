@@ -25,7 +25,7 @@ from models.training.corpus import (
 )
 from models.training.text_generation import TextRequest, batching_is_exact, write_texts
 from models.training.training_prompts import user_turn_prefix
-from tests.models.training.training_plans import conversation, plain, plan_for
+from tests.models.training.training_plans import as_tuples, conversation, plan_for
 from tests.toys.architectures import build
 
 
@@ -33,18 +33,18 @@ def shard_of(author: ConversationWriter, number: int) -> list[Conversation]:
     return [c for c in author.write_shard(number) if isinstance(c, Conversation)]
 
 
-def said(network: object, requests: list[TextRequest], rows: int) -> dict[int, list[int]]:
+def texts_of(network: object, requests: list[TextRequest], rows: int) -> dict[int, list[int]]:
     return {text.number: text.tokens for text in write_texts(network, requests, rows) if text.finished}
 
 
 @pytest.mark.slow
 def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
     plan = plan_for(target, "eagle3")
-    everything = [plain(shard_of(ConversationWriter(target, plan), number)) for number in range(3)]
-    assert plain(shard_of(ConversationWriter(target, plan), 1)) == everything[1]
+    everything = [as_tuples(shard_of(ConversationWriter(target, plan), number)) for number in range(3)]
+    assert as_tuples(shard_of(ConversationWriter(target, plan), 1)) == everything[1]
     assert len({tuple(tokens) for shard in everything for tokens, _, _ in shard}) == 24
     other = plan_for(target, "eagle3", seed=1)
-    assert plain(shard_of(ConversationWriter(target, other), 1)) != everything[1]
+    assert as_tuples(shard_of(ConversationWriter(target, other), 1)) != everything[1]
 
 
 def test_a_template_that_prints_the_date_prints_the_day_on_which_the_fit_began(target: Loaded) -> None:
@@ -57,7 +57,8 @@ def test_a_template_that_prints_the_date_prints_the_day_on_which_the_fit_began(t
     assert len(whole) > 2 and all(prompt.startswith("2026-01-31 ") for prompt in whole)
 
 
-def test_replies_are_at_the_temperatures_in_turn_and_as_long_as_allowed(target: Loaded) -> None:
+def test_replies_are_at_the_temperatures_in_turn_and_greedy_ones_are_what_the_target_says(target: Loaded) -> None:
+    """Written side by side, with prompts of different lengths, as alone."""
     plan = plan_for(target, "eagle3")
     shard = shard_of(ConversationWriter(target, plan), 0)
     assert [c.temperature for c in shard] == list(TEMPERATURES) * 2
@@ -65,14 +66,9 @@ def test_replies_are_at_the_temperatures_in_turn_and_as_long_as_allowed(target: 
         assert c.prompt <= plan.prompt_tokens and 1 <= c.reply <= plan.reply_tokens
         ends = [token in target.tokenizer.eos for token in c.tokens[c.prompt :]]
         assert not any(ends[:-1]) and (ends[-1] or c.reply == plan.reply_tokens)
-
-
-def test_greedy_replies_are_what_the_target_says(target: Loaded) -> None:
-    """Written side by side, with prompts of different lengths, as alone."""
-    shard = [c for c in shard_of(ConversationWriter(target, plan_for(target, "eagle3")), 0) if c.temperature == 0]
-    for c in shard:
-        logits = target.network(mx.array(c.tokens)[None])[0]
-        assert mx.argmax(logits[c.prompt - 1 : -1], -1).tolist() == list(c.tokens[c.prompt :])
+        if c.temperature == 0:
+            logits = target.network(mx.array(c.tokens)[None])[0]
+            assert mx.argmax(logits[c.prompt - 1 : -1], -1).tolist() == list(c.tokens[c.prompt :])
 
 
 def test_the_target_writes_some_of_its_prompts_itself(target: Loaded) -> None:
@@ -90,7 +86,7 @@ def test_given_prompts_are_asked_in_turn_at_every_temperature(target: Loaded) ->
     assert heard == {(text, t) for text in ("one", "two") for t in TEMPERATURES}
 
 
-@pytest.mark.parametrize("count", [4, 5, 6, 7])
+@pytest.mark.parametrize("count", [4, 7])
 def test_a_given_prompt_is_answered_greedily_once(target: Loaded, count: int) -> None:
     author = ConversationWriter(target, plan_for(target, "eagle3"), [f"{n}" for n in range(count)] * 2)
     heard = Counter((author._given(number), author._temperature(number)) for number in range(6 * count))
@@ -100,12 +96,10 @@ def test_a_given_prompt_is_answered_greedily_once(target: Loaded, count: int) ->
 
 def test_texts_written_one_after_the_other_are_the_same(target: Loaded) -> None:
     requests = [TextRequest((1, 5, 9 + n), 12, (0.0, 1.0)[n % 2], n, frozenset({2}), 0.01 * n) for n in range(4)]
-    assert said(target.network, requests, 0) == said(target.network, requests, 3)
+    assert texts_of(target.network, requests, 0) == texts_of(target.network, requests, 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "sound"), [("llama", True), ("qwen3", True), ("gpt_bigcode", False), ("rwkv7", False)]
-)
+@pytest.mark.parametrize(("name", "sound"), [("llama", True), ("gpt_bigcode", False), ("rwkv7", False)])
 def test_models_that_cannot_be_batched_are_found(name: str, sound: bool) -> None:
     assert batching_is_exact(build(name)) == sound
 
@@ -129,7 +123,7 @@ def test_a_shard_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
     shard = [conversation((1, 2, 70_000), 2, 0.7), conversation((4, 5), 1)]
     save_shard(tmp_path / "00000.npz", shard)
     loaded = load_shard(tmp_path / "00000.npz")
-    assert plain(loaded) == plain(shard)
+    assert as_tuples(loaded) == as_tuples(shard)
     assert [c.tokens.dtype for c in loaded] == [np.int32, np.int32]  # Python's numbers would take nine times as much
     assert [path.name for path in tmp_path.iterdir()] == ["00000.npz"]
     (tmp_path / "00000.npz").write_bytes((tmp_path / "00000.npz").read_bytes()[:60])
@@ -155,7 +149,7 @@ def test_no_prompt_is_both_trained_on_and_held_out(target: Loaded) -> None:
         split_corpus(talk[:1], plan_for(target, "eagle3"))
 
 
-@pytest.mark.parametrize(("prompts", "judged"), [(4, 1), (20, 5), (50, 8), (100, 8)])
+@pytest.mark.parametrize(("prompts", "judged"), [(4, 1), (20, 5), (50, 8)])
 def test_held_out_conversations_have_several_prompts(target: Loaded, prompts: int, judged: int) -> None:
     """And no more than a quarter of the prompts is kept from training for that."""
     talk = answers(prompts, 40)

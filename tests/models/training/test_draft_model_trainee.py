@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,13 +25,15 @@ from tests.toys.architectures import build
 ALL = mx.arange(310)
 
 
-def test_the_layers_are_the_targets_first_and_last(target: Loaded) -> None:
+def test_the_layers_are_the_targets_and_only_they_are_trained(target: Loaded) -> None:
     trainee = DraftTrainee(target, 1, ALL)
     ours, theirs = flat_parameters(trainee.network), flat_parameters(target.network)
     assert mx.array_equal(ours["lm_head.weight"], theirs["lm_head.weight"]).item()
     name = "model.layers.0.mlp.up_proj.weight"
     assert mx.array_equal(ours[name], theirs[name]).item()
     assert not [name for name in ours if "layers.1." in name]
+    trained = trainable_parameters(trainee.network)
+    assert trained and all(name.startswith(("model.layers.", "model.norm")) for name in trained)
 
 
 def test_layers_are_spread_evenly_and_lists_go_with_them() -> None:
@@ -48,11 +50,6 @@ def test_layers_are_spread_evenly_and_lists_go_with_them() -> None:
     ends = {"num_hidden_layers": 9, "eos_token_id": list(range(9))}
     target.folder = SimpleNamespace(config=ends)
     assert shorten(target, 3)[0]["eos_token_id"] == [*range(9)]
-
-
-def test_only_layers_and_norm_are_trained(target: Loaded) -> None:
-    trained = trainable_parameters(DraftTrainee(target, 1, ALL).network)
-    assert trained and all(name.startswith(("model.layers.", "model.norm")) for name in trained)
 
 
 def test_it_is_trained_on_all_tokens_and_evaluated_on_its_shortlist(target: Loaded) -> None:
@@ -74,15 +71,9 @@ def test_as_many_layers_as_the_target_are_refused(target: Loaded) -> None:
     one: Any = SimpleNamespace(network=network)
     with pytest.raises(FitError, match="one layer, which cannot be fewer: choose --kind eagle3 or medusa"):
         shorten(one, 1)
-
-
-def test_a_config_that_does_not_count_its_layers_is_refused(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(toy_folder, tmp_path / "odd")
-    config = json.loads((folder / "config.json").read_text())
-    odd = load(folder)
-    object.__setattr__(odd.folder, "config", {key: config[key] for key in config if key != "num_hidden_layers"})
+    config = {key: value for key, value in target.folder.config.items() if key != "num_hidden_layers"}
     with pytest.raises(FitError, match="choose --kind eagle3"):
-        DraftTrainee(odd, 1, ALL)
+        DraftTrainee(replace(target, folder=replace(target.folder, config=config)), 1, ALL)
 
 
 def test_the_folder_is_one_that_mlx_lm_loads_too(target: Loaded, tmp_path: Path) -> None:

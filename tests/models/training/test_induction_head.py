@@ -142,11 +142,8 @@ def test_the_other_heads_look_as_the_targets_last_layer_does(target: Loaded) -> 
     ("hidden", "heads", "more"),
     [
         (576, (9, 3), (12, 4)),
-        (1536, (12, 12), (12, 12)),
         (2048, (32, 8), (32, 8)),
         (1152, (4, 1), (8, 2)),
-        (1600, (4, 1), (8, 2)),
-        (4096, (32, 32), (32, 32)),
     ],
 )
 def test_there_are_more_heads_where_that_divides(hidden: int, heads: tuple[int, int], more: tuple[int, int]) -> None:

@@ -24,14 +24,24 @@ from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.pipeline import STAGES, TrainingPipeline
 from models.training.training_plan import TrainingKind, write_plan
 from models.training.workspace import MANIFEST, Workspace
-from tests.models.training.training_plans import CHEAP, begun, contents, fit, plan_for
+from tests.models.training.training_plans import CHEAP, begin_fit, contents, fit, plan_for
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft", "mtp", "dflash"])
-def test_what_a_fit_leaves_is_a_drafter_with_a_report(target: Loaded, tmp_path: Path, kind: TrainingKind) -> None:
-    place = fit(target, tmp_path / "drafter", plan_for(target, kind, tokens=300))
+def test_what_a_fit_leaves_is_a_drafter_with_a_report(
+    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TrainingKind
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(workspace, "sync_folder", lambda path: synced.append(path.name))
+    events = list(begin_fit(target, tmp_path / "drafter", plan_for(target, kind, tokens=300)))
+    place = Workspace(tmp_path / "drafter")
+    assert {path.name for path in place.out.iterdir()} <= set(synced)
+    assert list(dict.fromkeys(event.stage for event in events)) == [*STAGES]
+    for stage in STAGES:
+        done = [event.done for event in events if event.stage == stage]
+        assert done == sorted(done) and done[-1] == next(event.total for event in events if event.stage == stage)
     names = {path.name for path in place.out.iterdir()}
     assert {"config.json", "report.json", "report.png", MANIFEST} <= names
     assert [path.name for path in tmp_path.iterdir()] == ["drafter"]
@@ -47,7 +57,6 @@ def test_what_a_fit_leaves_is_a_drafter_with_a_report(target: Loaded, tmp_path: 
     assert "licence applies" in about["licence"] and about["reply_tokens"] >= 300
 
 
-@pytest.mark.slow
 def test_states_that_are_not_stored_give_the_same_training(target: Loaded, tmp_path: Path) -> None:
     plans = [plan_for(target, "eagle3", stored=stored, steps=6) for stored in (True, False)]
     kept, anew = (fit(target, tmp_path / f"{n}", plan) for n, plan in enumerate(plans))
@@ -56,12 +65,13 @@ def test_states_that_are_not_stored_give_the_same_training(target: Loaded, tmp_p
     assert losses[0] == pytest.approx(losses[1], rel=0.1)  # Adam's first steps are large, whatever the gradient
 
 
-@pytest.mark.slow
 def test_the_same_plan_gives_the_same_files(target: Loaded, tmp_path: Path) -> None:
-    first, second = (fit(target, tmp_path / name, plan_for(target, "draft")) for name in "ab")
-    assert contents(first.out) == contents(second.out)
-    other = fit(target, tmp_path / "c", plan_for(target, "draft", seed=1))
-    assert contents(other.out) != contents(first.out)
+    first, second, other = (
+        fit(target, tmp_path / f"{n}", plan_for(target, "draft", seed=seed), [f"the sky {n}" for n in range(9)])
+        for n, seed in enumerate((0, 0, 1))
+    )
+    assert contents(first.out) == contents(second.out) != contents(other.out)
+    assert "mind that of the prompts" in str(first.report()["licence"])
 
 
 def test_a_head_begins_with_an_induction_head(target: Loaded, tmp_path: Path) -> None:
@@ -75,7 +85,6 @@ def test_a_head_begins_with_an_induction_head(target: Loaded, tmp_path: Path) ->
     assert mx.any(queries[:size, hidden:]).item() and mx.any(keys[:size, :hidden]).item()
 
 
-@pytest.mark.slow
 def test_an_initialized_head_is_not_initialized_again(
     target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +100,7 @@ def test_an_initialized_head_is_not_initialized_again(
     plan = plan_for(target, "eagle3", steps=2)
     whole = fit(target, tmp_path / "whole", plan)
     for folder, looking in (("while", True), ("after", False)):
-        events = begun(target, tmp_path / folder, plan)
+        events = begin_fit(target, tmp_path / folder, plan)
         while (event := next(events)).stage != "training" or bool(event.note) != looking:
             pass
         events.close()
@@ -100,21 +109,6 @@ def test_an_initialized_head_is_not_initialized_again(
             pass
         assert contents(place.out) == contents(whole.out)
     assert len(looks) == 1 + 2 + 1
-
-
-def test_given_prompts_are_named_with_their_licence(target: Loaded, tmp_path: Path) -> None:
-    place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"), [f"the sky {n}" for n in range(9)])
-    assert "mind that of the prompts" in str(place.report()["licence"])
-
-
-def test_stages_come_in_order_and_report_their_end(target: Loaded, tmp_path: Path) -> None:
-    events = list(begun(target, tmp_path / "drafter", plan_for(target, "medusa")))
-    assert [stage for n, stage in enumerate(e.stage for e in events) if not n or events[n - 1].stage != stage] == [
-        *STAGES
-    ]
-    for stage in STAGES:
-        done = [event.done for event in events if event.stage == stage]
-        assert done == sorted(done) and done[-1] == next(e.total for e in events if e.stage == stage)
 
 
 # --- the folder that is worked in -----------------------------------------------------------------
@@ -170,18 +164,6 @@ def test_a_finished_drafter_is_distinguished_from_that_of_another_fit(target: Lo
         assert place.is_result_of_plan is mine
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft", "mtp", "dflash"])
-def test_every_file_is_synced_before_the_workspace_is_deleted(
-    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TrainingKind
-) -> None:
-    synced: list[str] = []
-    monkeypatch.setattr(workspace, "sync_folder", lambda path: synced.append(path.name))
-    place = fit(target, tmp_path / "drafter", plan_for(target, kind, conversations=8, held_out=2, steps=2))
-    assert {path.name for path in place.out.iterdir()} <= set(synced)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft", "mtp", "dflash"])
 def test_a_target_that_stays_quantized_as_on_metal_is_fitted_too(
     toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TrainingKind

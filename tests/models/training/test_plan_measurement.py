@@ -81,14 +81,9 @@ def test_what_is_needed_grows_with_what_is_done(target: Loaded, sizes: NetworkSi
     assert estimate_needs(sizes, replace(plan, conversations=10_000), MEASURED).disk_bytes > least.disk_bytes
     assert estimate_needs(sizes, replace(plan, stored=False), MEASURED).disk_bytes < least.disk_bytes
     assert rows_within(sizes, 400, 2**40) == 32 and rows_within(sizes, 400, 2**10) == 1
-
-
-def test_the_corpus_is_held_in_memory_too(target: Loaded, sizes: NetworkSizes) -> None:
     few, many = (plan_for(target, "eagle3", conversations=n, tokens=200 * n, stored=False) for n in (100, 100_000))
-    assert (
-        estimate_needs(sizes, many, MEASURED).memory_bytes - estimate_needs(sizes, few, MEASURED).memory_bytes
-        > 99_900 * 250 * 4
-    )
+    memory = [estimate_needs(sizes, plan, MEASURED).memory_bytes for plan in (few, many)]
+    assert memory[1] - memory[0] > 99_900 * 250 * 4  # the corpus too
 
 
 def test_long_prompts_take_disk_as_they_were_measured(target: Loaded, sizes: NetworkSizes) -> None:
@@ -111,6 +106,7 @@ def test_how_long_the_users_prompts_are_is_not_judged_by_the_first(
     row_bytes = 2 * sizes_for(target, plan_for(target, "medusa")).states
     assert there.needs.states_bytes >= 0.99 * sum(lengths.values()) * row_bytes
     assert there.left_out == 1 and there.answers_per_prompt == 1.0
+    assert prepare_training(target, SMALL, ["one", "two", "three", "four", "one"], ROOMY).answers_per_prompt == 6
 
 
 def test_targets_that_differ_in_their_weights_alone_are_told_apart(tmp_path: Path) -> None:
@@ -184,12 +180,6 @@ def test_a_smaller_batch_is_trained_on_where_that_is_enough(target: Loaded, size
 # --- what it will do ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_states_are_kept_only_where_the_disk_is_large_enough(target: Loaded) -> None:
-    assert prepare_training(target, SMALL, [], ROOMY).plan.stored
-    assert not prepare_training(target, SMALL, [], FreeResources(2**10, None, None)).plan.stored
-
-
 @pytest.mark.slow_for("1024")
 @pytest.mark.parametrize("disk_bytes", [2**40, 2**10])
 def test_the_minutes_are_kept_whether_states_are_or_not(
@@ -213,12 +203,6 @@ def test_targets_that_are_not_batched_write_one_reply_at_a_time(
 def test_too_few_prompts_are_refused_before_the_work(target: Loaded) -> None:
     with pytest.raises(FitError, match="fewer than 4 different prompts"):
         prepare_training(target, TrainingOptions("medusa"), ["one", "two", "two", "three", "x" * 2000], ROOMY)
-
-
-@pytest.mark.slow
-def test_how_often_a_prompt_is_asked_is_told(target: Loaded) -> None:
-    assert prepare_training(target, SMALL, ["one", "two", "three", "four", "one"], ROOMY).answers_per_prompt == 6
-    assert prepare_training(target, SMALL, [], ROOMY).answers_per_prompt == 0
 
 
 @pytest.mark.slow

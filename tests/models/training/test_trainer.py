@@ -22,7 +22,7 @@ from models.training.corpus import Conversation, ConversationWriter, choose_draf
 from models.training.target_states import StoredStates, TargetStateReader, store_states
 from models.training.trainee import Trainee
 from models.training.trainee_kinds import make_reader, make_trainee
-from models.training.trainer import Trainer, learning_rate_at, loss_of
+from models.training.trainer import Trainer, loss_of
 from models.training.training_plan import MAX_DEPTHS, MIN_TOKENS, TrainingKind
 from tests.models.training.training_plans import conversation, plan_for
 
@@ -153,8 +153,8 @@ def test_the_draft_vocabulary_has_the_most_frequent_tokens() -> None:
 # --- the optimiser ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_for("eagle3")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow_for("eagle3", "mtp")
+@pytest.mark.parametrize("kind", [*KINDS, "mtp", "dflash"])
 def test_the_loss_falls(target: Loaded, talk: list[Conversation], kind: TrainingKind) -> None:
     trainee, batches = ready(target, kind, talk)
     batch = batches.make(range(4))
@@ -183,12 +183,6 @@ def test_the_loss_is_what_rejection_refuses_and_half_the_cross_entropy() -> None
     trainee: Any = Fixed()
     assert float(loss_of(trainee, batch, 1).item()) == pytest.approx(first, rel=1e-5)
     assert float(loss_of(trainee, batch, 2).item()) == pytest.approx((first + 0.8 * second) / 1.8, rel=1e-5)
-
-
-def test_the_learning_rate_warms_up_and_decays() -> None:
-    rates = [learning_rate_at(step, 100, 1.0) for step in range(100)]
-    assert rates[0] < rates[2] < rates[4] == max(rates) == 1.0
-    assert rates[5:] == sorted(rates[5:], reverse=True) and 0.01 < rates[-1] < 0.03
 
 
 def test_training_stopped_between_steps_goes_on_to_the_same_weights(

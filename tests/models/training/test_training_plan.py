@@ -32,8 +32,7 @@ from tests.models.training.training_plans import MEASURED, plan_for
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
-@pytest.mark.parametrize("minutes", [10.0, 60.0, 600.0])
-@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(("minutes", "stored"), [(10.0, True), (60.0, False), (600.0, True)])
 def test_the_work_fills_the_minutes(target: Loaded, kind: str, minutes: float, stored: bool) -> None:
     options = TrainingOptions(kind, minutes)  # type: ignore[arg-type]
     amount = training_amounts(options, MEASURED, 2048, stored)
@@ -51,11 +50,7 @@ def test_initialization_reads_no_more_tokens_than_take_a_short_time(target: Load
     assert initialization_tokens("eagle3", 64, MEASURED, stored=True) == 64 * 64
     assert initialization_tokens("eagle3", 8192, MEASURED, stored=True) == 32_768
     assert initialization_tokens("eagle3", 8192, MEASURED, stored=False) == 20 * MEASURED.read
-    assert (
-        initialization_tokens("medusa", 64, MEASURED, stored=True)
-        == initialization_tokens("draft", 64, MEASURED, stored=True)
-        == 0
-    )
+    assert {initialization_tokens(kind, 64, MEASURED, stored=True) for kind in ("medusa", "draft")} == {0}
     anew = plan_for(target, "eagle3", stored=False, initialization_tokens=0)
     seconds = [
         with_stage_times(plan, MEASURED).stages_s["training"]
@@ -64,26 +59,14 @@ def test_initialization_reads_no_more_tokens_than_take_a_short_time(target: Load
     assert seconds[1] - seconds[0] == pytest.approx(1000 / MEASURED.read, abs=0.1)
 
 
-def test_more_minutes_are_more_of_everything() -> None:
-    short, long = (training_amounts(TrainingOptions("eagle3", minutes), MEASURED, 2048, True) for minutes in (10, 100))
-    assert long.tokens > 9 * short.tokens
-    assert long.steps * long.batch_tokens > 9 * short.steps * short.batch_tokens
-    assert short.batch_tokens < long.batch_tokens == 2048
-
-
-def test_a_short_fit_still_has_something_to_learn_from_and_to_judge_by() -> None:
+def test_the_least_and_the_most_that_a_fit_does() -> None:
+    """A short fit still has something to learn from and to judge by; numbers may stand in place of minutes."""
+    given = TrainingOptions("medusa", conversations=40, steps=7)
+    assert training_amounts(given, MEASURED, 512, True) == (40, 0, 7, 512)
+    assert held_out_size(10_000, MEASURED) < held_out_size(10_000, replace(MEASURED, read=5000.0, train=5000.0)) == 96
     amount = training_amounts(TrainingOptions("eagle3", 0.01), MEASURED, 2048, True)
     assert amount.tokens >= 24 * MEASURED.reply_tokens and amount.steps >= 20
     assert held_out_size(24, MEASURED) >= 6
-
-
-def test_numbers_stand_in_place_of_minutes() -> None:
-    assert training_amounts(TrainingOptions("medusa", conversations=40, steps=7), MEASURED, 512, True) == (
-        40,
-        0,
-        7,
-        512,
-    )
 
 
 def written_s(plan: TrainingPlan, rates: MachineRates, chance: random.Random) -> float:
@@ -94,8 +77,8 @@ def written_s(plan: TrainingPlan, rates: MachineRates, chance: random.Random) ->
     return max(ends) * plan.rows / rates.write
 
 
-@pytest.mark.parametrize("write", [25.0, 100.0, 500.0, 5000.0])
-@pytest.mark.parametrize("reply_tokens", [48, 384, 1000])
+@pytest.mark.parametrize("write", [25.0, 500.0, 5000.0])
+@pytest.mark.parametrize("reply_tokens", [48, 1000])
 def test_a_kill_loses_less_than_a_minute_of_writing(target: Loaded, write: float, reply_tokens: int) -> None:
     """Where a machine writes as many tokens a second for fewer texts side by side."""
     usual = 0.55 * reply_tokens
@@ -105,13 +88,6 @@ def test_a_kill_loses_less_than_a_minute_of_writing(target: Loaded, write: float
     plan = replace(plan, shard=shard_size(plan, rates))
     assert seconds_lost_by_a_kill(plan, rates) < 60
     assert all(written_s(plan, rates, random.Random(seed)) <= seconds_lost_by_a_kill(plan, rates) for seed in range(20))
-
-
-def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Loaded) -> None:
-    rates = replace(MEASURED, write=4.0)
-    plan = plan_for(target, "eagle3", rows=32, reply_tokens=384)
-    plan = replace(plan, rows=rows_in_a_shard(plan, rates))
-    assert plan.rows == 1 and seconds_lost_by_a_kill(replace(plan, shard=1), rates) == (80 + 384) / 4.0
 
 
 def test_a_kill_may_lose_a_step_or_the_evaluation(target: Loaded) -> None:
@@ -131,24 +107,18 @@ def test_a_kill_may_lose_a_step_or_the_evaluation(target: Loaded) -> None:
 
 def test_a_shard_is_as_many_as_go_side_by_side_or_more(target: Loaded) -> None:
     plan = plan_for(target, "eagle3", rows=8, reply_tokens=384, conversations=10_000)
+    slow = replace(MEASURED, write=4.0)  # a token in seconds
+    alone = replace(plan, rows=rows_in_a_shard(replace(plan, rows=32), slow), shard=1)
+    assert alone.rows == 1 and seconds_lost_by_a_kill(alone, slow) == (80 + 384) / 4.0
     sizes = [shard_size(plan, replace(MEASURED, write=write)) for write in (1.0, 150.0, 1e6)]
     assert sizes[0] == 8 < sizes[1] < sizes[2] == 64
-
-
-def test_a_slow_target_is_judged_by_fewer() -> None:
-    assert held_out_size(10_000, MEASURED) < held_out_size(10_000, replace(MEASURED, read=5000.0, train=5000.0)) == 96
-
-
-def test_a_plan_comes_back_as_it_was(target: Loaded, tmp_path: Path) -> None:
-    plan = plan_for(target, "medusa", tokens=123)
-    write_plan(tmp_path / "plan.json", plan)
-    assert read_plan(tmp_path / "plan.json") == plan
 
 
 @pytest.mark.parametrize("damage", ["cut", "version", "missing"])
 def test_a_plan_that_cannot_be_resumed_is_reported(target: Loaded, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "plan.json"
     write_plan(path, plan_for(target, "medusa"))
+    assert read_plan(path) == plan_for(target, "medusa")
     value = json.loads(path.read_text())
     if damage == "version":
         path.write_text(json.dumps(value | {"version": 99}))
@@ -172,16 +142,11 @@ def test_a_plan_that_cannot_be_resumed_is_reported(target: Loaded, tmp_path: Pat
         ({"layers": 2}, "layers is for --kind draft"),
         ({"reply_tokens": 2}, "reply-tokens is 2"),
         ({"learning_rate": 0.0}, "learning-rate is 0.0"),
-        ({"learning_rate": float("nan")}, "learning-rate is nan"),
+        ({"kind": "draft", "depths": 2}, "drafts any length"),
         ({"seed": -1}, "seed is -1"),
         ({"vocabulary": 1}, "vocabulary is 1"),
     ],
 )
 def test_invalid_options_are_refused(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        TrainingOptions("eagle3", **wrong)  # type: ignore[arg-type]
-
-
-def test_a_draft_model_has_no_depths() -> None:
-    with pytest.raises(UsageError, match="drafts any length"):
-        TrainingOptions("draft", depths=2)
+        TrainingOptions(**{"kind": "eagle3", **wrong})  # type: ignore[arg-type]

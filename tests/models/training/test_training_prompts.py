@@ -21,17 +21,15 @@ from models.training.training_prompts import (
 )
 
 
-def test_the_opening_and_the_closing_of_a_turn_are_found_in_any_template(target: Loaded) -> None:
+def test_the_opening_and_the_closing_of_a_turn_are_found_in_any_template(
+    target: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fast = target.tokenizer._fast
     assert fast.decode(user_turn_prefix(target.tokenizer), skip_special_tokens=False) == "<|im_start|>user\n"
     end = user_turn_end(target.tokenizer)
     assert end is not None and fast.id_to_token(end) == "<|im_end|>"
-
-
-def test_a_model_without_a_template_has_neither(target: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FolderTokenizer, "has_template", False)
-    assert user_turn_prefix(target.tokenizer) == []
-    assert user_turn_end(target.tokenizer) is None
+    assert user_turn_prefix(target.tokenizer) == [] and user_turn_end(target.tokenizer) is None
 
 
 def test_questions_are_whole_and_many() -> None:
@@ -80,25 +78,20 @@ def test_missing_stored_prompts_are_not_replaced_by_others(tmp_path: Path) -> No
     ("content", "said"),
     [
         (b"", "holds no prompt"),
-        (b"\n \n", "holds no prompt"),
         (b"fine\n{broken\n", "line 2: begins like JSON and is not"),
         (b'{"prompt": 3}\n', "line 1: has no text"),
         (b'{"prompt": " "}\n', "line 1: has no text"),
-        (b'{"turns": []}\n', "line 1: has no text"),
         (b'{"other": "x"}\n', "line 1: has no text"),
         (b'"\\ud800"\n', "line 1: half a surrogate pair"),
         (b"\xff\xfe", "is not text"),
     ],
 )
 def test_a_malformed_file_of_prompts_says_where(tmp_path: Path, content: bytes, said: str) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_prompts(tmp_path / "prompts")
     (tmp_path / "prompts").write_bytes(content)
     with pytest.raises(UsageError, match=said):
         read_prompts(tmp_path / "prompts")
-
-
-def test_a_missing_file_of_prompts_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_prompts(tmp_path / "gone")
 
 
 def test_prompts_that_are_too_long_or_there_already_are_left_out(target: Loaded) -> None:

@@ -69,12 +69,12 @@ def conversation(tokens: Sequence[int], prompt: int, temperature: float = 0.0) -
     return Conversation(np.array(tokens, np.int32), prompt, temperature)
 
 
-def plain(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]]:
+def as_tuples(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]]:
     """To be compared."""
     return [(c.tokens.tolist(), c.prompt, c.temperature) for c in talk]
 
 
-def begun(
+def begin_fit(
     target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP
 ) -> Generator[TrainingProgress, None, None]:
     """A fit that goes on as far as it is asked."""
@@ -86,7 +86,7 @@ def begun(
 
 def fit(target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workspace:
     """A whole fit."""
-    for _ in begun(target, out, plan, prompts, costs):
+    for _ in begin_fit(target, out, plan, prompts, costs):
         pass
     return Workspace(out)
 
