@@ -60,7 +60,7 @@ def command(*words: object) -> list[str]:
 
 
 def chat(folder: Path, cache: Path, *more: object) -> list[str]:
-    prompt = ("--prompt", "the sky is blue", "--json", "--max-tokens", 300, "--cache-dir", cache)
+    prompt = ("--prompt", "the sky is blue", "--json", "--max-tokens", 150, "--cache-dir", cache)
     return command("chat", "--target", folder, *prompt, *SAMPLED, *more)
 
 
