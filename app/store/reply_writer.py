@@ -50,11 +50,22 @@ class _Part:
     ending: Ending | None = None
 
 
+class Clock:
+    """What the writer takes the time from, and waits by."""
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def wait(self, changed: threading.Condition, timeout_s: float | None) -> None:
+        """Waits, holding `changed`, until it is notified, at most for `timeout_s`."""
+        changed.wait(timeout_s)
+
+
 class ReplyWriter:
     """Appends to replies of `store`, and ends them. wake: called in the thread of the writer."""
 
-    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
-        self._main, self._wake = store, wake
+    def __init__(self, store: Store, wake: Callable[[], None], clock: Clock | None = None) -> None:
+        self._main, self._wake, self._clock = store, wake, clock or Clock()
         self._thread: threading.Thread | None = None
         self._store: Store | None = None  # of the thread
         self._changed = threading.Condition()  # which guards all that follows
@@ -116,13 +127,13 @@ class ReplyWriter:
 
     def _due(self) -> bool:
         """Whether it is time to try again what the disk refused."""
-        return bool(self._held) and time.monotonic() >= self._retry_s
+        return bool(self._held) and self._clock.now_s() >= self._retry_s
 
     # --- in the thread of the writer -----------------------------------------------------------
 
     def _run(self) -> None:
         while parts := self._next():
-            began_s = time.monotonic()
+            began_s = self._clock.now_s()
             trying = began_s >= self._retry_s
             reports = [self._write(message, part, trying) for message, part in parts.items()]
             self._tell(parts, reports, began_s, trying)
@@ -136,7 +147,7 @@ class ReplyWriter:
         with self._changed:
             while not (self._closed or self._due() or self._ready()):
                 times = [self._next_s] * bool(self._waiting) + [self._retry_s] * bool(self._held)
-                self._changed.wait(max(0.0, min(times) - time.monotonic()) if times else None)
+                self._clock.wait(self._changed, max(0.0, min(times) - self._clock.now_s()) if times else None)
             parts, self._waiting = self._waiting, {}
             if self._due():
                 for message, ending in self._held.items():
@@ -148,7 +159,7 @@ class ReplyWriter:
     def _ready(self) -> bool:
         """Whether anything that is waiting may be written now."""
         over = any(part.ending is not None for part in self._waiting.values())
-        return over or (bool(self._waiting) and time.monotonic() >= self._next_s)
+        return over or (bool(self._waiting) and self._clock.now_s() >= self._next_s)
 
     def _write(self, message: int, part: _Part, trying: bool) -> Report:
         """Writes a part with all that is held of its reply if `trying`; holds it too otherwise, or if the disk
@@ -170,7 +181,7 @@ class ReplyWriter:
 
     def _tell(self, parts: dict[int, _Part], reports: list[Report], began_s: float, trying: bool) -> None:
         """Reports what was written or held, and says when to go on."""
-        now_s = time.monotonic()
+        now_s = self._clock.now_s()
         with self._changed:
             for report in reports:
                 if report.failure:

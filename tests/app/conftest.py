@@ -1,15 +1,29 @@
-"""Costs that a test measures are its own. Exported replies to verify."""
+"""Costs that a test measures are its own. Commands, and exported replies to verify."""
 
 from pathlib import Path
 
 import pytest
 
+from app.cli.main import main
+from tests.app.command import Outcome, Redline
 from tests.app.receipts.exports import write_export
 
 
 @pytest.fixture(autouse=True)
 def own_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or tmp_path / "cache")
+
+
+@pytest.fixture
+def redline(capsys: pytest.CaptureFixture[str]) -> Redline:
+    """Runs a command with these words."""
+
+    def run(*words: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Outcome(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import ctypes
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ void *objc_msgSend(void *receiver, const char *selector, uintptr_t first, uintpt
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -49,14 +50,14 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
     macos._runtime.cache_clear()
     loaded = ctypes.CDLL(str(library))
     loaded.sent.restype = ctypes.c_char_p
-    return loaded
+    yield loaded
+    macos._runtime.cache_clear()
 
 
 def test_an_activity_begins_is_kept_and_ends_even_after_an_error(runtime: ctypes.CDLL) -> None:
     with pytest.raises(KeyError), macos.activity("redline fit"):
         assert b"end" not in runtime.sent()
         raise KeyError
-    macos._runtime.cache_clear()
     assert runtime.sent().decode().splitlines() == [
         "NSProcessInfo processInfo",
         "begin ffffff redline fit",
@@ -72,7 +73,6 @@ def test_the_mac_tells_whether_motion_is_reduced(runtime: ctypes.CDLL) -> None:
     for reduced in (0, 1):
         said.value = reduced
         assert macos.reduces_motion() == bool(reduced)
-    macos._runtime.cache_clear()
     assert runtime.sent().decode().splitlines()[:2] == [
         "NSWorkspace sharedWorkspace",
         "token accessibilityDisplayShouldReduceMotion",

@@ -2,7 +2,6 @@
 
 import os
 import stat
-from array import array
 from pathlib import Path
 
 import pytest
@@ -127,7 +126,3 @@ def test_a_reply_is_drafted_from_earlier_ones_only_where_its_noise_is_its_own() 
     assert may_draft_from_replies(SamplingSettings(temperature=1.0, seed=3, fresh=True))
     assert may_draft_from_replies(SamplingSettings(temperature=1.0, seed=3, acceptance="coupled"))
     assert may_draft_from_replies(SamplingSettings())
-
-
-def test_ids_are_four_bytes() -> None:
-    assert array("i").itemsize == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
@@ -71,7 +72,7 @@ def count_progress(total: int) -> Iterator[Callable[[str], None]]:
 
 
 def _lines(total: int, unit: str) -> Step:
-    began_s, printed_s = time.monotonic(), 0.0
+    began_s, printed_s = time.monotonic(), -inf
 
     def step(done: int, text: str) -> None:
         nonlocal printed_s

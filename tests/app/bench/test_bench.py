@@ -20,6 +20,7 @@ from engine.audit.receipt import first_difference
 from engine.drafters.eagle3 import Eagle3
 from engine.settings import SamplingSettings
 from models.loader import load
+from tests.app.command import Redline
 from tests.engine.audit.test_rounding import keep_all
 from tests.toys.folders import roomy_copy
 
@@ -68,7 +69,7 @@ def test_numbers_follow_from_the_tokens(measured: dict[str, Any]) -> None:
         assert 0 < run["ttft_s"] <= run["total_s"]
 
 
-def test_matches_plain_is_what_the_tokens_say(measured: dict[str, Any]) -> None:
+def test_matches_plain_is_what_the_tokens_say_and_rules_are_named(measured: dict[str, Any]) -> None:
     plain = {_key(run): run["token_ids"] for run in measured["runs"] if run["drafter"] == "none"}
     for run in measured["runs"]:
         place = first_difference(plain[_key(run)], run["token_ids"])
@@ -78,9 +79,6 @@ def test_matches_plain_is_what_the_tokens_say(measured: dict[str, Any]) -> None:
             assert run["matches_plain"] is (place is None)
             assert run["matches_plain"]
         assert run["first_difference"] is None
-
-
-def test_rules_are_named(measured: dict[str, Any]) -> None:
     rules = {(run["drafter"], run["temperature"]): run["acceptance_rule"] for run in measured["runs"]}
     assert rules["lookup", 0.0] == rules["drafter", 0.0] == "greedy"
     assert rules["none", 0.8] == rules["drafter", 0.8] == "coupled"
@@ -117,26 +115,22 @@ def test_ideal_speedups_follow_from_the_costs(measured: dict[str, Any]) -> None:
             assert run["speedup_ideal"] is None or run["speedup_ideal"] > 0
 
 
-def test_the_table_says_it_all(
-    toy_folder: Path, prompts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main(["bench", str(prompts), "--target", str(toy_folder), "--limit", "1", "--max-tokens", "8"]) == 0
-    out, err = capsys.readouterr()
-    assert "1 prompt, at most 8 tokens each, draft length auto" in out
-    assert "1 of 1 replies are identical to plain decoding, token by token" in out
-    assert "lookup" in out
-    assert "warming up" in err
-    assert max(map(len, out.splitlines())) <= 100
+def test_the_table_says_it_all(toy_folder: Path, prompts: Path, redline: Redline) -> None:
+    done = redline("bench", prompts, "--target", toy_folder, "--limit", "1", "--max-tokens", "8")
+    assert done.code == 0 and "1 prompt, at most 8 tokens each, draft length auto" in done.out
+    assert "1 of 1 replies are identical to plain decoding, token by token" in done.out
+    assert "lookup" in done.out and "warming up" in done.err
+    assert max(map(len, done.out.splitlines())) <= 100
 
 
 def test_a_wrong_acceptance_fails(
-    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, redline: Redline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "match", keep_all)
     file = prompts.with_name("wrong.json")
-    arguments = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--draft-length", "4"]
-    arguments += ["--limit", "1", "--max-tokens", "40", "--json", str(file)]
-    assert main(["bench", str(prompts), *arguments]) == 1
+    words = ["--target", toy_folder, "--drafter", toy_drafter_folder, "--draft-length", "4"]
+    done = redline("bench", prompts, *words, "--limit", "1", "--max-tokens", "40", "--json", file)
+    assert done.code == 1 and "1 of 1 replies differ from plain decoding by more than rounding" in done.out
     found = json.loads(file.read_text())
     wrong, row = found["runs"][1], found["summary"][1]
     assert wrong["drafter"] == row["drafter"] == "drafter"
@@ -144,12 +138,9 @@ def test_a_wrong_acceptance_fails(
     assert wrong["matches_plain"] is False
     assert wrong["first_difference"]["near_tie"] is False
     assert wrong["first_difference"]["gap_ulps"] > 100
-    assert "1 of 1 replies differ from plain decoding by more than rounding" in capsys.readouterr().out
 
 
-def test_ctrl_c_keeps_what_was_measured(
-    toy_folder: Path, prompts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_what_was_measured(toy_folder: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = prompts.with_name("cut.json")
     original, asked = benchmark.Benchmark._replies, []
 
@@ -183,10 +174,12 @@ def words(toy_folder: Path, toy_drafter_folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_everyone_decodes_in_exact_verify_too_to_the_last_bit(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path, redline: Redline
 ) -> None:
     file = tmp_path / "out.json"
-    assert main([*words, "--random", "--json", str(file)]) == 0
+    done = redline(*words, "--random", "--json", file)
+    assert done.code == 0 and "drafter exact" in done.out
+    assert "8 of 8 replies have plain decoding's logits to the last bit" in done.out
     value = json.loads(file.read_text())
     ways = ["drafter 3", "drafter auto", "random 3", "random auto"]
     names = ["none", *(f"{name}{mode}" for name in ways for mode in ("", " exact"))]
@@ -198,14 +191,9 @@ def test_everyone_decodes_in_exact_verify_too_to_the_last_bit(
     widths = {(run["tokens"] - run["accepted"], run["rounds"]) for run in exact if run["proposer"] == "none"}
     assert widths == {(20, 20)}
     assert sum(run["accepted"] for run in exact if run["proposer"] == "drafter") > 10
-    out = capsys.readouterr().out
-    assert "8 of 8 replies have plain decoding's logits to the last bit" in out
-    assert "drafter exact" in out
 
 
-def test_a_bit_that_differs_is_a_failure(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bit_that_differs_is_a_failure(words: list[str], redline: Redline, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here it is the fingerprint of a pass with a draft that is off by one."""
     original = fingerprints.row_checksums
     seen: list[int] = []
@@ -215,12 +203,10 @@ def test_a_bit_that_differs_is_a_failure(
         return original(logits) + (logits.shape[0] > 1)
 
     monkeypatch.setattr(fingerprints, "row_checksums", off)
-    short = [*words[:5], "--draft-length", "3", "--limit", "1", "--max-tokens", "12", "--exact"]
-    assert main(short) == 1
-    assert max(seen) > 1
-    out = capsys.readouterr().out
-    assert "drafter exact, question 1, T 0: same text, but not the same bits" in out
-    assert "0 of 1 replies have plain decoding's logits to the last bit" in out
+    done = redline(*words[:5], "--draft-length", "3", "--limit", "1", "--max-tokens", "12", "--exact")
+    assert done.code == 1 and max(seen) > 1
+    assert "drafter exact, question 1, T 0: same text, but not the same bits" in done.out
+    assert "0 of 1 replies have plain decoding's logits to the last bit" in done.out
 
 
 def test_random_weights_are_the_same_each_time_and_fit(toy_folder: Path) -> None:

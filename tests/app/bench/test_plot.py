@@ -14,9 +14,9 @@ from PIL import Image
 from app.bench import bench_document, plot
 from app.bench.bench_document import BenchDocument
 from app.bench.verdicts import ALL
-from app.cli.main import main
 from app.inference import pair_loader
 from tests.app.bench.bench_runs import COSTS, document_of, plain_and, row
+from tests.app.command import Redline
 
 
 def some() -> BenchDocument:
@@ -74,8 +74,7 @@ def test_speedups_are_medians_of_the_coolest_replies_by_category() -> None:
 
 
 def test_a_drafter_without_auto_is_shown_at_its_first_length() -> None:
-    rows = plain_and({("eagle3", 4): {"qa": [1.5]}, ("eagle3", 2): {"qa": [1.1]}})
-    (one,) = plot.speedup_series(rows)
+    (one,) = plot.speedup_series(plain_and({("eagle3", 4): {"qa": [1.5]}, ("eagle3", 2): {"qa": [1.1]}}))
     assert (one.label, one.points) == ("eagle3, 4 a round", {"qa": 1.5, ALL: 1.5})
 
 
@@ -130,17 +129,14 @@ def test_a_document_with_nothing_in_it_is_drawn_too(rows: list[Any]) -> None:
 
 
 def test_a_document_is_shown_and_drawn_again_without_a_model(
-    drawn: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    drawn: bytes, tmp_path: Path, redline: Redline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pair_loader, "open_target", lambda options: pytest.fail("nothing should be loaded"))
     kept, picture = tmp_path / "kept.json", tmp_path / "again.png"
     bench_document.write_document(kept, some())
-    assert main(["bench", "--from", str(kept), "--plot", str(picture)]) == 0
-    assert picture.read_bytes() == drawn
-    out = capsys.readouterr().out
-    assert "eagle3 auto" in out
-    assert "best fixed" in out
-    assert "toy in x" in out
+    done = redline("bench", "--from", kept, "--plot", picture)
+    assert done.code == 0 and picture.read_bytes() == drawn
+    assert all(said in done.out for said in ("eagle3 auto", "best fixed", "toy in x"))
 
 
 @pytest.mark.parametrize(
@@ -150,21 +146,16 @@ def test_a_document_is_shown_and_drawn_again_without_a_model(
         (["--from", "other.json"], "not a document of this version of redline bench"),
         (["--from", "older.json"], "not a document of this version of redline bench"),
         (["--from", "other.json", "--json", "out.json"], "--from measures nothing"),
-        (["--from", "other.json", "--without", "random 4"], "--from measures nothing"),
         (["--resume"], "add --json FILE"),
         (["--plot", "no/such/folder/x.png"], "give --plot a file"),
         (["--repeats", "0"], "repeats is 0"),
     ],
 )
 def test_what_cannot_be_drawn_is_a_usage_error(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], message: str, tmp_path: Path, redline: Redline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("other.json").write_text("{}")
     Path("older.json").write_text(json.dumps(msgspec.to_builtins(some()) | {"version": 0}))
-    assert main(["bench", *arguments]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
+    done = redline("bench", *arguments)
+    assert done.code == 2 and message in done.complaint

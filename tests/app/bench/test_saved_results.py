@@ -19,12 +19,13 @@ from engine.errors import UsageError
 from engine.settings import SamplingSettings
 from tests.app.bench.bench_runs import ENVIRONMENT, document_of, row
 from tests.app.bench.test_bench_files import fill_the_disk
+from tests.app.command import Redline
 
 PROMPTS = [{"question_id": i, "category": "sky", "turns": [f"is it {i} o'clock?", "and then?"]} for i in range(4)]
 COLD = SamplingSettings()
 
 
-def written(folder: Path) -> Path:
+def write_prompts(folder: Path) -> Path:
     path = folder / "prompts.jsonl"
     path.write_text("\n".join(map(json.dumps, PROMPTS)))
     return path
@@ -38,7 +39,7 @@ def words_for(prompts: Path, target: Path) -> list[str]:
 
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
-    return written(tmp_path)
+    return write_prompts(tmp_path)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def words(toy_folder: Path, prompts: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def document(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Of the first prompt."""
-    prompts = written(tmp_path_factory.mktemp("finished"))
+    prompts = write_prompts(tmp_path_factory.mktemp("finished"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or prompts.parent / "cache")
         assert main([*words_for(prompts, toy_folder), "--limit", "1"]) == 0
@@ -132,31 +133,27 @@ def test_the_order_goes_on_rotating(words: list[str], prompts: Path, monkeypatch
     ],
 )
 def test_it_goes_on_only_as_it_began(
-    changed: list[str], message: str | None, finished: list[str], capsys: pytest.CaptureFixture[str]
+    changed: list[str], message: str | None, finished: list[str], redline: Redline
 ) -> None:
-    assert main([*finished, *changed]) == (2 if message else 0)
-    if message:
-        assert message in capsys.readouterr().err.splitlines()[-1]
+    done = redline(*finished, *changed)
+    assert done.code == (2 if message else 0) and (not message or message in done.complaint)
 
 
-def test_other_prompts_under_the_same_number_are_refused(
-    finished: list[str], prompts: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_prompts_under_the_same_number_are_refused(finished: list[str], prompts: Path, redline: Redline) -> None:
     prompts.write_text(json.dumps(PROMPTS[0] | {"turns": ["something else"]}))
-    assert main(finished) == 2
-    assert "question 0 has changed" in capsys.readouterr().err.splitlines()[-1]
+    done = redline(*finished)
+    assert done.code == 2 and "question 0 has changed" in done.complaint
 
 
 @pytest.mark.slow
 def test_a_disk_that_is_full_for_a_while_stops_nothing(
-    words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch, redline: Redline
 ) -> None:
     with monkeypatch.context() as full:
         fill_the_disk(full)
-        assert main([*words, "--limit", "2"]) == 1
-    out, err = capsys.readouterr()
-    assert "4 of 4 replies are identical" in out
-    assert err.count("No space left on device") == 3
+        done = redline(*words, "--limit", "2")
+    assert done.code == 1 and "4 of 4 replies are identical" in done.out
+    assert done.err.count("No space left on device") == 3
     assert not prompts.with_name("out.json").exists()
 
 
@@ -207,15 +204,14 @@ def test_another_seed_is_refused_where_it_shapes_the_text() -> None:
 
 @pytest.mark.slow
 def test_other_weights_under_the_same_name_are_not_gone_on_with(
-    words: list[str], toy_drafter_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], toy_drafter_folder: Path, tmp_path: Path, redline: Redline
 ) -> None:
-    drafter = tmp_path / "mine"
-    shutil.copytree(toy_drafter_folder, drafter)
+    drafter = shutil.copytree(toy_drafter_folder, tmp_path / "mine")
     words = [*words, "--drafter", str(drafter), "--limit", "1"]
-    assert main(words) == 0
+    assert redline(*words).code == 0
     weights = next(drafter.glob("*.safetensors"))
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    assert main([*words, "--resume"]) == 2
-    assert "cannot resume: weights was" in capsys.readouterr().err.splitlines()[-1]
+    done = redline(*words, "--resume")
+    assert done.code == 2 and "cannot resume: weights was" in done.complaint

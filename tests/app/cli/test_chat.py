@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,128 +15,150 @@ from app.cli.interactive_chat import converse, editor, history
 from app.cli.terminal.keyboard import ctrl_c
 from app.cli.terminal.reply_view import Terminal
 from app.cli.terminal.token_style import PLAIN
-from app.inference.conversation import Conversation
+from app.inference.conversation import open_conversation
 from app.inference.options import Options
-from engine.errors import ContextError
+from engine.errors import ContextError, ModelError
 from engine.events import Event, Finished
 from engine.settings import SamplingSettings
-from tests.app.recordings import REPLY, TEXT, RecordedSession, recorded_pair, round_
+from tests.app.cli.recorded_chat import RecordedChat, Take, talk, whole
+from tests.app.recordings import REPLY, TEXT, round_
 
 
-class Desk:
-    """A conversation with a recorded session, lines to say and what was shown."""
+def stopped_early() -> Iterator[Event]:
+    yield REPLY[0]
+    yield Finished("cancelled", 0, 0.1)
 
-    def __init__(self, events: tuple[Event, ...] = REPLY, options: Options | None = None) -> None:
-        self.session = RecordedSession(events)
-        self.conversation = Conversation(
-            options or Options(draft_lengths=(4,)),
-            recorded_pair(self.session),
-        )
-        self.out, self.notes = io.StringIO(), io.StringIO()
 
-    def type(self, *lines: str, leave: type[BaseException] = EOFError) -> str:
-        """Say the lines, then leave; returns what was noted."""
-        waiting = iter(lines)
+def stopped_halfway() -> Iterator[Event]:
+    yield REPLY[0]
+    yield round_(0, ["half"], 0, 0)
+    signal.raise_signal(signal.SIGINT)
+    yield round_(1, [" more"], 0, 0)
 
-        def ask() -> str:
-            line = next(waiting, None)
-            if line is None:
-                raise leave
-            return line
 
-        assert converse(self.conversation, Terminal(self.out, self.notes, PLAIN), ask) == 0
-        return self.notes.getvalue()
+def broken_off_at_once() -> Iterator[Event]:
+    press_twice()
+    yield REPLY[0]
 
-    @property
-    def roles(self) -> list[str]:
-        return [message["role"] for message in self.conversation.messages]
+
+def broken_off_halfway() -> Iterator[Event]:
+    yield round_(0, ["half"], 0, 0)
+    press_twice()
+
+
+def press_twice() -> None:
+    """Ctrl-C twice while a reply is under way."""
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+
+def fails_with(error: Exception) -> Take:
+    def take() -> Iterator[Event]:
+        raise error
+        yield
+
+    return take
+
+
+too_long = fails_with(ContextError("the prompt is too long"))
+lost = fails_with(RuntimeError("[ring] connection to a peer was lost"))
+refused = fails_with(ModelError("the template refuses this"))
 
 
 @pytest.mark.parametrize("leave", [EOFError, KeyboardInterrupt])
 def test_ctrl_c_and_ctrl_d_at_the_prompt_leave(leave: type[BaseException]) -> None:
-    desk = Desk()
-    desk.type(leave=leave)
-    assert desk.session.asked == []
+    chat = RecordedChat()
+    chat.type(leave=leave)
+    assert chat.session.asked == []
 
 
 def test_a_mac_stays_awake_for_each_reply_and_not_at_the_prompt(
     activities: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk()
-    play = Terminal.play
+    chat, play = RecordedChat(), Terminal.play
     monkeypatch.setattr(Terminal, "play", lambda *a: (activities.append("reply"), play(*a))[1])
-    lines = iter(["one", "two"])
+    lines = ["two", "one"]
 
     def ask() -> str:
         activities.append("prompt")
-        line = next(lines, None)
-        if line is None:
+        if not lines:
             raise EOFError
-        return line
+        return lines.pop()
 
-    assert converse(desk.conversation, Terminal(desk.out, desk.notes, PLAIN), ask) == 0
+    assert converse(chat.conversation, Terminal(chat.out, chat.notes, PLAIN), ask) == 0
     assert activities == [*["prompt", "begins", "reply", "ends"] * 2, "prompt"]
 
 
 def test_each_turn_is_answered_in_the_light_of_those_before() -> None:
-    desk = Desk()
-    desk.type("/system Be brief.", "one", "two", "/quit", "three")
-    reply = {"role": "assistant", "content": TEXT}
-    system, one, two = ({"role": role, "content": text} for role, text in _turns())
-    assert desk.session.asked == [[system, one], [system, one, reply, two]]
-    assert desk.out.getvalue() == f"{TEXT}\n" * 2
+    chat = RecordedChat()
+    chat.type("/system Be brief.", "one", "two", "/quit", "three")
+    asked = [[message["content"] for message in messages] for messages in chat.session.asked]
+    assert asked == [["Be brief.", "one"], ["Be brief.", "one", TEXT, "two"]]
+    assert [message["role"] for message in chat.session.asked[1]] == ["system", "user", "assistant", "user"]
+    assert chat.out.getvalue() == f"{TEXT}\n" * 2
 
 
-def _turns() -> list[tuple[str, str]]:
-    return [("system", "Be brief."), ("user", "one"), ("user", "two")]
-
-
-def test_a_stopped_reply_stays_in_the_conversation() -> None:
-    def events() -> Iterator[Event]:
-        yield REPLY[0]
-        yield round_(0, ["half"], 0, 0)
-        os.kill(os.getpid(), signal.SIGINT)
-        yield round_(1, [" more"], 0, 0)
-
-    desk = Desk()
-    desk.session.events = events()  # type: ignore[assignment]
-    notes = desk.type("tell me")
-    assert desk.conversation.messages[-1] == {"role": "assistant", "content": "half"}
-    assert "stopped by Ctrl-C" in notes
-
-
-def test_a_reply_stopped_before_its_first_token_takes_the_question_back() -> None:
-    desk = Desk((REPLY[0], Finished("cancelled", 0, 0.1)))
-    assert "was removed" in desk.type("tell me")
-    assert desk.conversation.messages == []
-
-
-def test_what_goes_wrong_is_said_and_the_conversation_goes_on() -> None:
-    def events() -> Iterator[Event]:
-        raise ContextError("the prompt has 9 tokens, but the context holds only 8: shorten it")
-        yield
-
-    desk = Desk()
-    desk.session.events = events()  # type: ignore[assignment]
-    notes = desk.type("too long", "/stats")
-    assert "the context holds only 8: shorten it\n" in notes
-    assert "there is no reply yet" in notes
-    assert desk.conversation.messages == []
+def test_a_stopped_reply_stays_and_one_without_a_token_takes_its_question_back() -> None:
+    chat = RecordedChat(stopped_halfway, stopped_early)
+    notes = chat.type("tell me", "and now?")
+    assert "stopped by Ctrl-C" in notes and "was removed" in notes
+    assert chat.said == ["tell me", "half"]
 
 
 def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
-    desk = Desk(options=Options(draft_lengths=(4,), temperatures=(0.7,), sampling=SamplingSettings(seed=5)))
-    desk.type("/regenerate", "one", "two", "/again")
-    assert desk.session.asked[1] == desk.session.asked[2]
-    assert desk.session.seeds == [5, 5, 6]
-    assert desk.roles == ["user", "assistant"] * 2
-    assert "there is no message to reply to yet" in desk.notes.getvalue()
+    options = Options(draft_lengths=(4,), temperatures=(0.7,), sampling=SamplingSettings(seed=5))
+    chat = RecordedChat(options=options)
+    assert "there is no message to reply to yet" in chat.type("/regenerate", "one", "two", "/again")
+    assert chat.session.asked[1] == chat.session.asked[2]
+    assert chat.session.seeds == [5, 5, 6]
+    assert chat.said == ["one", TEXT, "two", TEXT]
+
+
+@pytest.mark.parametrize(
+    ("take", "said"),
+    [
+        (stopped_early, "the old one stays"),
+        (broken_off_at_once, "stopped\n"),
+        (too_long, "the prompt is too long"),
+        (refused, "the template refuses this"),
+    ],
+)
+def test_regenerate_keeps_the_old_reply_until_there_is_a_new_one(take: Take, said: str) -> None:
+    chat = RecordedChat(whole, take)
+    assert said in chat.type("one", "/regenerate")
+    assert chat.said == ["one", TEXT]
+
+
+def test_a_regenerated_reply_replaces_the_old_one_even_when_it_was_stopped() -> None:
+    chat = RecordedChat(whole, broken_off_halfway)
+    chat.type("one", "/regenerate")
+    assert chat.said == ["one", "half"]
+
+
+def test_a_second_ctrl_c_during_a_reply_ends_the_reply_and_not_the_conversation() -> None:
+    chat = RecordedChat(broken_off_halfway, broken_off_at_once, whole)
+    assert chat.type("one", "two", "three").count("stopped\n") == 2
+    assert chat.said == ["one", "half", "three", TEXT]
+
+
+def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> None:
+    chat = RecordedChat(whole, whole, too_long, whole)
+    notes = chat.type("one", "two", "three", "/trim 3", "/trim some", "four")
+    assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
+    assert "forgot 2 messages, kept 2" in notes and "say how many of the last messages to keep" in notes
+    assert chat.said == ["two", TEXT, "four", TEXT]
+
+
+def test_a_lost_machine_ends_the_reply_and_not_the_conversation() -> None:
+    chat = RecordedChat(whole, lost)
+    assert "a machine that computes a part of this model is gone" in chat.type("one", "two")
+    assert chat.said == ["one", TEXT]
 
 
 def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:
-    desk = Desk()
-    desk.type("/system Be brief.", "one", "/clear", "two")
-    assert [message["content"] for message in desk.session.asked[-1]] == ["Be brief.", "two"]
+    chat = RecordedChat()
+    chat.type("/system Be brief.", "one", "/clear", "two")
+    assert [message["content"] for message in chat.session.asked[-1]] == ["Be brief.", "two"]
 
 
 @pytest.mark.parametrize(
@@ -150,43 +170,42 @@ def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:
         ("/length 33", "draft-length is 33"),
         ("/length x", "draft-length is 'x'"),
         ("/length 0", "plain decoding"),
-        ("/temperature -1", "temperature is -1.0"),
         ("/temperature warm", "temperature is 'warm'"),
         ("/temperature 0.5", "temperature 0.5, seed 0, rejection"),
         ("/drafter", "give auto, none, lookup, eagle3, medusa, draft or the folder"),
         ("/save", "give the name of a file"),
+        ("/stats", "there is no reply yet"),
+        ("/verify", "there is no reply to verify yet"),
     ],
 )
 def test_a_command_says_what_it_did_or_what_is_wrong(line: str, said: str) -> None:
-    desk = Desk()
-    assert said in desk.type(line)
-    assert desk.session.asked == []
+    chat = RecordedChat()
+    assert said in chat.type(line)
+    assert chat.session.asked == []
 
 
 def test_a_path_or_a_pasted_text_is_a_message_not_a_command() -> None:
-    desk = Desk()
-    desk.type("/usr/bin/env is what?", "/ is the root")
-    assert len(desk.session.asked) == 2
+    chat = RecordedChat()
+    chat.type("/usr/bin/env is what?", "/ is the root")
+    assert len(chat.session.asked) == 2
 
 
 def test_save_writes_the_conversation_once(tmp_path: Path) -> None:
-    desk, file = Desk(), tmp_path / "talk.md"
-    notes = desk.type("one", f"/save {file}", f"/save {file}")
+    chat, file = RecordedChat(), tmp_path / "talk.md"
+    notes = chat.type("one", f"/save {file}", f"/save {file}")
     assert file.read_text() == f"## You\n\none\n\n## Model\n\n{TEXT}\n"
     assert "written to" in notes and "cannot be written (File exists)" in notes
 
 
 def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    from app.inference.conversation import open_conversation
-
     conversation = open_conversation(Options(str(toy_folder), draft_lengths=(2,)), "", lambda text: None)
-    notes = io.StringIO()
-    lines = iter(["/drafter /nowhere", f"/drafter {toy_drafter_folder}", "hello", "/quit"])
-    out = io.StringIO()
-    converse(conversation, Terminal(out, notes, PLAIN), lambda: next(lines))
-    assert "/nowhere: no such model folder" in notes.getvalue()
+    assert "/nowhere: no such model folder" in talk(conversation, "/drafter /nowhere", f"/drafter {toy_drafter_folder}")
     assert conversation.pair.drafter.loaded is not None
+    talk(conversation, "hello")
     assert conversation.messages[-1]["role"] == "assistant"
+
+
+# --- the keyboard -----------------------------------------------------------------------------
 
 
 def test_the_first_ctrl_c_asks_and_the_second_insists() -> None:

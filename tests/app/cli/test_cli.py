@@ -4,76 +4,58 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.cli.main import COMMANDS, main
+from app.cli.main import COMMANDS
 from app.cli.terminal.token_style import Look
 from app.safe_text import safe
+from engine.events import Event, Round
+from engine.session import Session
+from tests.app.command import Redline, run_on_terminal
 from tests.toys.folders import make_stranger
-
-
-def failure(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """The exit code and the one line on standard error."""
-    code = main(["chat", *words])
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("redline: ") and err.count("\n") == 1, err
-    return code, err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--temperature", "-1"], "temperature is -1.0"),
         (["--temperature", "nan"], "temperature is nan"),
         (["--temperature", "hot"], "invalid float value: 'hot'"),
         (["--temperature", "0", "--temperature", "1"], "--temperature is given 2 times"),
-        (["--top-p", "0"], "top-p is 0.0"),
-        (["--top-k", "-3"], "top-k is -3"),
-        (["--min-p", "1"], "min-p is 1.0"),
-        (["--repetition-penalty", "0"], "repetition-penalty is 0.0"),
-        (["--seed", "-1"], "seed is -1"),
-        (["--max-tokens", "0"], "max-tokens is 0"),
         (["--draft-length", "99"], "draft-length is 99"),
         (["--draft-length", "many"], "draft-length is 'many'"),
         (["--context", "1"], "context is 1"),
         (["--stop", ""], "stop is empty"),
         (["--acceptance", "always"], "invalid choice: 'always'"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
-        (["--prompt", ""], "the prompt is empty"),
         (["--prompt", " \n"], "the prompt is empty"),
         (["--drafter", "lookup", "--drafter", "none"], "--drafter is given 2 times"),
     ],
 )
-def test_nonsense_is_a_usage_error(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
-    prompt = [] if "--prompt" in words else ["--prompt", "hi"]
-    code, err = failure(capsys, *prompt, *words)
-    assert code == 2
-    assert said in err
+def test_nonsense_is_a_usage_error(redline: Redline, words: list[str], said: str) -> None:
+    done = redline("chat", *([] if "--prompt" in words else ["--prompt", "hi"]), *words)
+    assert done.code == 2 and said in done.only_line
 
 
-def test_a_command_must_be_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in COMMANDS)
-    assert main(["sing"]) == 2
-    assert "invalid choice: 'sing'" in capsys.readouterr().err
+def test_a_command_must_be_known(redline: Redline) -> None:
+    assert all(name in redline("--help").out for name in COMMANDS)
+    assert redline("--version").out.startswith("redline 0.")
+    for words in (["sing"], ["chat", "--zzz"], ["models", "nonsense"]):
+        done = redline(*words)
+        assert done.code == 2 and "did you mean" not in done.err
 
 
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
         (["caht"], "chat"),
-        (["fitt"], "fit"),
         (["models", "serach"], "search"),
         (["chat", "--prompt", "a", "--acceptance", "couple"], "coupled"),
         (["chat", "--prompt", "a", "--tempreture", "1"], "--temperature"),
@@ -83,16 +65,9 @@ def test_a_command_must_be_known(capsys: pytest.CaptureFixture[str]) -> None:
         (["chat", "--theme", "drak"], "dark"),
     ],
 )
-def test_what_was_probably_meant_is_said(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path, words: list[str], meant: str
-) -> None:
-    assert main([str(toy_folder) if word == "TOY" else word for word in words]) == 2
-    assert f"; did you mean {meant}?" in capsys.readouterr().err
-
-
-def test_nothing_is_meant_by_what_looks_like_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sing"]) == main(["chat", "--zzz"]) == 2
-    assert "did you mean" not in capsys.readouterr().err
+def test_what_was_probably_meant_is_said(redline: Redline, toy_folder: Path, words: list[str], meant: str) -> None:
+    done = redline(*(str(toy_folder) if word == "TOY" else word for word in words))
+    assert done.code == 2 and f"; did you mean {meant}?" in done.err
 
 
 @pytest.mark.parametrize(
@@ -103,16 +78,13 @@ def test_nothing_is_meant_by_what_looks_like_nothing(capsys: pytest.CaptureFixtu
         ("import", "a\0b", "NUL"),
     ],
 )
-def test_a_name_that_no_file_can_have_is_a_usage_error(
-    capsys: pytest.CaptureFixture[str], command: str, name: str, said: str
-) -> None:
-    assert main(["models", command, name]) == 2
-    err = capsys.readouterr().err
-    assert said in err and err.count("\n") == 1
+def test_a_name_that_no_file_can_have_is_a_usage_error(redline: Redline, command: str, name: str, said: str) -> None:
+    done = redline("models", command, name)
+    assert done.code == 2 and said in done.only_line
 
 
 def test_a_machine_that_mlx_has_lost_is_one_line_and_a_bug_a_traceback(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    redline: Redline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(error: Exception) -> Callable[[list[str]], int]:
         def run(words: list[str]) -> int:
@@ -121,16 +93,11 @@ def test_a_machine_that_mlx_has_lost_is_one_line_and_a_bug_a_traceback(
         return run
 
     monkeypatch.setattr("app.cli.main._run", failing(RuntimeError("[ring] connection to a peer was lost")))
-    assert main(["chat"]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+    done = redline("chat")
+    assert done.code == 1 and done.only_line
     monkeypatch.setattr("app.cli.main._run", failing(RecursionError("too deep")))
     with pytest.raises(RecursionError):
-        main(["chat"])
-
-
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("redline 0.")
+        redline("chat")
 
 
 @pytest.mark.parametrize(
@@ -150,43 +117,46 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_what_the_models_cannot_do_is_told_in_one_line(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path, words: list[str], code: int, said: str
+    redline: Redline, toy_folder: Path, tmp_path: Path, words: list[str], code: int, said: str
 ) -> None:
     usual = ["--target", str(toy_folder), "--prompt", "hi", "--draft-length", "2", "--max-tokens", "4"]
     if "OTHER" in words:
         words = ["--drafter", str(make_stranger(tmp_path / "other"))]
-    found, err = failure(capsys, *usual, *words)
-    assert found == code and said in err
+    done = redline("chat", *usual, *words)
+    assert done.code == code and said in done.only_line
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
-@pytest.mark.parametrize("damage", ["cut", "noise", "removed", "of another shape"])
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("model.safetensors", "cut"),
+        ("tokenizer.json", "noise"),
+        ("config.json", "removed"),
+        ("config.json", "of another shape"),
+    ],
+)
 def test_a_damaged_folder_is_a_failure_that_says_so(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path, file: str, damage: str
+    redline: Redline, toy_folder: Path, tmp_path: Path, file: str, damage: str
 ) -> None:
     folder = shutil.copytree(toy_folder, tmp_path / "model")
     before = (folder / file).read_bytes()
     if damage == "removed":
         (folder / file).unlink()
     elif damage == "of another shape":
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(config | {"hidden_size": 64}))
+        (folder / file).write_text(json.dumps(json.loads(before) | {"hidden_size": 64}))
     else:
         (folder / file).write_bytes(before[: len(before) // 2] if damage == "cut" else b"\xff" * len(before))
-    code, err = failure(capsys, "--target", str(folder), "--prompt", "hi")
-    assert code == 1
-    assert str(folder) in err
+    done = redline("chat", "--target", folder, "--prompt", "hi")
+    assert done.code == 1 and str(folder) in done.only_line
 
 
 def test_piped_output_is_the_text_and_json_replays_to_it(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path, toy_drafter_folder: Path
+    redline: Redline, toy_folder: Path, toy_drafter_folder: Path
 ) -> None:
-    words = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--prompt", "the sky"]
+    words = ["chat", "--target", toy_folder, "--drafter", toy_drafter_folder, "--prompt", "the sky"]
     words += ["--draft-length", "3", "--max-tokens", "60", "--temperature", "0.9", "--seed", "4"]
-    assert main(["chat", *words, "--json"]) == 0
-    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert main(["chat", *words]) == 0
-    plain = capsys.readouterr()
+    events = redline(*words, "--json").events
+    plain = redline(*words)
 
     kinds = [event["event"] for event in events]
     assert set(kinds[:-1]) == {"PromptProgress", "Round"} and kinds[-1] == "Finished"
@@ -196,41 +166,47 @@ def test_piped_output_is_the_text_and_json_replays_to_it(
     assert "drafted tokens accepted" in plain.err and plain.err.endswith("seed 4\n")
 
 
-def test_a_stop_string_inside_a_round_ends_the_reply_before_it(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path
-) -> None:
-    words = ["chat", "--target", str(toy_folder), "--drafter", "none", "--prompt", "the sky", "--max-tokens", "60"]
-    main(words)
-    whole = capsys.readouterr().out
+def test_a_stop_string_inside_a_round_ends_the_reply_before_it(redline: Redline, toy_folder: Path) -> None:
+    words = ["chat", "--target", toy_folder, "--drafter", "none", "--prompt", "the sky", "--max-tokens", "60"]
+    whole = redline(*words).out
     stop = whole[10:12]
-    words[words.index("none")] = str(toy_folder)  # its own drafter: every draft is right, so rounds are long
-    assert main([*words, "--draft-length", "8", "--stop", stop]) == 0
-    told = capsys.readouterr()
-    assert told.out == whole[: whole.index(stop)] + "\n"
-    assert "ended at a stop string" in told.err
+    words[words.index("none")] = toy_folder  # its own drafter: every draft is right, so rounds are long
+    done = redline(*words, "--draft-length", "8", "--stop", stop)
+    assert done.code == 0 and done.out == whole[: whole.index(stop)] + "\n"
+    assert "ended at a stop string" in done.err
 
 
-def test_a_prompt_may_come_through_a_pipe(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path
-) -> None:
-    told = []
+def test_a_prompt_may_come_through_a_pipe(redline: Redline, monkeypatch: pytest.MonkeyPatch, toy_folder: Path) -> None:
+    replies = set()
     for words in (["--prompt", "the sky"], ["--prompt", "-"], []):
         monkeypatch.setattr(sys, "stdin", io.StringIO("the sky"))
-        assert main(["chat", "--target", str(toy_folder), "--max-tokens", "8", "--draft-length", "0", *words]) == 0
-        told.append(capsys.readouterr().out)
-    assert told[0] == told[1] == told[2]
+        done = redline("chat", "--target", toy_folder, "--max-tokens", "8", "--draft-length", "0", *words)
+        replies.add((done.code, done.out))
+    assert [code for code, _ in replies] == [0]
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert main(["chat"]) == 2
+    assert redline("chat").code == 2
+
+
+def test_ctrl_c_ends_a_reply_in_order(redline: Redline, toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    continue_tokens = Session.continue_tokens
+
+    def interrupted(*given: Any, **named: Any) -> Iterator[Event]:
+        for event in continue_tokens(*given, **named):
+            yield event
+            if isinstance(event, Round) and event.index == 0:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Session, "continue_tokens", interrupted)
+    done = redline("chat", "--target", toy_folder, "--prompt", "hi", "--draft-length", "2", "--json")
+    assert done.code == 130 and done.events[-1]["reason"] == "cancelled"
 
 
 @pytest.mark.slow
-def test_help_and_usage_errors_are_quick() -> None:
-    """They load neither mlx-lm nor transformers, which takes seconds."""
+def test_help_and_usage_errors_load_no_models() -> None:
+    """Neither mlx-lm nor transformers, which takes seconds."""
     code = "import sys; from app.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     for words in (["--help"], ["chat", "--help"], ["chat", "--prompt", ""], ["doctor", "--help"]):
-        began = time.perf_counter()
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-        assert time.perf_counter() - began < 5  # 0.1 to 0.2 s on an idle machine
         assert not {"mlx_lm", "transformers"} & set(done.stderr.split())
 
 
@@ -243,38 +219,19 @@ def test_a_closed_pipe_is_quiet(toy_folder: Path) -> None:
 
 
 @pytest.mark.real_model
-def test_ctrl_c_ends_a_reply_in_order(toy_folder: Path) -> None:
-    words = ["chat", "--target", str(toy_folder), "--prompt", "hi", "--draft-length", "2", "--max-tokens", "400"]
-    with subprocess.Popen([sys.executable, "-m", "app", *words, "--json"], stdout=subprocess.PIPE, text=True) as chat:
-        assert chat.stdout is not None
-        while '"Round"' not in chat.stdout.readline():
-            pass
-        chat.send_signal(signal.SIGINT)
-        rest = chat.stdout.read()
-    assert json.loads(rest.splitlines()[-1])["reason"] == "cancelled"
-    assert chat.returncode == 130
-
-
-@pytest.mark.real_model
 @pytest.mark.parametrize("environment", [{"COLORTERM": "truecolor"}, {"NO_COLOR": "1"}])
 def test_a_terminal_gets_tints_and_cues(toy_folder: Path, environment: dict[str, str]) -> None:
-    words = ["chat", "--target", str(toy_folder), "--drafter", str(toy_folder), "--prompt", "hi", "--draft-length", "3"]
-    ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "app", *words, "--max-tokens", "9", "--theme", "light"]
-    surroundings = os.environ | {"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "200"} | environment
-    subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=True, env=surroundings)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    os.close(theirs)
+    words = ["chat", "--target", toy_folder, "--drafter", toy_folder, "--prompt", "hi", "--draft-length", "3"]
+    words += ["--max-tokens", "9", "--theme", "light"]
+    code, shown = run_on_terminal(*words, **({"NO_COLOR": ""} | environment))
+    assert code == 0 and "accepted (100%)" in shown
     look = Look(True, "none" if "NO_COLOR" in environment else "truecolor", "light")
     assert look.start("accepted") in shown and look.start("bonus") in shown
-    assert "accepted (100%)" in shown
     assert ("48;2" in shown) == ("COLORTERM" in environment)
 
 
 @pytest.mark.real_model
-def test_the_built_in_model_answers() -> None:
-    words = ["chat", "--prompt", "What is the capital of France?", "--max-tokens", "24"]
-    done = subprocess.run([sys.executable, "-m", "app", *words], capture_output=True, text=True, check=True)
-    assert "Paris" in done.stdout
-    assert "tok/s" in done.stderr and "first token after" in done.stderr
+def test_the_built_in_model_answers(redline: Redline) -> None:
+    done = redline("chat", "--prompt", "What is the capital of France?", "--max-tokens", "24", "--draft-length", "3")
+    assert "Paris" in done.out
+    assert "tok/s" in done.err and "first token after" in done.err

@@ -1,12 +1,10 @@
-"""Ctrl-C, refusals, /verify and failing drafters in a conversation: a line that is not finished changes nothing."""
+"""Toy models at the keyboard: a line that is not finished changes nothing, /verify, and drafters that fail."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
-import json
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,129 +13,30 @@ from typing import Any
 import pytest
 
 from app.cli.interactive_chat import converse
-from app.cli.main import main
 from app.cli.terminal.reply_view import Terminal
-from app.cli.terminal.token_style import PLAIN, Look
+from app.cli.terminal.token_style import Look
 from app.inference import loaded_pair, pair_loader
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from engine.drafters.draft_model import DraftModel
-from engine.errors import ContextError, ModelError
-from engine.events import Event, Finished, PromptProgress
+from engine.events import Finished, PromptProgress
 from engine.settings import SamplingSettings
-from tests.app.cli.test_chat import Desk
-from tests.app.recordings import REPLY, TEXT, round_
+from tests.app.cli.recorded_chat import RecordedChat, talk
+from tests.app.command import Redline
 from tests.engine.fewer import paired
 from tests.toys.folders import roomy_copy
 
 SHORT, LONGER = SamplingSettings(max_tokens=4), SamplingSettings(max_tokens=24)
-Take = Callable[[], Iterator[Event]]
 
 
-class Takes:
-    """A reply for each question, one after the other."""
-
-    def __init__(self, *takes: Take) -> None:
-        self._takes = iter(takes)
-
-    def __iter__(self) -> Iterator[Event]:
-        return next(self._takes)()
-
-
-def whole() -> Iterator[Event]:
-    yield from REPLY
-
-
-def stopped_early() -> Iterator[Event]:
-    yield REPLY[0]
-    yield Finished("cancelled", 0, 0.1)
-
-
-def stopped_at_once() -> Iterator[Event]:
-    insist()
-    yield REPLY[0]
-
-
-def stopped_halfway() -> Iterator[Event]:
-    yield round_(0, ["half"], 0, 0)
-    insist()
-
-
-def too_long() -> Iterator[Event]:
-    raise ContextError("the prompt is too long")
-    yield
-
-
-def lost() -> Iterator[Event]:
-    raise RuntimeError("[ring] connection to a peer was lost")
-    yield
-
-
-def refused() -> Iterator[Event]:
-    raise ModelError("the template refuses this")
-    yield
-
-
-def insist() -> None:
-    """Ctrl-C twice while a reply is under way."""
-    signal.raise_signal(signal.SIGINT)
-    signal.raise_signal(signal.SIGINT)
-
-
-def desk_with(*takes: Take) -> Desk:
-    desk = Desk()
-    desk.session.events = Takes(*takes)  # type: ignore[assignment]
-    return desk
-
-
-@pytest.mark.parametrize(
-    ("take", "said"),
-    [
-        (stopped_early, "the old one stays"),
-        (stopped_at_once, "stopped\n"),
-        (too_long, "the prompt is too long"),
-        (refused, "the template refuses this"),
-    ],
-)
-def test_regenerate_keeps_the_old_reply_until_there_is_a_new_one(take: Take, said: str) -> None:
-    desk = desk_with(whole, take)
-    assert said in desk.type("one", "/regenerate")
-    assert desk.conversation.messages == [{"role": "user", "content": "one"}, {"role": "assistant", "content": TEXT}]
-
-
-def test_a_regenerated_reply_replaces_the_old_one_even_when_it_was_stopped() -> None:
-    desk = desk_with(whole, stopped_halfway)
-    desk.type("one", "/regenerate")
-    assert desk.conversation.messages == [{"role": "user", "content": "one"}, {"role": "assistant", "content": "half"}]
-
-
-def test_a_second_ctrl_c_during_a_reply_ends_the_reply_and_not_the_conversation() -> None:
-    desk = desk_with(stopped_halfway, stopped_at_once, whole)
-    assert desk.type("one", "two", "three").count("stopped\n") == 2
-    said = [message["content"] for message in desk.conversation.messages]
-    assert said == ["one", "half", "three", TEXT]
-
-
-def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> None:
-    desk = desk_with(whole, whole, too_long, whole)
-    notes = desk.type("one", "two", "three", "/trim 3", "/trim some", "four")
-    assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
-    assert "forgot 2 messages, kept 2" in notes and "say how many of the last messages to keep" in notes
-    assert [message["content"] for message in desk.conversation.messages] == ["two", TEXT, "four", TEXT]
-
-
-def test_a_lost_machine_ends_the_reply_and_not_the_conversation() -> None:
-    desk = desk_with(whole, lost)
-    assert "a machine that computes a part of this model is gone" in desk.type("one", "two")
-    assert [message["content"] for message in desk.conversation.messages] == ["one", TEXT]
-
-
-def talk(conversation: Conversation, *lines: str) -> str:
-    """Say the lines, then leave; returns what was noted."""
-    waiting, notes = iter([*lines, "/quit"]), io.StringIO()
-    assert converse(conversation, Terminal(io.StringIO(), notes, PLAIN), lambda: next(waiting)) == 0
-    return notes.getvalue()
+def open_toy(
+    target: Path, drafter: Path | str, sampling: SamplingSettings = SHORT, draft_lengths: tuple[int, ...] = (3,)
+) -> Conversation:
+    options = Options(
+        str(target), (str(drafter),), (sampling.temperature,), draft_lengths=draft_lengths, sampling=sampling
+    )
+    return open_conversation(options, "", lambda text: None)
 
 
 @pytest.mark.slow_for("measure_costs-*")
@@ -189,11 +88,11 @@ def test_a_conversation_is_not_read_again_after_another_system_prompt_and_back(
 
 
 def test_the_footer_says_what_drafting_saved_in_the_reply_and_in_the_chat() -> None:
-    desk = Desk()
-    desk.conversation.pair.calibration.at_hand = lambda context: SimpleNamespace(plain_s=0.4)  # type: ignore
-    desk.conversation.pair.drafter = NamedDrafter("lookup", SimpleNamespace(timed=False))  # type: ignore
+    chat = RecordedChat()
+    chat.conversation.pair.calibration.at_hand = lambda context: SimpleNamespace(plain_s=0.4)  # type: ignore
+    chat.conversation.pair.drafter = NamedDrafter("lookup", SimpleNamespace(timed=False))  # type: ignore
     first, second, forgotten = (
-        line for line in desk.type("one", "two", "/clear", "three").splitlines() if "tok/s" in line
+        line for line in chat.type("one", "two", "/clear", "three").splitlines() if "tok/s" in line
     )
     assert first.startswith("about 10.0 times as fast as without drafting (1.8 s sooner) · 6 tokens, cut at")
     assert "(1.8 s sooner), about 4 s saved in this chat · 6 tokens" in second
@@ -228,12 +127,8 @@ def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:
 def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
     line: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened() -> Conversation:
-        spec = str(toy_drafter_folder) if drafter == "folder" else drafter
-        options = Options(str(toy_folder), (spec,), draft_lengths=(3,), sampling=LONGER)
-        return open_conversation(options, "", lambda text: None)
-
-    calm, broken = opened(), opened()
+    spec = toy_drafter_folder if drafter == "folder" else drafter
+    calm, broken = (open_toy(toy_folder, spec, LONGER) for _ in range(2))
     assert broken.pair.target is not None
     caches = [loaded.model.cache for loaded in (broken.pair.target, broken.pair.drafter.loaded) if loaded]
     for cache in caches:  # the layers have their tokens by then, and nobody has counted them
@@ -249,41 +144,19 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
 
 # --- `/verify` in the conversation at the keyboard: the last reply held against plain decoding
 
-SAMPLINGS = {
-    "greedy": SamplingSettings(max_tokens=12),
-    "coupled": SamplingSettings(max_tokens=12, temperature=0.9, acceptance="coupled", seed=5),
-    "exact": SamplingSettings(max_tokens=12, exact=True),
-}
+EXACT = SamplingSettings(max_tokens=12, exact=True)
 
 
-def opened(
-    toy_folder: Path, toy_drafter_folder: Path, sampling: SamplingSettings = SAMPLINGS["greedy"]
-) -> Conversation:
-    options = Options(str(toy_folder), (str(toy_drafter_folder),), (sampling.temperature,), (3,), sampling=sampling)
-    return open_conversation(options, "", lambda text: None)
-
-
-@pytest.mark.parametrize(
-    "sampling", [pytest.param(name, marks=() if name == "exact" else pytest.mark.slow) for name in SAMPLINGS]
-)
-def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(
-    sampling: str, toy_folder: Path, toy_drafter_folder: Path
-) -> None:
-    conversation = opened(toy_folder, toy_drafter_folder, SAMPLINGS[sampling])
-    bits = ", to the last bit" if sampling == "exact" else ""
-    assert f"receipt: identical over 12 tokens{bits}\n" in talk(conversation, "hello", "/verify", "and now?", "/verify")
-    calm = opened(toy_folder, toy_drafter_folder, SAMPLINGS[sampling])
+def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    conversation, calm = (open_toy(toy_folder, toy_drafter_folder, EXACT) for _ in range(2))
+    said = talk(conversation, "hello", "/verify", "and now?", "/verify")
+    assert said.count("receipt: identical over 12 tokens, to the last bit\n") == 2
     talk(calm, "hello", "and now?")
     assert conversation.messages == calm.messages
 
 
-def test_rejection_promises_no_more_than_the_distribution(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    conversation = opened(toy_folder, toy_drafter_folder, replace(SAMPLINGS["coupled"], acceptance="rejection"))
-    assert "receipt: 12 tokens, all possible for the target\n" in talk(conversation, "hello", "/verify")
-
-
 def test_a_forged_reply_is_told_with_its_places(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    conversation = opened(toy_folder, toy_drafter_folder)
+    conversation = open_toy(toy_folder, toy_drafter_folder)
     talk(conversation, "hello")
     assert conversation.answer is not None
     first = conversation.answer.rounds[0]
@@ -293,14 +166,10 @@ def test_a_forged_reply_is_told_with_its_places(toy_folder: Path, toy_drafter_fo
     assert "differs at token 0 (plain " in said
 
 
-def test_there_must_be_a_reply() -> None:
-    assert "there is no reply to verify yet" in Desk().type("/verify")
-
-
 def test_a_check_that_ctrl_c_stops_loses_nothing(
     toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conversation = opened(toy_folder, toy_drafter_folder)
+    conversation, calm = (open_toy(toy_folder, toy_drafter_folder) for _ in range(2))
     talk(conversation, "hello")
     check = loaded_pair.check_reply  # type: ignore[attr-defined]
 
@@ -312,8 +181,7 @@ def test_a_check_that_ctrl_c_stops_loses_nothing(
     monkeypatch.setattr(loaded_pair, "check_reply", interrupted)
     assert "stopped\n" in talk(conversation, "/verify")
     monkeypatch.undo()
-    assert "receipt: identical over 12 tokens\n" in talk(conversation, "/verify")
-    calm = opened(toy_folder, toy_drafter_folder)
+    assert "receipt: identical over 4 tokens\n" in talk(conversation, "/verify")
     talk(calm, "hello", "and now?")
     talk(conversation, "and now?")
     assert conversation.messages == calm.messages
@@ -338,38 +206,25 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DraftModel, "propose", fails)
 
 
-def one_reply(toy_folder: Path, drafter: Path | str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[str, str]:
-    words = ["chat", "--prompt", "hello", "--target", str(toy_folder), "--drafter", str(drafter), "--draft-length", "3"]
-    assert main([*words, "--max-tokens", "24", *more]) == 0
-    shown = capsys.readouterr()
-    return shown.out, shown.err
-
-
-def test_the_reply_is_plain_decodings_and_the_reason_is_shown(
-    toy_folder: Path, toy_drafter_folder: Path, failing: None, capsys: pytest.CaptureFixture[str]
+def test_the_reply_is_plain_decodings_and_the_reason_is_shown_beside_it(
+    toy_folder: Path, toy_drafter_folder: Path, failing: None, redline: Redline
 ) -> None:
-    text, notes = one_reply(toy_folder, toy_drafter_folder, capsys)
-    assert text == one_reply(toy_folder, "none", capsys)[0] != ""
-    assert notes.count(LINE) == 1
-
-
-def test_the_events_go_on_and_the_reason_stands_beside_them(
-    toy_folder: Path, toy_drafter_folder: Path, failing: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines, notes = one_reply(toy_folder, toy_drafter_folder, capsys, "--json")
-    events = [json.loads(line) for line in lines.splitlines()]
-    rounds = [event for event in events if event["event"] == "Round"]
+    words = ["chat", "--prompt", "hello", "--target", toy_folder, "--draft-length", "3", "--max-tokens", "24"]
+    done = redline(*words, "--drafter", toy_drafter_folder)
+    assert done.out == redline(*words, "--drafter", "none").out != ""
+    assert done.err.count(LINE) == 1
+    done = redline(*words, "--drafter", toy_drafter_folder, "--json")
+    rounds = [event for event in done.events if event["event"] == "Round"]
     assert [event["index"] for event in rounds] == list(range(len(rounds)))
     assert rounds[0]["drafted"] and not rounds[-1]["drafted"]
-    assert events[-1]["tokens"] == sum(len(event["tokens"]) for event in rounds) == 24
-    assert notes.count(f"redline: {LINE}\n") == 1
+    assert done.events[-1]["tokens"] == sum(len(event["tokens"]) for event in rounds) == 24
+    assert done.err.count(f"redline: {LINE}\n") == 1
 
 
 def test_on_a_terminal_the_reason_has_a_line_of_its_own_and_the_next_reply_drafts_again(
     toy_folder: Path, toy_drafter_folder: Path, failing: None
 ) -> None:
-    options = Options(str(toy_folder), (str(toy_drafter_folder),), draft_lengths=(3,), sampling=LONGER)
-    conversation = open_conversation(options, "", lambda text: None)
+    conversation = open_toy(toy_folder, toy_drafter_folder, LONGER)
     out, waiting = io.StringIO(), iter(["hello", "/quit"])
     look = Look(escapes=True)
     assert converse(conversation, Terminal(out, io.StringIO(), look, lambda: 200), lambda: next(waiting)) == 0

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
 from app.inference import pair_loader
 from app.inference.calibration import Calibration
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from app.protocol import SamplingSettings
 from engine.policy.cost_correction import CostCorrection
+from tests.app.command import Redline
 from tests.app.host.replies import ask, worker_with
 from tests.engine.policy.simulation import FLAT
 
@@ -26,6 +26,11 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(Calibration, "has", lambda *_, **__: True)
     monkeypatch.setattr(CostCorrection, "observe", lambda self, drafted, measured_s, _: seconds.append(measured_s))
     return seconds
+
+
+@pytest.fixture
+def pair(toy_folder: Path, toy_drafter_folder: Path) -> list[Path]:
+    return [toy_folder, toy_drafter_folder]
 
 
 def conversation(target: Path, drafter: Path, temperature: float = 0.7, fresh: bool = True) -> Conversation:
@@ -45,19 +50,13 @@ def conversation(target: Path, drafter: Path, temperature: float = 0.7, fresh: b
     ],
 )
 def test_the_clock_counts_above_temperature_0_unless_told_otherwise(
-    toy_folder: Path,
-    toy_drafter_folder: Path,
-    timed: list[float],
-    given: list[str],
-    temperature: float,
-    expected: bool,
-    capsys: pytest.CaptureFixture[str],
+    redline: Redline, pair: list[Path], timed: list[float], given: list[str], temperature: float, expected: bool
 ) -> None:
     """A seed is told only where it repeats the text."""
-    words = ["chat", "--prompt", "hello", "--target", str(toy_folder), "--drafter", str(toy_drafter_folder)]
-    assert main([*words, "--max-tokens", "8", "--temperature", str(temperature), *given]) == 0
-    assert bool(timed) == expected
-    assert ("seed" in capsys.readouterr().err.splitlines()[-1]) == (temperature > 0 and not expected)
+    words = ["chat", "--prompt", "hello", "--target", pair[0], "--drafter", pair[1], "--max-tokens", "8"]
+    done = redline(*words, "--temperature", temperature, *given)
+    assert done.code == 0 and bool(timed) == expected
+    assert ("seed" in done.complaint) == (temperature > 0 and not expected)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import UsageError
 from engine.policy.costs import Costs
+from tests.app.command import Redline
 
 STEEP = Costs(((1, 1.0), (2, 4.0), (4, 5.0), (5, 8.0)), ((0, 0.0), (1, 0.01)))
 
@@ -53,14 +53,11 @@ def test_costs_of_several_drafters_are_flattened_each() -> None:
 
 
 @pytest.mark.slow
-def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from app.cli.main import main
-
+def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, redline: Redline) -> None:
     told = []
     for drafter in ("none", "lookup"):
         options = ["--drafter", drafter, "--draft-length", "3", "--max-tokens", "24", "--exact"]
-        assert main(["chat", "--target", str(toy_folder), *options, "--prompt", "why is the sky blue?", "--json"]) == 0
-        events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        events = redline("chat", "--target", toy_folder, *options, "--prompt", "why is the sky blue?", "--json").events
         rounds = [event for event in events if event["event"] == "Round"]
         assert rounds and all(one["fingerprints"] for one in rounds)
         told.append([token for one in rounds for token in one["tokens"]])

@@ -39,7 +39,7 @@ def turns(text: str) -> tuple[p.Message, ...]:
     return (*QUESTION, *asked("", text, "and why is it so?")[1:])
 
 
-def written(target: Path, drafter: Path | str, cache: str, wait: Callable[[float], bool] = lambda _: False) -> str:
+def write_file(target: Path, drafter: Path | str, cache: str, wait: Callable[[float], bool] = lambda _: False) -> str:
     """Has a host write the file of a conversation; returns its reply."""
     worker = worker_with(target, drafter)
     text, _ = reply(worker, QUESTION, cache)
@@ -54,7 +54,7 @@ def test_a_conversation_is_warm_after_a_restart_and_says_the_same(
 ) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
     drafter = toy_drafter_folder if with_drafter else "lookup"
-    text = written(toy_folder, drafter, cache)
+    text = write_file(toy_folder, drafter, cache)
     assert Path(cache).stat().st_size > 1000 and Path(cache).stat().st_mode & 0o77 == 0
     again, reused = reply(worker_with(toy_folder, drafter), turns(text), cache)
     assert reused > 64
@@ -62,7 +62,7 @@ def test_a_conversation_is_warm_after_a_restart_and_says_the_same(
     assert (again, 0) == cold
 
 
-def counted(worker: ModelWorker, messages: tuple[p.Message, ...], cache: str) -> None:
+def open_conversation(worker: ModelWorker, messages: tuple[p.Message, ...], cache: str) -> None:
     (answer,) = worker.count(p.Count(id=1, messages=messages, cache=cache), Event())
     assert isinstance(answer, p.Counted)
 
@@ -71,9 +71,9 @@ def test_a_conversation_that_was_opened_is_read_ahead(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
-    text = written(toy_folder, toy_drafter_folder, cache)
+    text = write_file(toy_folder, toy_drafter_folder, cache)
     worker = worker_with(toy_folder, toy_drafter_folder)
-    counted(worker, turns(text), cache)
+    open_conversation(worker, turns(text), cache)
     worker.prepare(lambda _: False)
     monkeypatch.setattr(kept_conversation_files, "_read", None)  # the reply reads no file any more
     again, reused = reply(worker, turns(text), cache)
@@ -83,9 +83,9 @@ def test_a_conversation_that_was_opened_is_read_ahead(
 
 def test_a_request_ends_the_reading_ahead_and_leaves_the_file(toy_folder: Path, tmp_path: Path) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
-    text = written(toy_folder, "none", cache)
+    text = write_file(toy_folder, "none", cache)
     whole, worker = Path(cache).read_bytes(), worker_with(toy_folder)
-    counted(worker, turns(text), cache)
+    open_conversation(worker, turns(text), cache)
     worker.prepare(lambda _: True)
     assert len(worker._pair.session.kept) == 0 and Path(cache).read_bytes() == whole
     again, reused = reply(worker, turns(text), cache)
@@ -97,13 +97,13 @@ def test_a_damaged_file_and_one_without_room_are_not_read_ahead(
     toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
 ) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
-    text, worker = written(toy_folder, "none", cache), worker_with(toy_folder)
+    text, worker = write_file(toy_folder, "none", cache), worker_with(toy_folder)
     size = Path(cache).stat().st_size
     if damaged:
         Path(cache).write_bytes(Path(cache).read_bytes()[:-9])
     else:
         monkeypatch.setattr(loaded_pair, "kept_conversations_bytes", lambda *_: size - 1)
-    counted(worker, turns(text), cache)
+    open_conversation(worker, turns(text), cache)
     worker.prepare(lambda _: False)
     assert len(worker._pair.session.kept) == 0
     assert Path(cache).stat().st_size == (0 if damaged else size)
@@ -112,7 +112,7 @@ def test_a_damaged_file_and_one_without_room_are_not_read_ahead(
 @pytest.mark.slow
 def test_another_drafter_goes_on_from_the_file(toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
-    text = written(toy_folder, toy_drafter_folder, cache)
+    text = write_file(toy_folder, toy_drafter_folder, cache)
     again, reused = reply(worker_with(toy_folder, "lookup"), turns(text), cache)
     assert reused > 64 and again == reply(worker_with(toy_folder), turns(text))[0]
 
@@ -121,7 +121,7 @@ def test_a_file_of_other_weights_is_emptied_and_ignored(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
-    text = written(toy_folder, "none", cache)
+    text = write_file(toy_folder, "none", cache)
     again, reused = reply(worker_with(toy_drafter_folder), turns(text), cache)
     assert reused == 0 and Path(cache).stat().st_size == 0
     assert again == reply(worker_with(toy_drafter_folder), turns(text))[0]
@@ -131,11 +131,11 @@ def test_a_file_of_other_weights_is_emptied_and_ignored(
 def test_no_damage_changes_a_text(toy_folder: Path, tmp_path: Path) -> None:
     """Flipped bits, in header, structure and arrays, and files that were cut: read whole or not at all."""
     cache = ReplyHistory(tmp_path).cache_file(7)
-    text = written(toy_folder, "none", cache)
+    text = write_file(toy_folder, "none", cache)
     whole, dice = Path(cache).read_bytes(), random.Random(3)
     worker = worker_with(toy_folder)
     want = reply(worker, turns(text))[0]
-    for number in range(60):
+    for number in range(30):
         data = bytearray(whole)
         if number % 3:
             place = dice.randrange(2000) if number % 3 == 1 else dice.randrange(len(data))
@@ -154,7 +154,7 @@ def test_no_damage_changes_a_text(toy_folder: Path, tmp_path: Path) -> None:
 def test_damage_to_lengths_and_tokens_is_noticed(toy_folder: Path, tmp_path: Path) -> None:
     """A digit that was flipped leaves JSON that can be read, and caches that would be of another length."""
     cache = Path(ReplyHistory(tmp_path).cache_file(7))
-    written(toy_folder, "none", str(cache))
+    write_file(toy_folder, "none", str(cache))
     whole, pair = cache.read_bytes(), worker_with(toy_folder)._pair
     pair.keep_conversations()
     assert kept_conversation_files.load(cache, pair) is not None

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from app.cli.interactive_chat import markdown
-from app.cli.main import main
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from engine.errors import UsageError
 from engine.events import Finished
 from engine.settings import MODEL_DEFAULTS, SamplingSettings
+from tests.app.command import Redline
 from tests.app.recordings import RecordedSession, recorded_pair, round_
 from tests.toys.reply_formats import FAMILIES, make_thinking_folder
 
@@ -27,14 +27,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_thinking_folder(tmp_path_factory.mktemp("thinking") / "qwen", QWEN35, OWN)
 
 
-def opened(folder: Path, **values: Any) -> Conversation:
+def open_thinking(folder: Path, **values: Any) -> Conversation:
     sampling = SamplingSettings(from_model=MODEL_DEFAULTS, seed=1, **values)
     options = Options(target=str(folder), drafters=("none",), sampling=sampling)
     return open_conversation(options, "", lambda text: None)
 
 
 def test_a_chat_takes_the_models_own_settings_and_says_so(folder: Path) -> None:
-    conversation = opened(folder)
+    conversation = open_thinking(folder)
     settings = conversation.options.settings()
     assert (settings.temperature, settings.top_k, settings.min_p) == (0.8, 30, 0.9999)
     assert "temperature 0.8 (model's default)" in conversation.describe()
@@ -55,16 +55,15 @@ def test_a_thought_is_kept_beside_its_answer_and_saved_folded() -> None:
 
 def test_a_switch_that_the_template_lacks_is_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match="has no effort level 'high': leave out --effort"):
-        opened(folder, effort="high")
-    opened(folder, thinking=False)
+        open_thinking(folder, effort="high")
+    open_thinking(folder, thinking=False)
 
 
 def test_the_command_prints_the_answer_alone_and_says_where_the_thought_ended(
-    folder: Path, capsys: pytest.CaptureFixture[str], activities: list[str]
+    folder: Path, redline: Redline, activities: list[str]
 ) -> None:
-    options = ["--target", str(folder), "--drafter", "none", "--seed", "1", "--max-thought-tokens", "3"]
-    assert main(["chat", "--prompt", "why", *options]) == 0
-    assert activities == ["begins", "ends"]  # what keeps a Mac awake
-    shown = capsys.readouterr()
+    options = ["--target", folder, "--drafter", "none", "--seed", "1", "--max-thought-tokens", "3"]
+    shown = redline("chat", "--prompt", "why", *options)
+    assert shown.code == 0 and activities == ["begins", "ends"]  # what keeps a Mac awake
     assert shown.out == "" and "cut off while thinking, at --max-thought-tokens" in shown.err
     assert "Thought for" in shown.err

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import pty
-import select
 import signal
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,6 @@ import pytest
 from rich.console import Console
 
 from app.cli import race_view
-from app.cli.main import main
 from app.cli.terminal.keyboard import LEFT
 from app.cli.terminal.token_style import PLAIN, Look
 from app.command_line import INTERRUPTED
@@ -25,6 +20,7 @@ from app.protocol import AnyAnswer, PairCompared
 from app.race.race_document import RaceDocumentBuilder, open_race, race_json
 from app.race.race_replay import Replay
 from engine import acceptance
+from tests.app.command import Redline, run_on_terminal
 from tests.app.race.made import race as made_race
 from tests.app.race.made import run, simple, steady
 from tests.engine.audit.test_rounding import keep_all
@@ -32,91 +28,70 @@ from tests.engine.audit.test_rounding import keep_all
 LOOK = Look(True, "truecolor", "dark")
 
 
-def race(toy_folder: Path, *arguments: str) -> int:
-    return main(["race", "--target", str(toy_folder), "--prompt", "why is the sky blue?", *arguments])
+@pytest.fixture
+def race(redline: Redline, toy_folder: Path) -> Redline:
+    """Runs `redline race` of the toy target with these words."""
+    return partial(redline, "race", "--target", toy_folder, "--prompt", "why is the sky blue?")
 
 
-def shown(document: Any, look: Look = PLAIN, **console: Any) -> str:
+def rendered(document: Any, look: Look = PLAIN, **console: Any) -> str:
     out = io.StringIO()
     race_view.show(Console(file=out, width=90, highlight=False, **console), look, document)
     return out.getvalue()
 
 
-def test_a_race_says_what_it_found(
-    toy_folder: Path, toy_drafter_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert race(toy_folder, "--drafter", str(toy_drafter_folder), "--draft-length", "3", "--max-tokens", "16") == 0
-    out, err = capsys.readouterr()
-    assert out.startswith("--- Plain decoding, ")
-    assert "--- Drafter, " in out
-    assert "medians of 3 runs each, AB BA AB; measured one after the other, then replayed side by side" in out
-    assert "receipt: texts identical over 16 tokens in all 3 pairs of runs" in out
-    assert "\x1b" not in out
-    assert err == ""
+def test_a_race_says_what_it_found(race: Redline, toy_drafter_folder: Path) -> None:
+    done = race("--drafter", toy_drafter_folder, "--draft-length", "3", "--max-tokens", "16")
+    assert done.code == 0 and done.out.startswith("--- Plain decoding, ")
+    assert "--- Drafter, " in done.out
+    assert "medians of 3 runs each, AB BA AB; measured one after the other, then replayed side by side" in done.out
+    assert "receipt: texts identical over 16 tokens in all 3 pairs of runs" in done.out
+    assert "\x1b" not in done.out and done.err == ""
 
 
-def test_a_race_that_was_saved_is_replayed_with_no_model(
-    toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_race_that_was_saved_is_replayed_with_no_model_and_says_how_it_was_sampled(
+    race: Redline, redline: Redline, tmp_path: Path
 ) -> None:
     path = tmp_path / "race.json"
-    assert race(toy_folder, "--max-tokens", "8", "--runs", "1", "--draft-length", "2", "--save", str(path)) == 0
-    said = capsys.readouterr().out
-    toy_folder_gone = ["race", "--replay", str(path), "--target", "nowhere"]
-    assert main(toy_folder_gone) == 0
-    assert capsys.readouterr().out == said
-    assert main([*toy_folder_gone, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(path.read_text())
+    shaped = ["--top-p", "0.9", "--presence-penalty", "0.5", "--frequency-penalty", "0.25"]
+    done = race(*shaped, "--max-tokens", "8", "--runs", "1", "--draft-length", "2", "--save", path)
+    assert done.code == 0
+    sampling = open_race(path).sampling
+    assert (sampling.top_p, sampling.presence_penalty, sampling.frequency_penalty) == (0.9, 0.5, 0.25)
+    assert "greedy, top-p 0.9, presence-penalty 0.5, frequency-penalty 0.25" in " ".join(done.out.split())
+    words = ["race", "--replay", path, "--target", "nowhere"]
+    assert redline(*words).out == done.out
+    assert redline(*words, "--json").json == json.loads(path.read_text())
 
 
 @pytest.mark.slow
-def test_any_two_sides_may_race(
-    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_any_two_sides_may_race(race: Redline, toy_drafter_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "race.json"
-    options = ["--temperature", "1", "--seed", "4", "--max-tokens", "12", "--runs", "2", "--save", str(path)]
-    sides = ["--side", "lookup:2:coupled", "--side", f"{toy_drafter_folder}:4:coupled"]
-    assert race(toy_folder, *sides, *options) == 0
+    options = ["--temperature", "1", "--seed", "4", "--max-tokens", "12", "--runs", "2", "--save", path]
+    done = race("--side", "lookup:2:coupled", "--side", f"{toy_drafter_folder}:4:coupled", *options)
+    assert done.code == 0 and "Prompt lookup" in done.out
     document = open_race(path)
     assert [one.side.draft_length for one in document.sides] == [2, 4]
     assert [one.name for one in document.sides] == ["lookup", "drafter"]
     assert (document.sampling.temperature, document.sampling.seed) == (1.0, 4)
     assert all(receipt.promised and receipt.divergence is None for receipt in document.receipts)
-    assert "Prompt lookup" in capsys.readouterr().out
 
 
-def test_every_setting_that_shapes_the_text_is_kept_and_told(
-    toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "race.json"
-    shaped = ["--top-p", "0.9", "--presence-penalty", "0.5", "--frequency-penalty", "0.25"]
-    short = ["--max-tokens", "6", "--runs", "1", "--draft-length", "2"]
-    assert race(toy_folder, *shaped, *short, "--save", str(path)) == 0
-    sampling = open_race(path).sampling
-    assert (sampling.top_p, sampling.presence_penalty, sampling.frequency_penalty) == (0.9, 0.5, 0.25)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "greedy, top-p 0.9, presence-penalty 0.5, frequency-penalty 0.25" in said
-
-
-def test_rejection_at_a_temperature_claims_nothing(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejection_at_a_temperature_claims_nothing(race: Redline) -> None:
     more = ["--seed", "1", "--runs", "1", "--max-tokens", "8", "--draft-length", "2"]
-    assert race(toy_folder, "--temperature", "1", *more, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = race("--temperature", "1", *more, "--json").json
     assert found["results"]["identical"] == [None]
     assert [one["side"]["acceptance"] for one in found["contestants"]] == ["rejection", "rejection"]
 
 
 @pytest.mark.parametrize("more", [[], ["--exact"]])
 def test_a_wrong_acceptance_fails(
-    more: list[str],
-    toy_folder: Path,
-    toy_drafter_folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    more: list[str], race: Redline, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "match", keep_all)
-    drafting = ["--drafter", str(toy_drafter_folder), "--draft-length", "4", "--max-tokens", "40", "--runs", "1"]
-    assert race(toy_folder, *drafting, *more) == 1
-    assert "a failure" in capsys.readouterr().out
+    drafting = ["--drafter", toy_drafter_folder, "--draft-length", "4", "--max-tokens", "40", "--runs", "1"]
+    done = race(*drafting, *more)
+    assert done.code == 1 and "a failure" in done.out
 
 
 @pytest.mark.parametrize(
@@ -124,8 +99,6 @@ def test_a_wrong_acceptance_fails(
     [
         (["--drafter", "none"], "would race plain decoding against itself"),
         (["--runs", "0"], "runs is 0"),
-        (["--drafter", "lookup", "--drafter", "lookup"], "--drafter is given 2 times"),
-        (["--temperature", "0", "--temperature", "1"], "--temperature is given 2 times"),
         (["--prompt", " "], "the prompt is empty"),
         (["--side", "lookup", "--drafter", "lookup"], "leave --drafter, --draft-length and --tree out"),
         (["--side", "none", "--side", "lookup", "--side", "lookup"], "--side is given 3 times"),
@@ -134,67 +107,59 @@ def test_a_wrong_acceptance_fails(
         (["--animation", "race.mp4"], "an animation ends in .gif, .png, .webp"),
         (["--save", "nowhere/race.json"], "give --save a file in a folder of yours"),
         (["--png", "."], "give --png a file in a folder of yours"),
-        (["--temperature", "150"], "temperature is 150.0"),
         (["--repetition-penalty", "200"], "repetition-penalty is 200.0"),
     ],
 )
-def test_nonsense_is_refused(
-    arguments: list[str], message: str, toy_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert race(toy_folder, *arguments) == 2
-    assert message in capsys.readouterr().err
+def test_nonsense_is_refused(arguments: list[str], message: str, race: Redline) -> None:
+    done = race(*arguments)
+    assert done.code == 2 and message in done.err
+
+
+def test_nothing_to_race_is_refused(redline: Redline) -> None:
+    done = redline("race")
+    assert done.code == 2 and "give --prompt, or --replay" in done.err
 
 
 def test_a_race_is_told_though_it_cannot_be_kept_or_drawn(
-    toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    race: Redline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("models.durable_files.write_file", full)
-    more = ["--max-tokens", "6", "--runs", "1", "--draft-length", "2"]
-    assert race(toy_folder, *more, "--save", str(tmp_path / "race.json")) == 1
-    out, err = capsys.readouterr()
-    assert "receipt: texts identical over 6 tokens" in out
-    assert "race.json cannot be written (No space left on device)" in err
+    done = race("--max-tokens", "6", "--runs", "1", "--draft-length", "2", "--save", tmp_path / "race.json")
+    assert done.code == 1 and "receipt: texts identical over 6 tokens" in done.out
+    assert "race.json cannot be written (No space left on device)" in done.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_race_that_is_stopped_says_so(
-    toy_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_race_that_is_stopped_says_so(race: Redline, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C once the first pair is whole."""
     whole = []
     hear = RaceDocumentBuilder.hear
 
-    def heard(gathering: RaceDocumentBuilder, answer: AnyAnswer) -> None:
-        hear(gathering, answer)
+    def heard(builder: RaceDocumentBuilder, answer: AnyAnswer) -> None:
+        hear(builder, answer)
         if isinstance(answer, PairCompared) and not whole:
             whole.append(answer)
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(RaceDocumentBuilder, "hear", heard)
-    assert race(toy_folder, "--max-tokens", "6", "--runs", "3", "--draft-length", "2") == INTERRUPTED
-    out, err = capsys.readouterr()
-    assert "one run each" in out
-    assert "stopped before the last of 3 runs" in err
+    done = race("--max-tokens", "6", "--runs", "3", "--draft-length", "2")
+    assert done.code == INTERRUPTED and "one run each" in done.out
+    assert "stopped before the last of 3 runs" in done.err
 
 
-def test_exact_verify_promises_every_bit(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert race(toy_folder, "--exact", "--max-tokens", "8", "--runs", "1", "--draft-length", "2") == 0
-    assert "receipt: texts identical, to the last bit, over 8 tokens" in capsys.readouterr().out
-
-
-def test_nothing_to_race_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["race"]) == 2
-    assert "give --prompt, or --replay" in capsys.readouterr().err
+def test_exact_verify_promises_every_bit(race: Redline) -> None:
+    done = race("--exact", "--max-tokens", "8", "--runs", "1", "--draft-length", "2")
+    assert done.code == 0 and "receipt: texts identical, to the last bit, over 8 tokens" in done.out
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------
 
 
 def test_the_numbers_are_those_of_the_runs() -> None:
-    out = shown(simple())
+    out = rendered(simple())
     plain = next(line.split() for line in out.splitlines() if line.startswith("Plain decoding "))
     other = next(line.split() for line in out.splitlines() if line.startswith("Prompt lookup "))
     assert plain == ["Plain", "decoding", "12", "10.0", "0.10", "s", "1.20", "s", "12", "1.00"]
@@ -203,14 +168,14 @@ def test_the_numbers_are_those_of_the_runs() -> None:
 
 
 def test_a_terminal_gets_two_columns_and_both_cues() -> None:
-    out = shown(simple(parts_at=3), LOOK, force_terminal=True, color_system="truecolor")
+    out = rendered(simple(parts_at=3), LOOK, force_terminal=True, color_system="truecolor")
     assert any(line.count("The sky") == 2 for line in out.splitlines())
     assert "48;2;21;68;56" in out  # accepted
     assert "\x1b[3;7;" in out or "\x1b[7;" in out  # where they differ, reversed
 
 
 def test_a_near_tie_is_never_called_identical() -> None:
-    out = shown(simple(parts_at=3))
+    out = rendered(simple(parts_at=3))
     assert "receipt: texts differ after 3 tokens: a near-tie, gap 1 ULPs, rounding noise 1 ULPs" in out
     assert "identical" not in out
     assert "there Plain decoding says ',', Prompt lookup says ','" in out
@@ -219,7 +184,7 @@ def test_a_near_tie_is_never_called_identical() -> None:
 @pytest.mark.parametrize("look", [PLAIN, LOOK])
 def test_no_text_steers_the_terminal(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.app.race.made.WORDS", ("\x1b[2J", "\x9b", "[bold]", "\u202e"))
-    out = shown(made_race([(steady(0, 1, range(4), 1, 0.1), steady(1, 1, range(4), 2, 0.1))]), look)
+    out = rendered(made_race([(steady(0, 1, range(4), 1, 0.1), steady(1, 1, range(4), 2, 0.1))]), look)
     assert "\x1b[2J" not in out
     assert "\x9b" not in out
     assert "\u202e" not in out
@@ -274,22 +239,7 @@ def test_a_long_replay_keeps_to_the_window(width: int) -> None:
 
 @pytest.mark.slow
 def test_a_terminal_sees_the_replay_and_then_the_result(tmp_path: Path) -> None:
-    """The whole command, on a terminal of its own."""
     path = tmp_path / "race.json"
     path.write_bytes(race_json(simple()))
-    ours, theirs = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
-    command = [sys.executable, "-m", "app", "race", "--replay", str(path)]
-    with subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, env=environment) as process:
-        os.close(theirs)
-        seen = b""
-        while select.select([ours], [], [], 60)[0]:
-            try:
-                seen += os.read(ours, 65536)
-            except OSError:  # Linux's word for the end of a terminal
-                break
-        assert process.wait(60) == 0
-    os.close(ours)
-    text = seen.decode(errors="replace")
-    assert "identical so far" in text
-    assert "receipt: texts identical over 12 tokens" in text
+    code, shown = run_on_terminal("race", "--replay", path, COLUMNS="100")
+    assert code == 0 and "identical so far" in shown and "receipt: texts identical over 12 tokens" in shown

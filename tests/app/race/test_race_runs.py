@@ -150,11 +150,6 @@ def test_the_same_text_is_promised_where_both_are_coupled_and_not_otherwise(pair
             assert receipts[0].receipt.divergence is None
 
 
-def test_plain_against_itself_is_a_control(pair: LoadedPair) -> None:
-    receipts = of(held(pair, asked(PLAIN, PLAIN, runs=1)), PairCompared)
-    assert [one.receipt.divergence for one in receipts] == [None]
-
-
 @pytest.mark.parametrize(
     ("sides", "runs", "message"),
     [

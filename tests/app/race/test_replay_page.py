@@ -86,7 +86,7 @@ def test_a_browser_plays_the_page_to_its_end(tmp_path: Path) -> None:
     budget = f"--virtual-time-budget={round(1000 * end_s) + 5000}"
     flags = ("--headless", "--no-sandbox", "--disable-gpu", budget, "--dump-dom")
     assert CHROMIUM is not None
-    done = subprocess.run([CHROMIUM, *flags, path.as_uri()], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([CHROMIUM, *flags, path.as_uri()], capture_output=True, text=True)
     assert 'id="result" role="status" class="done"' in done.stdout
     for side in (0, 1):
         run = document.run(side, document.results.shown)

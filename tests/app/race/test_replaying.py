@@ -17,7 +17,7 @@ from engine.metrics import Metrics, total_speedup
 from tests.app.race.made import race, races, simple, steady
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(races(), st.lists(st.floats(0, 60), max_size=12))
 def test_what_is_shown_never_goes_back_and_ends_as_the_receipt_says(document: RaceDocument, times: list[float]) -> None:
     replay = Replay(document)
@@ -33,7 +33,7 @@ def test_what_is_shown_never_goes_back_and_ends_as_the_receipt_says(document: Ra
     assert end.differs_at == (None if receipt.divergence is None else receipt.divergence.position)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(races(), st.floats(0, 60))
 def test_the_numbers_at_a_time_are_those_of_the_rounds_until_then(document: RaceDocument, time_s: float) -> None:
     replay = Replay(document)

@@ -1,4 +1,4 @@
-"""Exports of replies that toy models wrote, whole or tampered with, and the command that verifies them."""
+"""Exports of replies that toy models wrote, whole or tampered with."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from app.cli.main import main
 from app.host.model_worker import ModelWorker
 from app.protocol import Load, Pair, ReplyDone, RoundDone, SamplingSettings
 from app.store import Store
@@ -67,10 +64,3 @@ def forge(path: Path, position: int = 5) -> None:
             break
         position -= len(tokens)
     path.write_text(json.dumps(document))
-
-
-def verify(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    """(exit code, output, complaints) of the command."""
-    code = main(["verify", *map(str, words)])
-    said = capsys.readouterr()
-    return code, said.out, said.err

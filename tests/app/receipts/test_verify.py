@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import stat
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +16,19 @@ import pytest
 from app.protocol import Pair
 from app.receipts import checker
 from app.store import Store
-from tests.app.receipts.exports import LENGTH, change, forge, verify
+from tests.app.command import Redline
+from tests.app.receipts.exports import LENGTH, change, forge
 from tests.toys.folders import make_folder
 
 
-def test_every_reply_is_checked_from_the_file(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = verify(capsys, chat)
+@pytest.fixture
+def verify(redline: Redline) -> Redline:
+    """Runs `redline verify` with these words."""
+    return partial(redline, "verify")
+
+
+def test_every_reply_is_checked_from_the_file(chat: Path, verify: Redline) -> None:
+    code, out, _ = verify(chat)
     assert code == 1  # the one that failed cannot be checked
     rows = [line.split() for line in out.splitlines()[1:5]]
     assert [row[0] for row in rows] == ["2", "4", "6", "7"]
@@ -29,21 +38,18 @@ def test_every_reply_is_checked_from_the_file(chat: Path, capsys: pytest.Capture
     assert "4 replies, 36 tokens: 2 identical, 1 possible for the target, 0 near-ties, 0 failures, 1 not checked" in out
 
 
-@pytest.mark.parametrize("number", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 6))])
-def test_one_message_alone_is_checked_and_the_file_stays(
-    chat: Path, export: Path, capsys: pytest.CaptureFixture[str], number: int
-) -> None:
-    code, out, _ = verify(capsys, chat, "--message", number)
-    assert code == 0 and out.splitlines()[1].split()[0] == str(number)
+def test_one_message_alone_is_checked_and_the_file_stays(chat: Path, export: Path, verify: Redline) -> None:
+    code, out, _ = verify(chat, "--message", 4)
+    assert code == 0 and out.splitlines()[1].split()[0] == "4"
     assert chat.read_bytes() == export.read_bytes()
     assert "1 reply, 12 tokens" in out
 
 
-def test_a_forged_token_is_a_failure_and_the_exit_code_says_so(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_forged_token_is_a_failure_and_the_exit_code_says_so(chat: Path, verify: Redline) -> None:
     forge(chat)
-    code, out, _ = verify(capsys, chat, "--message", 2)
+    code, out, _ = verify(chat, "--message", 2)
     assert code == 1 and "failure" in out and "token 5" in " ".join(out.split())
-    code, out, _ = verify(capsys, chat, "--message", 2, "--json")
+    code, out, _ = verify(chat, "--message", 2, "--json")
     told = json.loads(out)
     (reply,) = told["replies"]
     assert code == 1 and reply["verdict"] == "failure"
@@ -52,11 +58,11 @@ def test_a_forged_token_is_a_failure_and_the_exit_code_says_so(chat: Path, capsy
     assert told["totals"]["failures"] == 1 and told["totals"]["differences"] == len(reply["differences"])
 
 
-def test_several_files_are_one_document(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_files_are_one_document(chat: Path, tmp_path: Path, verify: Redline) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(chat.read_bytes())
     forge(other)
-    code, out, _ = verify(capsys, chat, other, "--json")
+    code, out, _ = verify(chat, other, "--json")
     told = json.loads(out)
     assert code == 1 and [(r["file"], r["message"]) for r in told["replies"]] == [
         (name, number) for name in ("chat.json", "other.json") for number in (2, 4, 6, 7)
@@ -68,15 +74,13 @@ def test_several_files_are_one_document(chat: Path, tmp_path: Path, capsys: pyte
     assert told["totals"]["unchecked"] == 2 and not told["interrupted"] and told["environment"]["mlx"]
 
 
-def test_receipts_are_kept_in_the_file_and_nothing_else_changes(
-    chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_receipts_are_kept_in_the_file_and_nothing_else_changes(chat: Path, tmp_path: Path, verify: Redline) -> None:
     change(chat, colour="red")
     chat.chmod(0o640)
     link = tmp_path / "link.json"
     link.symlink_to(chat)
     before = json.loads(chat.read_text())
-    assert verify(capsys, link, "--write", "--message", 2)[0] == 0
+    assert verify(link, "--write", "--message", 2)[0] == 0
     after = json.loads(chat.read_text())
     kept = after["messages"][1].pop("receipt")
     assert kept["receipt"] == {"tokens": LENGTH, "differences": [], "promise": "tokens", "same_bits": None}
@@ -92,7 +96,7 @@ def test_receipts_are_kept_in_the_file_and_nothing_else_changes(
 
 
 def test_a_disk_that_fails_leaves_the_file_whole(
-    chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    chat: Path, tmp_path: Path, verify: Redline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, content: bytes) -> None:
         path.write_bytes(content[:100])
@@ -100,25 +104,23 @@ def test_a_disk_that_fails_leaves_the_file_whole(
 
     before = chat.read_bytes()
     monkeypatch.setattr("models.durable_files.write_file", full)
-    code, _, said = verify(capsys, chat, "--message", 2, "--write")
+    code, _, said = verify(chat, "--message", 2, "--write")
     assert code == 1 and "No space left on device" in said
     assert chat.read_bytes() == before and list(tmp_path.iterdir()) == [chat]
 
 
 def test_a_target_is_loaded_once_for_replies_that_stand_together(
-    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    chat: Path, verify: Redline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Pair] = []
     open_target = checker.open_target  # type: ignore[attr-defined]
     monkeypatch.setattr(checker, "open_target", lambda pair: opened.append(pair) or open_target(pair))
-    verify(capsys, chat)
+    verify(chat)
     assert len(opened) == 1 and opened[0].drafter == "none"
 
 
 @pytest.mark.parametrize("after", [0, 1, 4])
-def test_a_stop_keeps_what_is_known(
-    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, after: int
-) -> None:
+def test_a_stop_keeps_what_is_known(chat: Path, verify: Redline, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Ctrl-C after so many steps."""
     steps = 0
 
@@ -143,7 +145,7 @@ def test_a_stop_keeps_what_is_known(
     checking_results = checker.results_of
     monkeypatch.setattr("app.cli.verify.ctrl_c", Pressed)
     monkeypatch.setattr(checker, "results_of", results_of)
-    code, out, _ = verify(capsys, chat, "--json")
+    code, out, _ = verify(chat, "--json")
     told = json.loads(out)
     assert code == 130 and told["interrupted"]
     assert len(told["replies"]) == (1 if after == 4 else 0)
@@ -151,37 +153,35 @@ def test_a_stop_keeps_what_is_known(
 
 
 @pytest.mark.parametrize(("note", "said"), [("", "1 failure"), ("The context is full.", "0 failures")])
-def test_a_reply_that_the_context_ended_need_not_end_here(
-    chat: Path, capsys: pytest.CaptureFixture[str], note: str, said: str
-) -> None:
+def test_a_reply_that_the_context_ended_need_not_end_here(chat: Path, verify: Redline, note: str, said: str) -> None:
     """The last of its rounds is not there; the sampling settings would have allowed more."""
     document = json.loads(chat.read_text())
     document["messages"][1]["rounds"].pop()
     chat.write_text(json.dumps(document))
     change(chat, note=note)
-    assert said in verify(capsys, chat, "--message", 2)[1]
+    assert said in verify(chat, "--message", 2)[1]
 
 
-def test_progress_counts_the_tokens_of_all(
-    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_counts_the_tokens_of_all(chat: Path, verify: Redline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that stands still."""
     monkeypatch.setattr("app.cli.terminal.progress.LINE_EVERY_S", 0.0)
-    _, _, said = verify(capsys, chat)
+    monkeypatch.setattr("app.cli.terminal.progress.time", SimpleNamespace(monotonic=lambda: 100.0))
+    _, _, said = verify(chat)
     assert "redline: 0/36 tokens · message 2\n" in said
     assert "redline: 12/36 tokens, 0 min left · message 4\n" in said
 
 
-def test_text_of_a_model_cannot_steer_the_terminal(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_a_model_cannot_steer_the_terminal(chat: Path, verify: Redline) -> None:
     document = json.loads(chat.read_text())
     document["messages"][6]["text"] = "\x1b[31mred\x1b]0;title\x07"
     chat.write_text(json.dumps(document))
-    _, out, _ = verify(capsys, chat, "--message", 7)
+    _, out, _ = verify(chat, "--message", 7)
     assert "\x1b" not in out and "\x07" not in out
     assert os.linesep in out
 
 
 def test_a_file_that_changed_meanwhile_is_left_as_it_is_and_others_take_their_receipts(
-    chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    chat: Path, tmp_path: Path, verify: Redline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(chat.read_bytes())
@@ -192,7 +192,7 @@ def test_a_file_that_changed_meanwhile_is_left_as_it_is_and_others_take_their_re
         change(chat, note="edited")
 
     monkeypatch.setattr(checker, "results_of", edited)
-    code, out, said = verify(capsys, chat, other, "--write")
+    code, out, said = verify(chat, other, "--write")
     assert code == 1 and "chat" in said and "has changed while it was verified" in said
     assert "identical over" in out
     assert json.loads(chat.read_text())["messages"][1]["note"] == "edited"
@@ -202,42 +202,40 @@ def test_a_file_that_changed_meanwhile_is_left_as_it_is_and_others_take_their_re
 # --- `redline verify` where nothing can be said: a model or a prompt that is another by now, and files that are none
 
 
-def test_a_model_that_is_not_here_is_said_and_can_be_named(
-    chat: Path, toy_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_is_not_here_is_said_and_can_be_named(chat: Path, toy_folder: Path, verify: Redline) -> None:
     document = json.loads(chat.read_text())
     for message in document["messages"]:
         if message["pair"]:
             message["pair"]["target"] = "/elsewhere/toy"
     chat.write_text(json.dumps(document))
-    code, out, _ = verify(capsys, chat)
+    code, out, _ = verify(chat)
     assert code == 1 and out.count("the model of this reply, /elsewhere/toy, cannot be loaded here") == 3
     assert "name its folder with --target" in out and "identical over" not in out
-    assert verify(capsys, chat, "--message", 4, "--target", toy_folder)[0] == 0
+    assert verify(chat, "--message", 4, "--target", toy_folder)[0] == 0
 
 
 def test_weights_that_have_changed_are_not_called_a_failure_of_the_reply(
-    chat: Path, toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    chat: Path, toy_folder: Path, tmp_path: Path, verify: Redline
 ) -> None:
     """Of the same shape under the same name, as a model that was trained on, or quantized anew."""
     changed = make_folder(tmp_path / toy_folder.name, seed=2)
-    code, out, _ = verify(capsys, chat, "--target", changed)
+    code, out, _ = verify(chat, "--target", changed)
     assert code == 1 and out.count(f"the weights in {changed.name} are not the ones that wrote this reply") == 3
     assert "0 failures, 4 not checked" in out and "identical over" not in out
     copy = shutil.copytree(toy_folder, tmp_path / "elsewhere")
-    assert verify(capsys, chat, "--target", copy, "--message", 2)[0] == 0
+    assert verify(chat, "--target", copy, "--message", 2)[0] == 0
 
 
-def test_a_prompt_that_reads_otherwise_is_not_called_a_failure(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_prompt_that_reads_otherwise_is_not_called_a_failure(chat: Path, verify: Redline) -> None:
     """The conversation's system prompt has changed; a reply from before it was kept does not know its own."""
     change(chat, system=None)
-    code, out, _ = verify(capsys, chat, "--message", 2)
+    code, out, _ = verify(chat, "--message", 2)
     assert code == 1 and "the prompt of this reply has changed" in out and "0 failures, 1 not checked" in out
 
 
-def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, verify: Redline) -> None:
     change(chat, law=None)
-    code, out, _ = verify(capsys, chat, "--message", 2)
+    code, out, _ = verify(chat, "--message", 2)
     assert code == 1 and "its sampling settings are not in the file" in out
 
 
@@ -255,16 +253,16 @@ def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, capsys
     ],
 )
 def test_nonsense_is_refused_in_a_line(
-    chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str, code: int
+    chat: Path, tmp_path: Path, verify: Redline, words: list[str], said: str, code: int
 ) -> None:
     (tmp_path / "text").write_text("Dear diary")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     places = {"CHAT": chat, "FOLDER": tmp_path, "BYTES": tmp_path / "bytes", "TEXT": tmp_path / "text"}
-    found, out, err = verify(capsys, *(places.get(word, word) for word in words))
+    found, out, err = verify(*(places.get(word, word) for word in words))
     assert found == code and said in err and err.count("\n") == 1 and out == ""
 
 
-def test_a_document_that_no_import_takes_is_not_verified(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_document_that_no_import_takes_is_not_verified(chat: Path, verify: Redline) -> None:
     change(chat, parent=7)
-    code, _, said = verify(capsys, chat)
+    code, _, said = verify(chat)
     assert code == 1 and "chat.json: this conversation cannot be imported: message 0 shows" in said

@@ -1,13 +1,11 @@
 """The sidebar: order, names, deletion with undo, and nothing left behind. Presets and values beside it."""
 
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from app.protocol import Pair, SamplingSettings
-from app.store import Store, StoreError, conversation_store, store_path
+from app.store import Store, StoreError, conversation_store
 from app.store.records import Attachment, ChatSettings, Ending
 from tests.app.store.toys import SETTINGS, ask, converse, everything, round_done, say
 
@@ -36,14 +34,12 @@ def test_pinned_ones_come_first_then_the_last_changed(store: Store) -> None:
 
 
 def test_a_new_conversation_has_its_settings_and_no_title(store: Store) -> None:
-    before = time.time()
-    made = store.create(SETTINGS)
-    assert (made.title, made.pinned, made.settings) == ("", False, SETTINGS)
-    assert before <= made.created_s == made.updated_s <= time.time()
+    new = store.create(SETTINGS)
+    assert (new.title, new.pinned, new.settings) == ("", False, SETTINGS) and new.created_s == new.updated_s
     changed = ChatSettings(system="Other", sampling=SamplingSettings(draft_length=0))
-    store.change_settings(made.id, changed)
-    assert store.conversation(made.id).settings == changed
-    assert store.conversations() == [store.conversation(made.id)]
+    store.change_settings(new.id, changed)
+    assert store.conversation(new.id).settings == changed
+    assert store.conversations() == [store.conversation(new.id)]
 
 
 def test_a_title_is_one_short_line(store: Store) -> None:
@@ -192,13 +188,3 @@ def test_a_damaged_field_takes_nothing_with_it(store: Store) -> None:
     assert "damaged" in reply.note
     assert question.attachments == (Attachment(name="damaged attachments", text='{"broken'),)
     assert store.conversations()[0].settings == ChatSettings()
-
-
-def test_another_thread_is_refused(store: Store) -> None:
-    with ThreadPoolExecutor(1) as pool, pytest.raises(Exception, match="thread"):
-        pool.submit(store.conversations).result()
-
-
-def test_the_usual_place_is_the_users_own() -> None:
-    assert store_path().name == "conversations.sqlite"
-    assert store_path().parent.name == "Redline" and Path.home() in store_path().parents

@@ -65,17 +65,9 @@ def overwrite(place: Path, at: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_a_whole_file_gives_no_notice(damaged: Path) -> None:
-    opened = reopen(damaged)
-    assert opened.notices == [] and aside(damaged) == []
-    opened.store.close()
-
-
 WRONG: dict[str, Callable[[Path], object]] = {
     "random bytes": lambda place: place.write_bytes(random.Random(1).randbytes(50_000)),
-    "a text": lambda place: place.write_text("Dear diary, " * 1000),
     "nothing in it": lambda place: place.write_bytes(b""),
-    "one byte": lambda place: place.write_bytes(b"S"),
     "a header alone": lambda place: place.write_bytes(place.read_bytes()[:100]),
     "zeros": lambda place: place.write_bytes(bytes(place.stat().st_size)),
 }
@@ -115,7 +107,7 @@ def test_a_damaged_header_costs_nothing(damaged: Path, whole: Path) -> None:
     opened.store.close()
 
 
-@pytest.mark.parametrize("part", [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+@pytest.mark.parametrize("part", [0.02, 0.3, 0.5, 0.98])
 def test_of_a_file_cut_short_what_is_left_is_saved(damaged: Path, part: float) -> None:
     size = int(damaged.stat().st_size * part)
     os.truncate(damaged, size)

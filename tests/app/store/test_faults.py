@@ -18,6 +18,7 @@ from app.store import Store, StoreError
 from app.store.database import Database, explain
 from app.store.records import Ending
 from tests.app.store.toys import SETTINGS, ask, converse, crash, everything, prose, round_done
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -100,14 +101,8 @@ def test_too_little_memory_is_a_store_error(store: Store) -> None:
 @pytest.mark.slow
 def test_a_file_that_may_not_grow_is_a_store_error(tmp_path: Path) -> None:
     """The kernel's own refusal, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", GROWS, str(tmp_path / "c.sqlite")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-c", GROWS, str(tmp_path / "c.sqlite")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "c.sqlite: the disk" in done.stdout
     store = Store.open(tmp_path / "c.sqlite").store
@@ -200,12 +195,6 @@ def logs_aside(place: Path) -> list[Path]:
     return list(place.parent.glob("*.damaged-*-wal"))
 
 
-def test_a_log_that_a_crash_left_is_read_without_a_word(crashed: Path) -> None:
-    opened = Store.open(crashed)
-    assert questions(opened.store) == 30 and opened.notices == [] and logs_aside(crashed) == []
-    opened.store.close()
-
-
 @pytest.mark.parametrize("gone", [True, False])
 def test_a_log_without_its_database_is_set_aside(crashed: Path, gone: bool) -> None:
     """SQLite would delete it."""
@@ -253,7 +242,8 @@ def test_two_stores_write_in_turn(store: Store, place: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_that_start_at_once_share_one_file(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom pathlib import Path\nfrom app.store import Store\nfrom tests.app.store.toys import converse\n"
+        "import sys\nfrom pathlib import Path\nfrom app.store import Store, database, store_file\n"
+        f"database.BUSY_S = store_file.BUSY_S = {HANG_S}\nfrom tests.app.store.toys import converse\n"
         "sys.stdin.readline()\nopened = Store.open(Path(sys.argv[1]))\nassert opened.notices == []\n"
         "for n in range(20): converse(opened.store, 1)\nopened.store.close()\n"
     )
@@ -265,7 +255,7 @@ def test_two_processes_that_start_at_once_share_one_file(tmp_path: Path) -> None
         process.stdin.write("\n")
         process.stdin.flush()
     for process in both:
-        assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+        assert process.communicate()[1] == "" and process.returncode == 0
     store = Store.open(tmp_path / "c.sqlite").store
     assert len(store.conversations()) == 40
     store.close()

@@ -57,14 +57,6 @@ def test_every_batch_is_there_in_order(store: Store, question: tuple[int, int]) 
     assert ended.text == "".join(f" word{n}" for n in range(500)) + "tail"
 
 
-def test_an_append_of_nothing_writes_nothing(store: Store, place: Path, question: tuple[int, int]) -> None:
-    reply = store.begin_reply(*question, Pair(), SamplingSettings())
-    store.append(reply.id, [])
-    assert ask(place, "SELECT count(*) FROM rounds") == [(0,)]
-    assert store.end_reply(reply.id, Ending("complete")).text == ""
-    assert store.rounds(reply.id) == []
-
-
 def test_a_reply_that_nobody_streams_any_more_is_marked_as_cut(place: Path) -> None:
     store = Store.open(place).store
     conversation = converse(store, 1)

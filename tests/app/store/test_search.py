@@ -137,12 +137,6 @@ def test_deleted_conversations_are_not_found_until_they_are_back(store: Store) -
     assert store.search("needle") == []
 
 
-def test_a_match_far_into_a_long_text_is_shown(store: Store) -> None:
-    (message,) = put(store, f"{prose(1, 20_000)} NÉEDLE {prose(2, 100)}")
-    (hit,) = store.search("needle")
-    assert hit.message == message and marked(hit) == ["NÉEDLE"] and len(hit.snippet) < 180
-
-
 def test_a_reply_that_goes_on_is_found_by_all_of_it(store: Store) -> None:
     conversation = converse(store, 0)
     reply = say(store, conversation, store.add_question(conversation, None, "?").id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,11 +23,6 @@ REPLY = [
     marked(round_done(1, ["The sun", " <b>"]), "thought", "thought"),
     marked(round_done(2, [".", "", "Blue"]), "thought", "markup", "answer"),
 ]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store.sqlite").store
 
 
 def thinking_reply(store: Store, rounds: list[RoundDone]) -> int:

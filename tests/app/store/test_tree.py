@@ -12,10 +12,6 @@ def texts(store: Store, conversation: int) -> list[str]:
     return [record.text for record in store.path(conversation)]
 
 
-def test_an_empty_conversation_has_nothing_on_screen(store: Store) -> None:
-    assert store.path(store.create(SETTINGS).id) == []
-
-
 def test_a_question_and_its_reply_are_on_screen_as_they_were_given(store: Store) -> None:
     conversation = store.create(SETTINGS).id
     files = (Attachment(name="notes.txt", text="a\0b 🙂\n```"), Attachment(name="", text=""))
@@ -106,14 +102,3 @@ def test_text_that_is_no_unicode_is_kept_with_a_replacement(store: Store) -> Non
     conversation = store.create(SETTINGS).id
     question = store.add_question(conversation, None, "a\ud800b", [Attachment(name="\udcff", text="\ud83d\ude42")])
     assert (question.text, question.attachments) == ("a\ufffdb", (Attachment(name="\ufffd", text="🙂"),))
-
-
-@pytest.mark.slow
-def test_a_path_of_a_thousand_messages_is_whole(store: Store) -> None:
-    conversation = store.create(SETTINGS).id
-    parent = None
-    for number in range(1000):
-        parent = store.add_question(conversation, parent, str(number)).id
-    assert texts(store, conversation) == [str(number) for number in range(1000)]
-    store.delete(conversation)
-    assert store.purge() == 1

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import keyring
 import pytest
@@ -13,23 +12,12 @@ from huggingface_hub import constants
 from keyring.backend import KeyringBackend
 from keyring.errors import PasswordDeleteError
 
-from app.cli.main import main
 from models.local.locations import ModelLocations
+from tests.app.command import Redline
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback, loopback
 from tests.models.hub.tiny import tiny
 from tests.models.local.model_placement import places_in
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """The exit code and the output of `redline models`."""
-    code = main(["models", *words])
-    return code, capsys.readouterr().out
-
-
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    """What `redline models ... --json` prints."""
-    return json.loads(said(capsys, *words, "--json")[1])
 
 
 class Keychain(KeyringBackend):
@@ -61,6 +49,12 @@ def keychain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keychain]:
     keyring.set_keyring(found)
     yield found
     keyring.set_keyring(before)
+
+
+@pytest.fixture
+def models(redline: Redline) -> Redline:
+    """Runs `redline models` with these words."""
+    return partial(redline, "models")
 
 
 @pytest.fixture

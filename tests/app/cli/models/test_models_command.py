@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import msgspec
 import pytest
 from huggingface_hub import constants
 
-from app.cli.main import main
 from app.cli.models import SUBCOMMANDS
 from app.cli.models import catalogue as commands
 from app.inference import pair_resolution
@@ -19,7 +17,7 @@ from models.catalogue.entries import Catalogue, read_catalogue
 from models.catalogue.search import GIB, wired_bytes
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed
-from tests.app.cli.models.conftest import document, said
+from tests.app.command import Redline
 from tests.models.hub.loopback import loopback
 from tests.models.hub.tiny import tiny
 
@@ -41,115 +39,86 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
-def test_every_subcommand_has_help_and_all_that_tell_something_json(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out = said(capsys, name, "--help")
-    assert code == 0 and out.startswith(f"usage: redline models {name} ")
-    assert ("--json" in out) == (name not in ("login", "logout"))
+def test_every_subcommand_has_help_and_all_that_tell_something_json(name: str, models: Redline) -> None:
+    done = models(name, "--help")
+    assert done.code == 0 and done.out.startswith(f"usage: redline models {name} ")
+    assert ("--json" in done.out) == (name not in ("login", "logout"))
 
 
-def test_unknown_subcommands_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["models", "nonsense"]) == 2
-    assert "invalid choice: 'nonsense'" in capsys.readouterr().err
-
-
-def test_json_may_stand_before_the_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
-    assert json.loads(said(capsys, "--json", "search", "phi")[1]) == document(capsys, "search", "phi")
+def test_json_may_stand_before_the_subcommand(models: Redline) -> None:
+    assert models("--json", "search", "phi").json == models("search", "phi", "--json").json
 
 
 # --- search ---------------------------------------------------------------------------------------
 
 
-def test_search_shows_sizes_macs_and_what_goes_together(capsys: pytest.CaptureFixture[str], wide: None) -> None:
-    code, out = said(capsys, "search", "qwen3", "8b")
-    lines = [line.rstrip() for line in out.splitlines()]
+def test_search_shows_sizes_macs_and_what_goes_together(models: Redline, wide: None) -> None:
+    done = models("search", "qwen3", "8b")
+    lines = [line.rstrip() for line in done.out.splitlines()]
     at = lines.index("  mlx-community/Qwen3-8B-4bit")
-    assert code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit") and lines[at - 1].endswith("4.6 GB   16 GB Mac")
+    assert done.code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit")
+    assert lines[at - 1].endswith("4.6 GB   16 GB Mac")
     assert lines[at + 1] == "  good at reasoning and many languages"
     known = "Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash, Qwen3 8B DSpark, Qwen3 8B DSpark Speculators"
     assert lines[at + 2] == f"  with {known}"
     assert "  drafts for Qwen3 8B" in lines
-    lines = [line.rstrip() for line in said(capsys, "search", "llama", "3.1", "8b")[1].splitlines()]
+    lines = [line.rstrip() for line in models("search", "llama", "3.1", "8b").out.splitlines()]
     assert "  drafts for Llama 3.1 8B († its weights are a pickle, which Redline never loads)" in lines
 
 
-def test_search_marks_what_is_here(
-    capsys: pytest.CaptureFixture[str], nothing_here: list[UsableModel], wide: None
-) -> None:
+def test_search_marks_what_is_here(models: Redline, nothing_here: list[UsableModel], wide: None) -> None:
     nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
-    lines = [line.strip() for line in said(capsys, "search", "qwen3", "8b")[1].splitlines()]
+    lines = [line.strip() for line in models("search", "qwen3", "8b").out.splitlines()]
     assert "mlx-community/Qwen3-8B-4bit ●" in lines and "mlx-community/Qwen3-8B-8bit" in lines
-    found = document(capsys, "search", "qwen3", "8b")["entries"]
+    found = models("search", "qwen3", "8b", "--json").json["entries"]
     assert [entry["repository"] for entry in found if entry["here"]] == ["mlx-community/Qwen3-8B-4bit"]
 
 
-def test_search_fits_80_columns_and_keeps_repositories_whole(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_fits_80_columns_and_keeps_repositories_whole(models: Redline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    _, out = said(capsys, "search")
+    out = models("search").out
     assert max(map(len, out.splitlines())) <= 80
     assert {entry.repository for entry in read_catalogue().listed} <= set(out.split())
 
 
-def test_search_narrows_by_kind_and_memory_and_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "search", "--kind", "target", "--fits", "8GB")["entries"]
+def test_search_narrows_by_kind_and_memory_and_says_when_there_is_nothing(models: Redline) -> None:
+    found = models("search", "--kind", "target", "--fits", "8GB", "--json").json["entries"]
     assert found and {entry["kind"] for entry in found} == {"target"}
     assert {entry["smallest_mac_gb"] for entry in found} == {8}
-    fields = {
-        "repository",
-        "name",
-        "family",
-        "good_at",
-        "architecture",
-        "parameters_b",
-        "bits",
-        "size_bytes",
-        "size",
-        "licence",
-    }
-    fields |= {"revision", "drafters", "source", "kind", "trouble", "here", "smallest_mac_gb", "measured"}
-    assert {frozenset(entry) for entry in found} == {frozenset(fields)}
+    fields = "repository name family good_at architecture parameters_b bits size_bytes size licence revision drafters"
+    fields += " source kind trouble here smallest_mac_gb measured"
+    assert {frozenset(entry) for entry in found} == {frozenset(fields.split())}
     assert all(entry["source"] for entry in found) and not any(entry["here"] for entry in found)
-    assert said(capsys, "search", "no", "such") == (
-        1,
-        "no match in the catalogue; `redline models search` shows all entries\n",
-    )
-    assert main(["models", "search", "--fits", "much"]) == 2
-    assert "give a Mac's memory, such as 16GB" in capsys.readouterr().err
+    nothing = models("search", "no", "such")
+    assert nothing.code == 1 and nothing.out.startswith("no match in the catalogue; ")
+    wrong = models("search", "--fits", "much")
+    assert wrong.code == 2 and "give a Mac's memory, such as 16GB" in wrong.err
 
 
 # --- check ----------------------------------------------------------------------------------------
 
 
-def test_check_asks_the_hub_and_fails_when_one_is_gone(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_asks_the_hub_and_fails_when_one_is_gone(models: Redline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "")
     there = [entry.repository for entry in read_catalogue().listed if "LFM2" in entry.repository]
     with loopback(*map(tiny, there)) as server:
         monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
-        code, out = said(capsys, "check", "lfm2")
-        assert code == 0 and out.splitlines()[-1] == f"{len(there)} entries: {len(there)} there"
+        done = models("check", "lfm2")
+        assert done.code == 0 and done.out.splitlines()[-1] == f"{len(there)} entries: {len(there)} there"
         del server.repos[there[0]]
-        code, out = said(capsys, "check", "lfm2")
-        assert code == 1 and out.startswith(f"gone    {there[0]}\n        there is no {there[0]} at ")
-        assert out.splitlines()[-1] == f"{len(there)} entries: {len(there) - 1} there, 1 gone"
-        found = document(capsys, "check", "lfm2")["entries"]
+        done = models("check", "lfm2")
+        assert done.code == 1 and done.out.startswith(f"gone    {there[0]}\n        there is no {there[0]} at ")
+        assert done.out.splitlines()[-1] == f"{len(there)} entries: {len(there) - 1} there, 1 gone"
+        found = models("check", "lfm2", "--json").json["entries"]
         assert [entry["state"] for entry in found].count("gone") == 1
-    assert main(["models", "check", "no-such"]) == 2
+    assert models("check", "no-such").code == 2
 
 
 # --- pairs ----------------------------------------------------------------------------------------
 
 
 def test_pairs_gives_every_verdict_and_what_auto_takes(
-    capsys: pytest.CaptureFixture[str],
-    nothing_here: list[UsableModel],
-    toy_folder: Path,
-    toy_drafter_folder: Path,
-    tmp_path: Path,
+    models: Redline, nothing_here: list[UsableModel], toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
     mtp = tmp_path / "mtp"
     mtp.mkdir()
@@ -159,14 +128,14 @@ def test_pairs_gives_every_verdict_and_what_auto_takes(
         UsableModel("o/small", toy_drafter_folder, 1, "o/small"),
         UsableModel("o/mtp", mtp, 1, "o/mtp"),
     ]
-    code, out = said(capsys, "pairs", "o/target")
-    assert code == 0 and out.splitlines() == [
+    done = models("pairs", "o/target")
+    assert done.code == 0 and done.out.splitlines() == [
         "o/target",
         "  ✓ o/small: same 310 tokens; 100% of the target's size, too large to save time",
         "  ✗ o/mtp: Incompatible: holds no multi-token prediction head; choose another drafter",
         "  auto chooses prompt lookup and o/small, a small model with the same tokens",
     ]
-    found = document(capsys, "pairs")["targets"]
+    found = models("pairs", "--json").json["targets"]
     assert [one["target"] for one in found] == ["o/target", "o/small"]  # the sidecar is no target
     assert found[0]["auto"] == f"lookup+{toy_drafter_folder}"
     assert found[0].keys() == {"target", "path", "pairs", "auto", "auto_why", "trouble"}
@@ -175,25 +144,25 @@ def test_pairs_gives_every_verdict_and_what_auto_takes(
 
 
 def test_pairs_finds_a_target_by_part_of_its_name_or_its_folder(
-    capsys: pytest.CaptureFixture[str], nothing_here: list[UsableModel], toy_folder: Path, tmp_path: Path
+    models: Redline, nothing_here: list[UsableModel], toy_folder: Path, tmp_path: Path
 ) -> None:
     nothing_here += [UsableModel("o/target", toy_folder, 9), UsableModel("o/tar", tmp_path, 9)]
-    assert said(capsys, "pairs", "TARGET")[1].startswith("o/target\n")
-    assert said(capsys, "pairs", str(shutil.copytree(toy_folder, tmp_path / "own")))[1].startswith("own\n")
+    assert models("pairs", "TARGET").out.startswith("o/target\n")
+    assert models("pairs", shutil.copytree(toy_folder, tmp_path / "own")).out.startswith("own\n")
     for words, what in (("o/", "'o/' matches o/target, o/tar"), ("absent", "no model 'absent'")):
-        assert main(["models", "pairs", words]) == 2
-        assert what in capsys.readouterr().err
+        done = models("pairs", words)
+        assert done.code == 2 and what in done.err
 
 
 def test_pairs_without_a_model_says_what_to_do_and_damage_is_told(
-    capsys: pytest.CaptureFixture[str], nothing_here: list[UsableModel], tmp_path: Path
+    models: Redline, nothing_here: list[UsableModel], tmp_path: Path
 ) -> None:
-    code, out = said(capsys, "pairs")
-    assert code == 1 and "no target is installed" in out
+    done = models("pairs")
+    assert done.code == 1 and "no target is installed" in done.out
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     nothing_here.append(UsableModel("o/broken\x1b[2J", tmp_path, 9))
-    code, out = said(capsys, "pairs")
-    assert code == 1 and "has no model*.safetensors" in out and "\x1b" not in out
+    done = models("pairs")
+    assert done.code == 1 and "has no model*.safetensors" in done.out and "\x1b" not in done.out
 
 
 def test_partial_downloads_and_gguf_are_no_part_of_a_pair() -> None:
@@ -214,7 +183,7 @@ def catalogue() -> Catalogue:
     return read_catalogue()
 
 
-@pytest.mark.parametrize("memory_gb", [8, 16, 24, 32, 48, 64, 96, 128, 192])
+@pytest.mark.parametrize("memory_gb", [8, 16, 36, 64, 192])
 def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
     catalogue: Catalogue, memory_gb: int
 ) -> None:
@@ -251,12 +220,12 @@ def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue
 
 
 def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue, wide: None
+    models: Redline, monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue, wide: None
 ) -> None:
     monkeypatch.setattr(commands, "memory", lambda: (36 * GIB, 20 * GIB))
     monkeypatch.setattr(commands, "limit_bytes", wired_bytes)
-    code, out = said(capsys)
-    assert code == 0 and out.splitlines()[0].endswith("36 GB of memory, up to 24 GB for a model")
+    out = models().out
+    assert out.splitlines()[0].endswith("36 GB of memory, up to 24 GB for a model")
     measured = [line for line in out.splitlines() if line.startswith("  Qwen2.5 32B · 4-bit")]
     assert len(measured) == 1 and measured[0].rstrip().endswith("2.43")
     assert "Qwen2.5 32B with Qwen2.5 0.5B: 2.43 times on Apple M3 Pro, LM Studio 0.3.10, code (https://" in out
@@ -265,23 +234,17 @@ def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
     assert commands.speedup_range(catalogue.measured[1:4]) == "0.72 to 0.98" and commands.speedup_range(()) == ""
 
 
-def test_a_column_without_numbers_is_left_out(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, 8 * GIB))
-    assert "times as fast" not in said(capsys)[1].partition("`redline race`")[0]
-
-
 def test_the_overview_is_one_screen_and_one_document(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, nothing_here: list[UsableModel]
+    models: Redline, monkeypatch: pytest.MonkeyPatch, nothing_here: list[UsableModel]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, 8 * GIB))
     monkeypatch.setattr(commands, "limit_bytes", wired_bytes)
     nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
-    _, out = said(capsys)
+    out = models().out
     assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) <= 32
     assert "● Qwen3 8B · 4-bit" in out and "1 model from the hub installed" in out
-    value = json.loads(said(capsys, "--json")[1])
+    assert "times as fast" not in out.partition("`redline race`")[0]  # no column without numbers
+    value = models("--json").json
     assert value["machine"]["memory_bytes"] == 16 * GIB and value["here"] == ["mlx-community/Qwen3-8B-4bit"]
     assert {row["target"]: row["target_here"] for row in value["targets"]}["mlx-community/Qwen3-8B-4bit"] is True

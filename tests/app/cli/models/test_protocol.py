@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from app.cli.main import main
 from app.protocol.download_events import (
     AnyDownloadEvent,
     Discarded,
@@ -29,12 +28,13 @@ from app.protocol.download_events import (
 from models.hub.download import WORKERS
 from models.local.inventory import installed
 from models.local.locations import ModelLocations
+from tests.app.command import Redline
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import PIECE, Loopback
 from tests.models.hub.tiny import NAME, NEVER, read_folder, wanted
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[4]
-DEADLINE_S = 60.0
 
 LINES = (
     '{"type":"Resolving","repo":"o/m","revision":"main"}',
@@ -70,23 +70,29 @@ def test_a_reader_takes_fields_that_come_later_and_refuses_what_is_no_event() ->
 # --- in this process ------------------------------------------------------------------------------
 
 
-def lines(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[Any]]:
-    """The exit code and the events; nothing but events may stand on standard output."""
-    code = main(["models", "pull", *words, "--json"])
-    return code, [read_line(line) for line in capsys.readouterr().out.splitlines()]
+Pull = Callable[..., tuple[int, list[Any]]]
 
 
-def test_a_pull_is_asked_planned_fetched_and_done(
-    capsys: pytest.CaptureFixture[str], server: Loopback, repo: Repo
-) -> None:
-    code, (asking, planned, *rest, done) = lines(capsys, NAME)
+@pytest.fixture
+def pull(models: Redline) -> Pull:
+    """Returns the exit code and the events; nothing but events may stand on standard output."""
+
+    def run(*words: str) -> tuple[int, list[Any]]:
+        done = models("pull", *words, "--json")
+        return done.code, [read_line(line) for line in done.out.splitlines()]
+
+    return run
+
+
+def test_a_pull_is_asked_planned_fetched_and_done(pull: Pull, server: Loopback, repo: Repo) -> None:
+    code, (asking, planned, *rest, done) = pull(NAME)
     total = sum(map(len, wanted(repo).values()))
     assert code == 0 and asking == Resolving(NAME, "main")
     assert (planned.repo, planned.total_bytes, planned.present_bytes, planned.left_out) == (NAME, total, 0, len(NEVER))
     assert {event.file for event in rest if isinstance(event, Fetched)} == set(wanted(repo))
     assert isinstance(done, Done) and read_folder(Path(done.path)) == wanted(repo)
     assert (done.fetched_bytes, done.verified_bytes) == (total, total)
-    assert [type(event) for event in lines(capsys, NAME)[1]] == [Resolving, Planned, Done]
+    assert [type(event) for event in pull(NAME)[1]] == [Resolving, Planned, Done]
 
 
 @pytest.mark.parametrize(
@@ -98,28 +104,27 @@ def test_a_pull_is_asked_planned_fetched_and_done(
     ],
 )
 def test_a_failure_is_the_last_line_and_told_in_words_too(
-    capsys: pytest.CaptureFixture[str], server: Loopback, words: tuple[str, ...], code: int, reason: str, said: str
+    models: Redline, server: Loopback, words: tuple[str, ...], code: int, reason: str, said: str
 ) -> None:
-    assert main(["models", "pull", *words, "--json"]) == code
-    out, err = capsys.readouterr()
-    last = read_line(out.splitlines()[-1])
-    assert isinstance(last, Failed) and last.reason == reason and said in last.message
-    assert err == f"redline: {last.message}\n"
+    done = models("pull", *words, "--json")
+    last = read_line(done.out.splitlines()[-1])
+    assert done.code == code and isinstance(last, Failed) and last.reason == reason and said in last.message
+    assert done.err == f"redline: {last.message}\n"
 
 
 def test_settings_that_cannot_be_fail_as_an_event_too(
-    capsys: pytest.CaptureFixture[str], server: Loopback, monkeypatch: pytest.MonkeyPatch
+    pull: Pull, server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "two words")
-    code, events = lines(capsys, NAME)
+    code, events = pull(NAME)
     assert code == 2 and [type(event) for event in events] == [Failed] and "two words" not in events[0].message
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "nowhere")
-    code, events = lines(capsys, NAME)
+    code, events = pull(NAME)
     assert code == 1 and "HF_ENDPOINT is 'nowhere'" in events[0].message
 
 
-def test_to_discard_is_one_line(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
-    assert lines(capsys, NAME, "--discard") == (0, [Discarded(NAME, 0)])
+def test_to_discard_is_one_line(pull: Pull, server: Loopback) -> None:
+    assert pull(NAME, "--discard") == (0, [Discarded(NAME, 0)])
 
 
 # --- as a child -----------------------------------------------------------------------------------
@@ -147,16 +152,12 @@ def child(server: Loopback, places: ModelLocations, tmp_path: Path) -> Callable[
 
 @pytest.mark.slow
 def test_a_child_pauses_goes_on_and_ends_with_its_reader(
-    child: Callable[[int], subprocess.Popen[str]],
-    server: Loopback,
-    repo: Repo,
-    places: ModelLocations,
-    capsys: pytest.CaptureFixture[str],
+    child: Callable[[int], subprocess.Popen[str]], server: Loopback, repo: Repo, places: ModelLocations, pull: Pull
 ) -> None:
     paused = child(300_000)
-    assert server.held.wait(DEADLINE_S)
+    assert server.held.wait(HANG_S)
     paused.send_signal(signal.SIGTERM)
-    out, err = paused.communicate(timeout=DEADLINE_S)
+    out, err = paused.communicate(timeout=HANG_S)
     last = read_line(out.splitlines()[-1])
     assert paused.returncode == 130 and err == ""
     assert isinstance(last, Paused) and last.repo == NAME and last.total_bytes == sum(map(len, wanted(repo).values()))
@@ -169,9 +170,9 @@ def test_a_child_pauses_goes_on_and_ends_with_its_reader(
     assert isinstance(read_line(unread.stdout.readline()), Resolving)
     assert isinstance(planned := read_line(unread.stdout.readline()), Planned) and planned.present_bytes == here
     unread.stdout.close()
-    assert unread.wait(DEADLINE_S) == 1 and unread.stderr.read() == ""
+    assert unread.wait(HANG_S) == 1 and unread.stderr.read() == ""
 
     server.allowed_bytes = None
     server.go.set()
-    code, (*_, done) = lines(capsys, NAME)
+    code, (*_, done) = pull(NAME)
     assert code == 0 and read_folder(Path(done.path)) == wanted(repo)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 from rich.console import Console
 
-from app.cli.main import main
 from app.cli.models.pull import Bars, HubReference, Lines, event_text, read_reference, with_suggestion
 from app.duration_text import ago_words, duration_words
 from app.protocol.download_events import (
@@ -28,6 +28,7 @@ from app.protocol.download_events import (
 from engine.errors import HubError, UsageError
 from models.catalogue.entries import Catalogue, read_catalogue
 from models.hub.download_events import Discarded
+from tests.app.command import Redline
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, tiny
 
@@ -36,35 +37,36 @@ SHARD = "model-00002-of-00003.safetensors"
 GB = 1_000_000_000
 
 
-def pulled(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str], str]:
-    code = main(["models", "pull", *words])
-    out, err = capsys.readouterr()
-    return code, out.splitlines(), err
+@pytest.fixture
+def pull(models: Redline, monkeypatch: pytest.MonkeyPatch) -> Redline:
+    """Runs `redline models pull` with these words; how far it is, is not said meanwhile."""
+    monkeypatch.setattr("app.cli.models.pull._LINE_EVERY_S", 1e9)
+    return partial(models, "pull")
 
 
 # --- in a pipe ------------------------------------------------------------------------------------
 
 
-def test_a_pipe_gets_a_line_for_what_matters(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
+def test_a_pipe_gets_a_line_for_what_matters(pull: Redline, server: Loopback) -> None:
     commit = server.repos[NAME].commit[:8]
-    code, (plan, ready, path, to_do), _ = pulled(capsys, NAME)
-    assert code == 0 and plan == f"{NAME} at {commit}: 8 files, 481 kB"
-    assert re.fullmatch(r"Verified and ready in \d+ s, .+/s", ready)
+    done = pull(NAME)
+    plan, ready, path, to_do = done.out.splitlines()
+    assert done.code == 0 and plan == f"{NAME} at {commit}: 8 files, 481 kB"
+    assert re.fullmatch(r"Verified and ready in .+, .+/s", ready)
     assert Path(path.strip()).is_dir() and to_do == f"  redline chat --target {NAME}"
-    assert pulled(capsys, NAME)[1][1] == "Ready: already downloaded"
-    _, said, _ = pulled(capsys, NAME, "--verify")
+    assert pull(NAME).out.splitlines()[1] == "Ready: already downloaded"
+    said = pull(NAME, "--verify").out.splitlines()
     assert said[-3] == "Verified and ready: already downloaded"
     assert f"Verifying the 160 kB of {SHARD} already downloaded" in said
-    assert pulled(capsys, NAME, "--discard")[1] == [f"There is no unfinished download of {NAME}."]
+    assert pull(NAME, "--discard").out == f"There is no unfinished download of {NAME}.\n"
+    assert pull(f"{server.endpoint}/{NAME}").code == 0
 
 
-def test_what_fails_is_one_line_with_a_guess_at_what_was_meant(
-    capsys: pytest.CaptureFixture[str], server: Loopback
-) -> None:
-    code, out, err = pulled(capsys, "mlx-community/Qwen3-0.6B-4bits")
-    assert (code, out) == (1, []) and err.count("\n") == 1
-    assert err.startswith("redline: there is no mlx-community/Qwen3-0.6B-4bits at ")
-    assert err.endswith("; did you mean mlx-community/Qwen3-0.6B-4bit?\n")
+def test_what_fails_is_one_line_with_a_guess_at_what_was_meant(pull: Redline, server: Loopback) -> None:
+    done = pull("mlx-community/Qwen3-0.6B-4bits")
+    assert done.code == 1
+    assert done.only_line.startswith("redline: there is no mlx-community/Qwen3-0.6B-4bits at ")
+    assert done.only_line.endswith("; did you mean mlx-community/Qwen3-0.6B-4bit?\n")
 
 
 def test_a_guess_is_made_of_what_is_missing_and_of_nothing_else() -> None:
@@ -101,20 +103,18 @@ def test_two_revisions_are_one_too_many() -> None:
         read_reference(f"{HUB}/o/m/tree/v2", "v1", HUB)
 
 
-def test_the_address_is_pulled(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
-    assert pulled(capsys, f"{server.endpoint}/{NAME}")[0] == 0
-
-
-def test_who_pulls_what_does_not_load_yet_is_told(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
+def test_who_pulls_what_does_not_load_yet_is_told(pull: Redline, server: Loopback) -> None:
     server.add(tiny("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"))
-    code, _, err = pulled(capsys, "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")
-    assert code == 0 and err == "redline: its weights are a pickle, which Redline never loads; downloading anyway\n"
-    assert pulled(capsys, NAME)[2] == ""
+    done = pull("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")
+    assert done.code == 0
+    assert done.err == "redline: its weights are a pickle, which Redline never loads; downloading anyway\n"
+    assert pull(NAME).err == ""
 
 
 def test_lines_come_seldom_and_what_was_paused_says_how_far_it_was(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("app.cli.models.pull._LINE_EVERY_S", 1e9)
     came = DownloadProgress(SHARD, 5, 10, GB // 2, GB, 25e6, 20.0)
     with Lines() as view:
         view.show(came)
@@ -183,9 +183,7 @@ def test_a_long_name_shows_its_end_and_a_hostile_one_steers_nothing() -> None:
     assert re.search(r"^…a+-the-end ", shown, re.MULTILINE) and "\u241b[31mx" in shown
 
 
-def test_ctrl_c_leaves_one_line(
-    capsys: pytest.CaptureFixture[str], server: Loopback, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_leaves_one_line(pull: Redline, server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = frames(80, *STORY[:3], pause=True)
     assert shown.splitlines()[-1] == "Paused at 13.0 GB of 99.0 GB; run the same command to continue."
     server.add(tiny("o/m"))
@@ -195,19 +193,19 @@ def test_ctrl_c_leaves_one_line(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Lines, "show", interrupted)
-    assert pulled(capsys, "o/m")[:2] == (130, ["Paused; run the same command to continue."])
+    assert pull("o/m")[:2] == (130, "Paused; run the same command to continue.\n")
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def test_durations_event_text() -> None:
+def test_durations_in_words() -> None:
     said = {0.4: "0 s", 59.4: "59 s", 59.6: "1 min", 200: "3 min 20 s", 700: "12 min", 3600: "1 h"}
     said |= {3900: "1 h 5 min", 86_400: "24 h", 400_000: "5 days", 3599.9: "1 h"}
     assert {seconds: duration_words(seconds) for seconds in said} == said
 
 
-def test_times_ago_event_text() -> None:
+def test_times_ago_in_words() -> None:
     said = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400: "yesterday"}
     said |= {5 * 86_400: "5 days ago", 95 * 86_400: "3 months ago"}
     assert {seconds: ago_words(1e6 - seconds, 1e6) for seconds in said} == said
@@ -235,19 +233,15 @@ def without_head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[
 
 
 def test_a_model_without_its_head_gets_it_and_is_complete_without(
-    capsys: pytest.CaptureFixture[str], server: Loopback, without_head: list[tuple[str, Path]]
+    pull: Redline, server: Loopback, without_head: list[tuple[str, Path]]
 ) -> None:
     """A head that cannot be fetched is said; Done comes last all the same."""
-    code, out, err = pulled(capsys, NAME)
+    done = pull(NAME)
     ((original, target),) = without_head
-    assert code == 0 and original == "tiny-org/Tiny" and str(target) == out[-2].strip()
-    assert f"fetching the MTP head of {NAME} from tiny-org/Tiny" in err
-    assert "the MTP head was not fetched (the hub is silent)" in err
-    assert out[-1] == f"  redline chat --target {NAME}"
-
-
-def test_no_head_leaves_the_head_out(
-    capsys: pytest.CaptureFixture[str], server: Loopback, without_head: list[tuple[str, Path]]
-) -> None:
-    assert pulled(capsys, NAME, "--no-head")[0] == 0
-    assert without_head == []
+    *_, path, to_do = done.out.splitlines()
+    assert done.code == 0 and original == "tiny-org/Tiny" and str(target) == path.strip()
+    assert f"fetching the MTP head of {NAME} from tiny-org/Tiny" in done.err
+    assert "the MTP head was not fetched (the hub is silent)" in done.err
+    assert to_do == f"  redline chat --target {NAME}"
+    without_head.clear()
+    assert pull(NAME, "--no-head").code == 0 and without_head == []
