@@ -15,12 +15,13 @@ from PySide6.QtWidgets import QApplication, QScrollArea
 from app.inference.host_file import Host, write_hosts
 from app.protocol import Loaded, Machines, Pair, SamplingSettings
 from app.store.records import NEW_CHAT, ChatSettings
-from app.window.chat import Controller, SpeculationStatus
+from app.window.chat import Controller
 from app.window.common.preferences import LARGEST
 from app.window.main_window.main_window import MainWindow
-from app.window.settings.chat_panel import ChatForm, ChatPanel, Presets
-from app.window.settings.sampling_form import SamplingForm, read_stops, seed_error, write_stops
+from app.window.settings.chat_panel import TYPING_MS, ChatForm, ChatPanel, Presets
+from app.window.settings.sampling_form import SamplingForm, read_stops, write_stops
 from engine.errors import UsageError
+from tests.app.window.stepped_clock import SteppedClock
 from tests.app.window.waiting import layouts_end, until
 
 EVERYTHING = ChatSettings(
@@ -50,6 +51,9 @@ LOADED = Loaded(
     id=1, pair=Pair(), target="Toy", drafter="lookup", speculation="on", note="", drafts_trees=False, context=8192,
     defaults={"temperature": 0.6, "top_p": 0.95, "top_k": 20}, thinking=True, efforts=("low", "high"),
 )  # fmt: skip
+
+
+WRONG_SEEDS = ("-1", "1.5", "abc", "٣", "1_0", "9" * 5000, str(2**63))
 
 
 @pytest.fixture
@@ -101,30 +105,30 @@ def test_a_change_applies_at_once(form: ChatForm, applied: list[ChatSettings]) -
 
 
 def test_typed_text_applies_when_typing_pauses_and_the_cursor_stays(
-    form: ChatForm, applied: list[ChatSettings]
+    clock: SteppedClock, form: ChatForm, applied: list[ChatSettings]
 ) -> None:
     QTest.keyClicks(form.system, "Be kind. ")
-    until(lambda: applied, 5)
+    assert applied == []
+    clock.advance(TYPING_MS / 1000)
     form.show_settings(applied[0])
     assert [s.system for s in applied] == ["Be kind."]
     assert form.system.toPlainText() == "Be kind. "
     assert form.system.textCursor().position() == 9
 
 
-@pytest.mark.parametrize(("text", "right"), [("", True), (" 7 ", True), (str(2**63 - 1), True), (str(2**63), False)])
-def test_a_seed_is_a_number_or_empty(text: str, right: bool) -> None:
-    assert (seed_error(text) == "") == right
-
-
-@pytest.mark.parametrize("text", ["-1", "1.5", "abc", "٣", "1_0", "9" * 5000])
-def test_a_wrong_seed_is_shown_and_not_applied(form: ChatForm, applied: list[ChatSettings], text: str) -> None:
-    form.sampling.seed.setText(text)
-    form.sampling._typing.timeout.emit()
-    assert "whole number" in form.sampling.fields[-3].error
-    assert applied == []
+@pytest.mark.parametrize(
+    ("text", "seed"),
+    [("", None), (" 7 ", 7), (str(2**63 - 1), 2**63 - 1), *((text, "wrong") for text in WRONG_SEEDS)],
+)
+def test_a_seed_is_a_number_or_empty_and_a_wrong_one_is_shown_and_not_applied(
+    clock: SteppedClock, form: ChatForm, applied: list[ChatSettings], text: str, seed: object
+) -> None:
     form.sampling.seed.setText("5")
-    form.sampling._typing.timeout.emit()
-    assert applied[-1].sampling.seed == 5
+    clock.advance(TYPING_MS / 1000)
+    form.sampling.seed.setText(text)
+    clock.advance(TYPING_MS / 1000)
+    assert ("whole number" in form.sampling.fields[-3].error) == (seed == "wrong")
+    assert [one.sampling.seed for one in applied] == ([5] if seed == "wrong" else [5, seed])
 
 
 def test_a_folder_without_a_model_is_shown_as_wrong_and_not_loaded(
@@ -265,12 +269,6 @@ def test_the_panel_and_the_conversation_have_the_same_settings(panel: ChatPanel,
     assert controller.conversation.settings == panel.form.settings() == NEW_CHAT
 
 
-@pytest.mark.slow
-def test_the_panel_shows_why_speculation_is_off(panel: ChatPanel, controller: Controller) -> None:
-    controller.status_changed.emit(SpeculationStatus("unsupported", "Model", "", "its cache cannot be rewound"))
-    assert panel.state.text() == "Speculation not available: its cache cannot be rewound."
-
-
 # --- presets ----------------------------------------------------------------------------------
 
 
@@ -311,18 +309,19 @@ def test_a_warning_comes_before_a_preset_is_replaced(presets: Presets, controlle
 def test_large_text_widens_the_panel_to_its_form_and_a_small_window_scrolls(
     window: MainWindow, panel: ChatPanel
 ) -> None:
-    window.resize(1280, 800)
-    window.panes.setSizes([248, 732, 300])
-    until(lambda: window.panes.sizes()[2] == 300)
-    window.change_preferences(zoom=LARGEST)
     area = panel.findChild(QScrollArea)
     assert area is not None
-    until(lambda: panel.form.width() >= panel.form.minimumSizeHint().width() == area.viewport().width() > 300)
+    bar = area.horizontalScrollBar()
+    window.resize(1280, 800)
+    window.panes.setSizes([248, 732, 300])
+    until(lambda: bar.maximum() == 0)
+    usual = window.panes.sizes()[2]
+    window.change_preferences(zoom=LARGEST)
+    until(lambda: panel.form.width() >= panel.form.minimumSizeHint().width() == area.viewport().width() > usual)
     assert panel.form.sampling.reset.width() >= panel.form.sampling.reset.sizeHint().width()
     assert layouts_end()
     window.resize(640, 600)
-    until(lambda: area.horizontalScrollBar().maximum() > 0 and window.width() == 640)
+    until(lambda: bar.maximum() > 0 and window.width() == 640)
     assert window.panes.sizes()[1] >= 320
     window.change_preferences(zoom=0)
-    until(lambda: area.horizontalScrollBar().maximum() == 0 and panel.minimumSizeHint().width() <= 300)
-    assert panel.form.width() == area.viewport().width()
+    until(lambda: bar.maximum() == 0 and panel.form.width() == area.viewport().width())
