@@ -31,15 +31,17 @@ def controls(of: QWidget) -> list[QWidget]:
     return [w for w in found if not isinstance(w, QScrollBar) and not _is_part(w) and w.isEnabled()]
 
 
-def faults(of: QWidget, first: QWidget) -> list[str]:
-    """Returns what is wrong with the controls of a widget. first: where the focus begins."""
+def faults(of: QWidget, first: QWidget | None = None) -> list[str]:
+    """Returns what is wrong with the controls of a widget. first: where a walk with Tab begins that must reach all;
+    without one, what their focus policy says counts."""
     wrong = []
-    reached = _reached(first)
+    reached = _reached(first) if first is not None else None
     for widget in controls(of):
         control = f"{type(widget).__name__} {_name(widget) or widget.objectName()!r}"
         if not _name(widget):
             wrong.append(f"{control}: no name")
-        if not widget.focusPolicy() & Qt.FocusPolicy.TabFocus or not {widget, widget.focusProxy()} & reached:
+        tabs = widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+        if not (tabs if reached is None else {widget, widget.focusProxy()} & reached):
             wrong.append(f"{control}: Tab does not reach it")
         if isinstance(widget, QAbstractButton) and not widget.text() and not widget.icon().isNull():
             wrong += [] if widget.toolTip() else [f"{control}: an icon without a tip"]
