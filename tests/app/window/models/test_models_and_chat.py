@@ -12,21 +12,15 @@ from app.store.records import ChatSettings
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.main_window.welcome import PROMPTS
-from app.window.models.models_window import ModelsWindow
-from tests.app.window.models.conftest import buttons, install_three, settled, texts
+from tests.app.window.models.conftest import buttons, install_three, texts, wait_for_answers
 from tests.app.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels, asking, done, model
 from tests.app.window.waiting import until
 
 
-def shown(window: MainWindow) -> ModelsWindow:
-    page = window.models.show()
-    settled(page)
-    return page
-
-
 def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, controller: Controller) -> None:
     install_three(fake)
-    page = shown(window)
+    page = window.models.show()
+    wait_for_answers(page)
     page.choose(QWEN)
     page.do("use")
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter="auto")
@@ -82,7 +76,7 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
     target, drafter = offer.offered.key, offer.offered.missing_drafter
     assert offer.offered.title in offer.title.text() and offer.button.text() == "Download Both"
     assert "at 100 Mbit/s" in offer.text.text()
-    fake.pull(target, asking(target), {"sleep": 0.1}, done(target, 1000))
+    fake.pull(target, asking(target), done(target, 1000))
     fake.pull(drafter, asking(drafter), done(drafter, 1000))
     for name, kind in ((target, "model"), (drafter, "eagle3")):
         fake.put(model(name, 1.0, kind))
@@ -115,7 +109,7 @@ def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
     assert offer.offered is not None
     target, drafter = offer.offered.key, offer.offered.best_drafter
     for name in (target, drafter):
-        fake.pull(name, asking(name), {"sleep": 0.2}, done(name, 1000))
+        fake.pull(name, asking(name), done(name, 1000))
     offer.button.click()
     window.parts.middle.setCurrentWidget(window.parts.transcript)
     for name, kind in ((target, "model"), (drafter, "eagle3")):
@@ -125,21 +119,20 @@ def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
     next(banner for banner in banners if "is ready" in banner.text).buttons[0].click()
     assert controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
     assert any("This chat uses" in banner.text for banner in banners)
-    told = len(banners)
+    count = len(banners)
     controller.change_settings(ChatSettings())
-    assert len(banners) == told
+    assert len(banners) == count
 
 
 @pytest.mark.slow
 def test_the_welcome_replays_a_recorded_race(window: MainWindow) -> None:
     window.parts.welcome.race.click()
-    shown = window.races.window
-    assert shown is not None and shown.document is not None and shown.document.pairs == 3
-    assert shown.board is not None and shown.board.isVisible()
-    shown.close()
+    race = window.races.window
+    assert race is not None and race.document is not None and race.document.pairs == 3
+    assert race.board is not None and race.board.isVisible()
+    race.close()
 
 
-@pytest.mark.slow
 def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Controller) -> None:
     controller.change_settings(ChatSettings(pair=Pair(target=QWEN, drafter=EAGLE)))
     QApplication.processEvents()
