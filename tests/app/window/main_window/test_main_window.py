@@ -229,7 +229,7 @@ def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_a
     window: MainWindow, controller: Controller
 ) -> None:
     window.show_side("inspector")
-    controller.host.process.command = command(rounds=100_000)
+    controller.host.process.command = command(rounds=100_000, pause_s=0.003)
     controller.change_settings(ChatSettings(pair=Pair(target="large", drafter="lookup", hosts="hosts.json")))
     controller.start()
     controller.send("Why?")

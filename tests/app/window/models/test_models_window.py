@@ -142,6 +142,7 @@ def test_deleting_asks_first_names_who_shares_the_files_and_can_be_cancelled(
     page.choose(QWEN)
     page.list.setFocus()
     for choice, calls in (("Cancel", 0), ("Delete", 1)):
+        page.asking = None
         QTest.keyClick(page.list, Qt.Key.Key_Delete)
         until(lambda: page.asking is not None)
         assert page.asking is not None and page.asking.defaultButton().text() == "Cancel"

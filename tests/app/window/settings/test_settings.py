@@ -76,9 +76,7 @@ def test_text_zooms_within_limits_and_back(window: MainWindow) -> None:
     assert window.parts.composer.editor.font().pixelSize() == normal
 
 
-def test_sentences_are_read_aloud_only_if_the_user_wants_that(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sentences_are_read_aloud_only_if_the_user_wants(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     announced: list[str] = []
     monkeypatch.setattr("app.window.main_window.main_window.announce", lambda _, text: announced.append(text))
     window._announce("One.")
@@ -149,14 +147,11 @@ def test_every_colour_of_text_is_readable_on_every_background(look: Appearance) 
 def test_the_window_follows_the_system_unless_the_user_chose(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda: Qt.ColorScheme.Dark))
-    window.theme.follow()
-    assert window.theme.appearance.scheme == "dark"
-    assert DARK.background in QApplication.instance().styleSheet()
-    assert theme.current() == window.theme.appearance
-    monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda: Qt.ColorScheme.Unknown))
-    window.theme.follow()
-    assert window.theme.appearance.scheme == "light"
+    for scheme, look in ((Qt.ColorScheme.Dark, DARK), (Qt.ColorScheme.Unknown, LIGHT)):
+        monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda scheme=scheme: scheme))
+        window.theme.follow()
+        assert window.theme.appearance.scheme == look.scheme and theme.current() == window.theme.appearance
+        assert look.background in QApplication.instance().styleSheet()
 
 
 def test_macos_draws_its_own_controls(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,9 +177,10 @@ def test_motion_is_full_if_the_mac_cannot_be_asked(monkeypatch: pytest.MonkeyPat
 # --- data -------------------------------------------------------------------------------------
 
 
-def test_a_conversation_is_exported_and_copied_or_the_reason_is_shown(
-    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_conversation_is_exported_copied_and_imported_or_the_reason_is_shown(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    controller = window.controller
     controller.open(2)
     monkeypatch.setattr(files, "ask_export_path", lambda _, title, kind: tmp_path / f"{title}.{files.FORMATS[kind][0]}")
     window.commands["export markdown"].trigger()
@@ -193,20 +189,18 @@ def test_a_conversation_is_exported_and_copied_or_the_reason_is_shown(
     assert (tmp_path / "Counting to thirty.md").read_text().startswith("# Counting to thirty")
     assert QApplication.clipboard().text().startswith("# Counting to thirty")
     assert (tmp_path / "Bread.json").read_text() == controller.library.export_json(3)
-    monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "none" / "a.md")
-    window.commands["export markdown"].trigger()
-    banner = window.parts.notices.banners[0]
-    assert banner.level == "error" and "a.md" in banner.text
-
-
-def test_the_last_reply_is_exported_as_a_web_page(
-    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setattr(files, "ask_conversation", lambda _: tmp_path / "Bread.json")
+    window.commands["import"].trigger()
+    assert controller.conversation.id == 5 and controller.conversation.title == "Bread"
     open_chat(controller, "Why <b>?", "So.")
     monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "reply.html")
     window.commands["export page"].trigger()
     page = (tmp_path / "reply.html").read_text()
     assert "Why \\u003cb>?" in page and '"name":"Reply"' in page
+    monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "none" / "a.md")
+    window.commands["export markdown"].trigger()
+    banner = window.parts.notices.banners[0]
+    assert banner.level == "error" and "a.md" in banner.text
 
 
 def test_a_file_is_complete_or_not_written(tmp_path: Path) -> None:
@@ -241,15 +235,6 @@ def test_all_conversations_are_exported_under_different_names(
     names = sorted(path.name for path in tmp_path.glob("*.json"))
     assert names == ["Bread.json", "Chat 2.json", "Chat.json", "bread 2.json"]
     assert (tmp_path / "Chat.json").read_text() == "mine"
-
-
-def test_a_conversation_is_imported(
-    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.json").write_text(controller.library.export_json(2))
-    monkeypatch.setattr(files, "ask_conversation", lambda _: tmp_path / "a.json")
-    window.commands["import"].trigger()
-    assert controller.conversation.id == 5 and controller.conversation.title == "Counting to thirty"
 
 
 @pytest.mark.slow_for(str(SMALLEST))
