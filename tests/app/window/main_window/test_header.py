@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.window.chat import Controller, Notice, SpeculationStatus
+from app.window.chat import Controller, Notice
 from app.window.main_window import header
-from app.window.main_window.header import INFO_MS, MAX_BANNERS, OFFER_MS, NoticeBanners, status_text
+from app.window.main_window.header import INFO_MS, MAX_BANNERS, OFFER_MS, NoticeBanners
 from app.window.main_window.main_window import MainWindow
 from tests.app.window.stepped_clock import SteppedClock
 
@@ -102,8 +102,3 @@ def test_every_level_differs_in_icon_not_only_in_colour(banners: NoticeBanners) 
         for p, ground in zip(pictures, grounds, strict=True)
     }
     assert len(shapes) == 3
-
-
-def test_the_status_names_how_many_machines_share_the_target() -> None:
-    assert status_text(SpeculationStatus("on", "Large", "lookup", machines=2))[1] == "Large · lookup · on 2 machines"
-    assert status_text(SpeculationStatus("on", "Large", "lookup"))[1] == "Large · lookup"

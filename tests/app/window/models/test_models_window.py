@@ -116,7 +116,7 @@ def test_a_missing_drafter_is_downloaded_from_the_details_of_its_target(open_pag
     assert page.chosen is not None and page.chosen.key == QWEN
 
 
-def test_a_model_that_does_not_fit_cannot_be_used_and_another_is_suggested(
+def test_a_model_that_does_not_fit_cannot_be_used_and_what_would_fit_is_suggested(
     open_page: OpenPage, fake: FakeModels
 ) -> None:
     fake.put(model(LARGE, 18.4))
@@ -127,8 +127,17 @@ def test_a_model_that_does_not_fit_cannot_be_used_and_another_is_suggested(
     assert buttons(page)["Use"] is False
     page.do("use")
     assert page._pair().target == "builtin"
-    for said in ("Too large", "Needs 30.0 GB", "A context of 2,048 fits.", "Qwen3 30B A3B fits: 4-bit"):
-        assert said in texts(page)
+    for advice in ("Too large", "Needs 30.0 GB", "A context of 2,048 fits.", "Qwen3 30B A3B fits: 4-bit"):
+        assert advice in texts(page)
+
+
+def test_a_model_that_is_too_large_shows_the_smallest_mac_for_it(open_page: OpenPage, fake: FakeModels) -> None:
+    FakeModels(fake.folder, 16)  # the same answers from a smaller machine
+    page = open_page()
+    page.fitting.setChecked(False)
+    page.choose(LARGE)
+    assert list(buttons(page)) == ["Download Anyway (18.4 GB)"]
+    assert "Requires a Mac with 32 GB of memory." in texts(page)
 
 
 def test_deleting_asks_first_names_who_shares_the_files_and_can_be_cancelled(
