@@ -135,6 +135,7 @@ def test_a_model_that_is_too_large_shows_the_smallest_mac_for_it(open_page: Open
     FakeModels(fake.folder, 16)  # the same answers from a smaller machine
     page = open_page()
     page.fitting.setChecked(False)
+    page.refresh()
     page.choose(LARGE)
     assert list(buttons(page)) == ["Download Anyway (18.4 GB)"]
     assert "Requires a Mac with 32 GB of memory." in texts(page)
