@@ -19,8 +19,8 @@ from app.window.chat import Controller
 from app.window.common.form_fields import FolderField
 from app.window.common.preferences import LARGEST
 from app.window.main_window.main_window import MainWindow
-from app.window.settings.chat_panel import TYPING_MS, ChatForm, ChatPanel
-from app.window.settings.sampling_form import SamplingForm, read_stops, write_stops
+from app.window.settings.chat_panel import ChatForm, ChatPanel
+from app.window.settings.sampling_form import TYPING_MS, SamplingForm, read_stops, write_stops
 from engine.errors import UsageError
 from tests.app.window.stepped_clock import SteppedClock
 from tests.app.window.waiting import layouts_end, until
