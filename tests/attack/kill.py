@@ -61,7 +61,7 @@ def carry_out(kill: Kill, folder: Path) -> Outcome:
     folder.mkdir()
     stall = [f"stall: {kill.stall_s}"] if kill.stall_s else []
     behaviour = json.dumps({"rounds": 1_000_000, "pause_s": kill.pause_s})
-    driven = "tests.app.window.main_window.driven_window"
+    driven = "tests.attack.driven_window"
     words = [sys.executable, "-m", driven, str(folder), behaviour, *stall, "tell me"]
     environment = os.environ | {"QT_QPA_PLATFORM": "offscreen"}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

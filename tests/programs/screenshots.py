@@ -37,8 +37,8 @@ from engine.events import Round
 from engine.metrics import Metrics
 from tests.app.window.chats import DAY_S, add_conversation, make_controller, show_loaded
 from tests.app.window.inspector.made import CORRECTED
-from tests.app.window.models import scenes
 from tests.app.window.race.showing import measured_race, recorded_race
+from tests.programs import model_scenes as scenes
 from tests.programs.screenshot_texts import FORMULAS, MARKDOWN, SEARCH, SKY, TITLES, TURNS
 
 ROOT = Path(__file__).parents[2]

@@ -108,9 +108,12 @@ class Download:
             case Failed():
                 self._set_state("failed", event.message, event.reason)
 
-    def end_without_event(self, trouble: str = "") -> None:
-        """The child ended; that is a failure unless its last event said how. trouble: why it could not start."""
-        if trouble or self.state in ("asking", "running"):
+    def end_without_event(self, trouble: str = "", pausing: bool = False) -> None:
+        """The child ended; that is a failure unless its last event said how, or it was asked to pause before it could
+        say anything. trouble: why it could not start."""
+        if pausing and self.state in ("asking", "running"):
+            self._set_state("paused")
+        elif trouble or self.state in ("asking", "running"):
             self._set_state("failed", trouble or VANISHED, "hub")
 
     def queue(self) -> None:
@@ -136,7 +139,7 @@ class DownloadQueue(QObject):
         self.command = list(command) or models_command()
         self.downloads: dict[str, Download] = {}
         self._process: QProcess | None = None
-        self._current, self._discarding = "", False
+        self._current, self._discarding, self._pausing = "", False, False
         self._frame = Timer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self.changed)
 
@@ -154,6 +157,7 @@ class DownloadQueue(QObject):
         if download is None or not download.live:
             return
         if repo == self._current and self._process is not None:
+            self._pausing = True
             self._process.terminate()
         else:
             download.state = "paused"
@@ -194,7 +198,7 @@ class DownloadQueue(QObject):
         download = next((one for one in downloads if one.state in ("discarding", "queued")), None)
         if download is None:
             return
-        self._current, self._discarding = download.repo, download.state == "discarding"
+        self._current, self._discarding, self._pausing = download.repo, download.state == "discarding", False
         if not self._discarding:
             download.state = "asking"
         process = self._process = QProcess(self)
@@ -235,7 +239,7 @@ class DownloadQueue(QObject):
         if process is not None:
             process.deleteLater()
         if download is not None:
-            download.end_without_event(trouble)
+            download.end_without_event(trouble, self._pausing)
             if not trouble and (self._discarding or download.state == "done"):
                 del self.downloads[download.repo]
                 self.ended.emit(download.repo)

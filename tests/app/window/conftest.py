@@ -27,7 +27,9 @@ from tests.app.window.stepped_clock import SteppedClock
 def app() -> Iterator[QApplication]:
     """The application."""
     existing = QApplication.instance()
-    yield existing if isinstance(existing, QApplication) else QApplication(["redline"])
+    application = existing if isinstance(existing, QApplication) else QApplication(["redline"])
+    theme.Theme._system = QApplication.palette()  # before any test shows another
+    yield application
 
 
 @pytest.fixture(autouse=True)
@@ -52,14 +54,17 @@ def clock() -> Iterator[SteppedClock]:
 
 @pytest.fixture(autouse=True)
 def usual_look(app: QApplication) -> None:
-    """The light theme of the usual size, whatever tests before this one chose."""
+    """The light theme of the usual size and an empty clipboard, whatever tests before this one left."""
+    app.styleHints().unsetColorScheme()
     theme.show(LIGHT)
+    app.clipboard().clear()
 
 
 @pytest.fixture
 def controller(app: QApplication, tmp_path: Path) -> Iterator[Controller]:
-    """The real controller with four empty conversations, on a fake host that starts when it is needed."""
-    controller = make_controller(tmp_path, TITLES, rounds=100_000, pause_s=0.005)
+    """The real controller with four empty conversations. Its host starts when it is needed, and is never ready."""
+    controller = make_controller(tmp_path, TITLES)
+    controller.host.process.command = ["sh", "-c", "cat > /dev/null"]
     yield controller
     controller.close()
 

@@ -16,9 +16,12 @@ from app.window.common.preferences import DRAFT, Draft
 from app.window.composer.attachments import LONG_PASTE
 from app.window.composer.composer import Composer
 from app.window.composer.prompt_editor import MAX_LINES
+from app.window.main_window.chat_presenter import SAVE_DRAFT_MS
 from app.window.main_window.main_window import MainWindow
 from app.window.transcript.question_tile import QuestionEditor
+from tests.app.window.chat.fake_host import command
 from tests.app.window.chats import end, open_chat, open_window
+from tests.app.window.stepped_clock import SteppedClock
 from tests.app.window.waiting import until
 
 
@@ -31,19 +34,21 @@ def press(composer: Composer, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.Ke
     QTest.keyClick(composer.editor, key, modifier)
 
 
-def paste(composer: Composer, text: str = "", files: tuple[Path, ...] = ()) -> None:
-    given = QMimeData()
-    if text:
-        given.setText(text)
-    if files:
-        given.setUrls([QUrl.fromLocalFile(str(path)) for path in files])
-    composer.editor.insertFromMimeData(given)
+def paste(composer: Composer, text: str) -> None:
+    content = QMimeData()
+    content.setText(text)
+    composer.editor.insertFromMimeData(content)
+
+
+def content_of(*paths: Path) -> QMimeData:
+    content = QMimeData()
+    content.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return content
 
 
 def drop(window: MainWindow, *paths: Path) -> None:
     """Drags files over the window and drops them."""
-    given = QMimeData()
-    given.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    given = content_of(*paths)
     at, copy, left = QPoint(300, 300), Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
     none = Qt.KeyboardModifier.NoModifier
     QApplication.sendEvent(window, QDragEnterEvent(at, copy, given, left, none))
@@ -79,7 +84,6 @@ def test_enter_sends_the_message_and_shift_enter_starts_a_line(composer: Compose
     assert composer.editor.toPlainText() == ""
 
 
-@pytest.mark.slow
 def test_enter_that_ends_a_composition_does_not_send(composer: Composer, controller: Controller) -> None:
     QTest.keyClicks(composer.editor, "a")
     QApplication.sendEvent(composer.editor, QInputMethodEvent("にほん", []))
@@ -92,7 +96,6 @@ def test_enter_that_ends_a_composition_does_not_send(composer: Composer, control
     assert controller.path[0].text == "a日本"
 
 
-@pytest.mark.slow
 def test_a_message_that_cannot_be_sent_stays_in_the_composer(composer: Composer, controller: Controller) -> None:
     controller.send("a reply elsewhere")
     controller.open(2)
@@ -108,20 +111,18 @@ def test_during_a_reply_the_button_stops_it_and_enter_does_nothing(composer: Com
     press(composer, Qt.Key.Key_Return)
     assert [record.text for record in controller.path if record.role == "user"] == ["Why?"]
     composer.send.click()
-    until(lambda: not controller.busy)
+    assert not controller.busy
     assert composer.send.accessibleName() == "Send"
     assert composer.editor.toPlainText() == "next"
 
 
-@pytest.mark.slow
 def test_the_field_grows_with_its_text_up_to_a_limit(composer: Composer) -> None:
-    one = composer.editor.height()
-    composer.set_draft(Draft(text="a\nb\nc"))
-    three = composer.editor.height()
-    composer.set_draft(Draft(text="\n".join("abcdefghijklmnop")))
-    most = composer.editor.height()
-    assert one < three < most
-    assert most <= one + MAX_LINES * composer.editor.fontMetrics().lineSpacing()
+    heights = []
+    for lines in (1, 3, MAX_LINES, 2 * MAX_LINES):
+        composer.set_draft(Draft(text="\n".join("a" * lines)))
+        heights.append(composer.editor.height())
+    one, three, most, more = heights
+    assert one < three < most == more <= one + MAX_LINES * composer.editor.fontMetrics().lineSpacing()
 
 
 # --- editing the last message ----------------------------------------------------------------
@@ -146,7 +147,6 @@ def test_up_edits_the_last_message_only_in_an_empty_composer(window: MainWindow,
     assert composer.editor.hasFocus() and composer.editor.toPlainText() == ""
 
 
-@pytest.mark.slow
 def test_edit_last_message_shows_a_question_that_is_out_of_view(window: MainWindow, controller: Controller) -> None:
     """Also a second time, with what was typed before. Esc leads back to the composer, whose draft has stayed."""
     open_chat(controller, "Why?", "So.\n\n" * 400)
@@ -172,16 +172,16 @@ def test_edit_last_message_shows_a_question_that_is_out_of_view(window: MainWind
 # --- attachments ------------------------------------------------------------------------------
 
 
-def test_a_long_paste_becomes_an_attachment_and_a_short_one_text(composer: Composer, window: MainWindow) -> None:
+def test_a_long_paste_becomes_an_attachment_that_its_chip_removes_and_a_short_one_text(composer: Composer) -> None:
     paste(composer, "short")
     paste(composer, "x" * LONG_PASTE)
     paste(composer, "y\n" * 200)
     assert composer.draft.text == "short"
     assert [a.name for a in composer.draft.attachments] == ["Pasted text.txt", "Pasted text 2.txt"]
-    assert [chip.accessibleName() for chip in composer.chips.all] == [
-        "Attachment Pasted text.txt",
-        "Attachment Pasted text 2.txt",
-    ]
+    names = [chip.accessibleName() for chip in composer.chips.all]
+    assert names == ["Attachment Pasted text.txt", "Attachment Pasted text 2.txt"]
+    composer.chips.all[0].remove.click()
+    assert [a.text[0] for a in composer.draft.attachments] == ["y"]
 
 
 def test_files_dropped_on_the_window_are_attached_and_sent(
@@ -200,12 +200,12 @@ def test_files_dropped_on_the_window_are_attached_and_sent(
 
 
 def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow, tmp_path: Path) -> None:
-    made = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "latin.txt": b"Gr\xfc\xdfe", "empty.txt": b" \n"}
-    for name, data in made.items():
+    files = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "latin.txt": b"Gr\xfc\xdfe", "empty.txt": b" \n"}
+    for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "huge.txt").write_bytes(b"x" * 1_000_001)
     (tmp_path / "folder").mkdir()
-    names = [*made, "huge.txt", "folder", "missing.txt"]
+    names = [*files, "huge.txt", "folder", "missing.txt"]
     drop(window, *(tmp_path / name for name in names))
     assert window.parts.composer.draft == Draft()
     reasons = {
@@ -217,13 +217,12 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
         "folder": "is a folder",
         "missing.txt": "no longer exists",
     }
-    said = notices(window)
-    assert all(any(name in text and why in text for text in said) for name, why in reasons.items())
+    texts = notices(window)
+    assert all(any(name in text and why in text for text in texts) for name, why in reasons.items())
 
 
-@pytest.mark.slow
 def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
-    paste(composer, files=(tmp_path,))
+    composer.editor.insertFromMimeData(content_of(tmp_path))
     image = QMimeData()
     image.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
     composer.editor.insertFromMimeData(image)
@@ -232,19 +231,11 @@ def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWin
     assert any("Images cannot be attached" in text for text in notices(window))
 
 
-@pytest.mark.slow
 def test_the_attachments_of_a_message_have_a_limit(composer: Composer, window: MainWindow) -> None:
-    for _ in range(3):
-        paste(composer, "x" * 900_000)
+    composer.set_draft(Draft(attachments=2 * (Attachment(name="a.txt", text="x" * 900_000),)))
+    paste(composer, "x" * 200_001)
     assert len(composer.draft.attachments) == 2
     assert "exceed 2,000,000 characters" in notices(window)[0]
-
-
-def test_a_chip_removes_its_attachment(composer: Composer, controller: Controller) -> None:
-    paste(composer, "x" * LONG_PASTE)
-    paste(composer, "y" * LONG_PASTE)
-    composer.chips.all[0].remove.click()
-    assert [a.text[0] for a in composer.draft.attachments] == ["y"]
 
 
 # --- drafts and the context -------------------------------------------------------------------
@@ -261,44 +252,43 @@ def test_each_conversation_has_its_own_draft(composer: Composer, controller: Con
     assert (composer.draft.text, len(composer.draft.attachments)) == ("one", 1)
 
 
-def test_a_draft_is_restored_at_the_next_start_until_it_is_sent(composer: Composer, controller: Controller) -> None:
+def test_a_draft_is_restored_at_the_next_start_until_it_is_sent(
+    clock: SteppedClock, composer: Composer, controller: Controller
+) -> None:
     QTest.keyClicks(composer.editor, "unsent")
-    until(lambda: "unsent" in (controller.library.value(DRAFT.format(0)) or ""), 5)
+    clock.advance(SAVE_DRAFT_MS / 1000)
     second = open_window(controller)
     assert second.parts.composer.editor.toPlainText() == "unsent"
     end(second)
     press(composer, Qt.Key.Key_Return)
-    until(lambda: controller.library.value(DRAFT.format(0)) == "", 5)
+    clock.advance(SAVE_DRAFT_MS / 1000)
+    assert controller.library.value(DRAFT.format(0)) == ""
 
 
-@pytest.mark.slow
 def test_attachments_count_towards_the_context(composer: Composer, window: MainWindow) -> None:
+    window.controller.host.process.command = command()
     window.controller.start()
     QTest.keyClicks(composer.editor, "a b")
     paste(composer, "x " * LONG_PASTE)
     until(lambda: window.meter.value() > LONG_PASTE)
 
 
-def test_the_composer_warns_when_the_context_is_nearly_full(composer: Composer, controller: Controller) -> None:
-    for tokens, said in ((7500, "692 of 8,192 tokens are left"), (9000, "809 tokens too long")):
-        controller.context_counted.emit(tokens, 8192)
-        assert composer.warning.isVisible()
-        assert said in composer.warning.text()
-    controller.context_counted.emit(100, 8192)
-    assert not composer.warning.isVisible()
-
-
-@pytest.mark.slow
-def test_what_is_longer_than_the_context_is_kept_and_not_sent(composer: Composer, controller: Controller) -> None:
+def test_the_composer_warns_of_a_full_context_and_keeps_what_is_too_long(
+    composer: Composer, controller: Controller
+) -> None:
     open_chat(controller, "Why?", "So.")
     composer.editor.setPlainText("And now?")
-    controller.context_counted.emit(8192, 8192)
-    assert "1 token too long" in composer.warning.text() and not composer.send.isEnabled()
+    for tokens, advice in ((7500, "692 of 8,192 tokens are left"), (8192, "1 token too long")):
+        controller.context_counted.emit(tokens, 8192)
+        assert composer.warning.isVisible() and advice in composer.warning.text()
+    assert not composer.send.isEnabled()
     press(composer, Qt.Key.Key_Return)
     assert composer.editor.toPlainText() == "And now?" and not controller.busy
     assert composer.keep_recent.isEnabled() and composer.summarize.isVisible() and composer.new_chat.isVisible()
     controller.context_counted.emit(8191, 8192)
     assert not composer.summarize.isVisible()
+    controller.context_counted.emit(100, 8192)
+    assert not composer.warning.isVisible()
     press(composer, Qt.Key.Key_Return)
     assert controller.busy
 

@@ -8,7 +8,7 @@ from PySide6.QtGui import QAccessible
 from app.window.common import theme
 from app.window.common.appearance import APPEARANCES, Appearance
 from app.window.composer.context_meter import ContextMeter
-from tests.app.window.inspector.showing import colours
+from tests.app.window.pictures import colours_in
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -41,7 +41,7 @@ def test_the_meter_has_the_colours_of_its_level(look: Appearance) -> None:
     for tokens, colour in ((3_000, look.faint), (7_000, look.warning), (8_192, look.error)):
         meter.set_count(tokens, 8_192)
         meter.resize(meter.sizeHint())
-        assert colour in colours(meter)
+        assert colour in colours_in(meter)
 
 
 def test_the_meter_has_a_value_for_assistive_technology() -> None:

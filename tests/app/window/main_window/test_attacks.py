@@ -20,5 +20,6 @@ def test_hostile_replies_leave_no_gap_of_a_tenth_of_a_second(monkeypatch: pytest
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_a_kill_takes_nothing_that_was_on_screen() -> None:
     assert kill.attack(seed=1, short=True) == []

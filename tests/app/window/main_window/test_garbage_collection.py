@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.window.main_window import garbage_collection
-from app.window.main_window.garbage_collection import GarbageCollection, collect_all, leave_old_objects_out
-from tests.app.window.waiting import for_a_while, until
+from app.window.main_window.garbage_collection import (
+    FULL_AFTER_MS,
+    GarbageCollection,
+    collect_all,
+    leave_old_objects_out,
+)
+from tests.app.window.stepped_clock import SteppedClock
+from tests.app.window.waiting import until
 from tests.attack.window import Attacked, Measured
 
 TEXT = "A thought.</think>\n\nText with `code`, $x^2$ and a list:\n\n- one\n- two\n\n```python\nprint(1)\n```\n\n" * 20
@@ -35,12 +41,12 @@ def frozen() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_what_survives_is_left_out_until_a_full_collection(frozen: None) -> None:
-    made = [Cycle() for _ in range(1000)]
+    cycles = [Cycle() for _ in range(1000)]
     gc.collect(1)
     count = gc.get_freeze_count()
     assert count >= 1000
     assert len(gc.get_objects()) < 1000
-    made.clear()
+    cycles.clear()
     assert gc.collect() < 1000
     assert collect_all() >= 1000
     assert gc.get_freeze_count() <= count - 1000
@@ -48,13 +54,12 @@ def test_what_survives_is_left_out_until_a_full_collection(frozen: None) -> None
 
 
 @pytest.fixture
-def collection(app: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def collection(app: QApplication, clock: SteppedClock) -> Iterator[None]:
     """The window's own, until the end of the test."""
-    monkeypatch.setattr(garbage_collection, "FULL_AFTER_MS", 20)
-    collecting = GarbageCollection(app)
+    collection = GarbageCollection(app)
     yield
     gc.enable()
-    collecting.deleteLater()
+    collection.deleteLater()
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
@@ -72,21 +77,21 @@ def test_no_other_thread_collects(collection: None) -> None:
     other.start()
     other.join()
     assert gone() is not None
-    for_a_while(0.02)
-    assert gone() is None
+    until(lambda: gone() is None)
 
 
 def test_a_full_collection_waits_for_the_background(
-    app: QApplication, collection: None, monkeypatch: pytest.MonkeyPatch
+    app: QApplication, clock: SteppedClock, collection: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collected: list[int] = []
     monkeypatch.setattr(garbage_collection, "collect_all", lambda: collected.append(1))
     app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationInactive)
     app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationActive)
-    for_a_while(0.06)
+    clock.advance(2 * FULL_AFTER_MS / 1000)
     assert not collected
     app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationHidden)
-    until(lambda: bool(collected))
+    clock.advance(FULL_AFTER_MS / 1000)
+    assert collected
 
 
 @pytest.mark.slow
@@ -96,13 +101,14 @@ def test_a_reply_that_is_shown_and_left_is_gone_without_the_collector(
     """Otherwise each long reply would leave ten thousands of objects until the window is in the background."""
     monkeypatch.setattr(GarbageCollection, "_collect_young", lambda _: None)
     attacked = Attacked(tmp_path)
+    transcript = attacked.window.parts.transcript
     try:
         attacked.show(TEXT, Measured())  # what is made once
         gc.collect()
         attacked.show(TEXT, Measured())
         attacked.controller.new()
-        for_a_while(0.3)
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+        until(lambda: not any(timer.isActive() for timer in transcript.findChildren(QTimer)))
+        app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         assert gc.collect() == 0
     finally:
         gc.callbacks.remove(garbage_collection._freeze_survivors)

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QCoreApplication, Qt
 from PySide6.QtTest import QTest
 
 from app.protocol import Pair
@@ -14,10 +14,12 @@ from app.store.records import ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.common.preferences import PLACES, Places, read
 from app.window.main_window.header import STATE_TEXTS
-from app.window.main_window.main_window import MainWindow
+from app.window.main_window.main_window import SAVE_PLACES_MS, MainWindow
 from app.window.main_window.welcome import PROMPTS
 from app.window.transcript.question_tile import QuestionTile
+from tests.app.window.chat.fake_host import command
 from tests.app.window.chats import end, make_controller, open_chat, open_window, show_loaded
+from tests.app.window.stepped_clock import SteppedClock
 from tests.app.window.waiting import until
 
 
@@ -51,7 +53,6 @@ def test_an_edit_that_is_refused_stays_open_with_its_text(window: MainWindow, co
     assert controller.path[0].text == "Why?"
     assert tile.editor is not None and field.toPlainText() == "Why not?"
     controller.replies.stop()
-    until(lambda: controller.replies.reply is None)
     QTest.keyClick(field, Qt.Key.Key_Return)
     assert controller.path[0].text == "Why not?" and tile not in column.shown_tiles()
 
@@ -67,87 +68,76 @@ def test_what_is_typed_over_the_transcript_becomes_the_message(window: MainWindo
     assert editor.toPlainText() == "hi"
 
 
-@pytest.mark.slow
-def test_the_inspector_is_filled_only_while_it_is_in_sight(
+def test_the_inspector_is_filled_and_phases_are_timed_only_while_it_is_in_sight(
     window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[str] = []
-    monkeypatch.setattr(window.parts.inspector, "show_reply", lambda rounds, statistics: shown.append("reply"))
-    monkeypatch.setattr(window.parts.inspector, "add_rounds", lambda rounds: shown.append("rounds"))
+    filled: list[str] = []
+    monkeypatch.setattr(window.parts.inspector, "show_reply", lambda rounds, statistics: filled.append("reply"))
+    monkeypatch.setattr(window.parts.inspector, "add_rounds", lambda rounds: filled.append("rounds"))
     monkeypatch.setattr(window.parts.transcript, "add_rounds", lambda message, rounds: None)
     _, reply = open_chat(controller, "Why?", "So.")
     controller.rounds_received.emit(reply.id, [])
-    assert shown == []
+    assert filled == [] and not controller.replies.times_phases
     window.commands["inspector"].trigger()
     controller.rounds_received.emit(reply.id, [])
     controller.rounds_received.emit(reply.id + 7, [])
-    assert shown == ["reply", "rounds"]
+    assert filled == ["reply", "rounds"] and controller.replies.times_phases
+    window.show_side("")
+    assert not controller.replies.times_phases
 
 
 # --- speculation is never silent --------------------------------------------------------------
 
 
-def test_the_status_of_speculation_is_shown_in_words_with_its_reason(
+def test_the_status_of_speculation_is_shown_in_words_with_its_reason_and_an_icon(
     window: MainWindow, controller: Controller
 ) -> None:
-    chip = window.parts.header.chip
+    chip, shapes = window.parts.header.chip, set()
     for state, (word, _) in STATE_TEXTS.items():
         controller.status_changed.emit(SpeculationStatus(state, "Target", "eagle3", f"because of {state}"))  # type: ignore[arg-type]
         for text in (chip.accessibleName(), chip.toolTip(), window.parts.panel.state.text()):
             assert word in text
             assert f"because of {state}" in text
-
-
-@pytest.mark.slow
-def test_each_state_has_an_icon_of_its_own_and_the_chip_shows_it(window: MainWindow, controller: Controller) -> None:
-    seen = set()
-    for state in STATE_TEXTS:
-        controller.status_changed.emit(SpeculationStatus(state, "T", "d", "r"))  # type: ignore[arg-type]
-        chip = window.parts.header.chip
-        picture = window.grab(QRect(chip.mapTo(window, QPoint(8, 0)), QSize(14, chip.height()))).toImage()
-        dark = [picture.pixelColor(x, y).lightness() < 200 for x in range(14) for y in range(chip.height())]
+        icon = chip._icon.grab().toImage()
+        dark = [icon.pixelColor(x, y).lightness() < 200 for x in range(icon.width()) for y in range(icon.height())]
         assert any(dark)
-        seen.add(tuple(dark))
-    assert len(seen) == len(STATE_TEXTS)
+        shapes.add(tuple(dark))
+    assert len(shapes) == len(STATE_TEXTS)
 
 
 def test_the_settings_of_the_chat_open_and_close(window: MainWindow) -> None:
     window.commands["chat settings"].trigger()
-    assert window.panes.side == "chat settings"
-    assert window.parts.panel.isVisible()
+    assert window.panes.side == "chat settings" and window.parts.panel.isVisible()
     window.parts.panel.close_button.click()
-    assert window.panes.side == ""
-    assert window.parts.composer.editor.hasFocus()
+    assert window.panes.side == "" and window.parts.composer.editor.hasFocus()
 
 
 # --- the first run ----------------------------------------------------------------------------
 
 
-def test_the_first_run_says_what_redline_is_and_offers_something_to_try(tmp_path: Path) -> None:
+def test_the_first_run_alone_says_what_redline_is_and_offers_something_to_try(tmp_path: Path) -> None:
     controller = make_controller(tmp_path)
     window = open_window(controller)
     welcome = window.parts.welcome
-    assert welcome.isVisible()
+    assert welcome.isVisible() and welcome.cards[0].isVisible()
     assert len([line for line in welcome.introduction if line.isVisible()]) == 2
     show_loaded(controller)
     assert "SmolLM2-135M-Instruct is ready" in welcome.model.text()
     welcome.cards[1].click()
     assert controller.path[0].text == PROMPTS[1].text
     assert not welcome.isVisible()
+    controller.new()
+    assert welcome.cards[0].isVisible() and not any(line.isVisible() for line in welcome.introduction)
     end(window)
     controller.close()
-
-
-@pytest.mark.slow
-def test_later_new_chats_do_not_explain_again(window: MainWindow) -> None:
-    assert window.parts.welcome.cards[0].isVisible()
-    assert not any(line.isVisible() for line in window.parts.welcome.introduction)
 
 
 # --- places -----------------------------------------------------------------------------------
 
 
-def test_the_arrangement_of_the_window_is_restored(window: MainWindow, controller: Controller) -> None:
+def test_the_arrangement_of_the_window_is_restored(
+    clock: SteppedClock, window: MainWindow, controller: Controller
+) -> None:
     window.resize(780, 640)  # the screen has 800
     window.commands["sidebar"].trigger()
     assert window.parts.header.new.isVisible()  # a new chat is still a click away
@@ -155,7 +145,8 @@ def test_the_arrangement_of_the_window_is_restored(window: MainWindow, controlle
     window.panes.setSizes([0, 420, 360])
     window.panes.splitterMoved.emit(0, 0)
     sizes = window.panes.sizes()
-    until(lambda: not read(controller.library.value(PLACES), Places).sidebar, 5)  # without being closed
+    clock.advance(SAVE_PLACES_MS / 1000)
+    assert not read(controller.library.value(PLACES), Places).sidebar  # without being closed
     window.close()
     second = open_window(controller)
     assert (second.width(), second.height()) == (780, 640)
@@ -164,10 +155,8 @@ def test_the_arrangement_of_the_window_is_restored(window: MainWindow, controlle
     end(second)
 
 
-@pytest.mark.slow_for('{"geometry"*')
-@pytest.mark.parametrize("value", ["{", '{"geometry": "?"}', '{"geometry": "AAAA", "sidebar_width": 100000}'])
-def test_a_damaged_arrangement_is_ignored(controller: Controller, value: str) -> None:
-    controller.library.set_value(PLACES, value)
+def test_a_damaged_arrangement_is_ignored(controller: Controller) -> None:
+    controller.library.set_value(PLACES, '{"geometry": "AAAA", "sidebar_width": 100000}')
     window = open_window(controller)
     assert window.width() >= 640
     assert window.panes.sizes()[1] >= 320
@@ -206,10 +195,9 @@ def test_search_shows_the_sidebar_first(window: MainWindow) -> None:
     assert window.parts.sidebar.field.hasFocus()
 
 
-@pytest.mark.slow
-def test_the_legend_is_there_while_there_are_tints_to_explain(window: MainWindow, controller: Controller) -> None:
+def test_the_legend_is_there_while_there_are_tints_to_explain(window: MainWindow) -> None:
     assert not window.legend.isVisible()
-    open_chat(controller, "Why?", "So.")
+    open_chat(window.controller, "Why?", "So.")
     assert window.legend.isVisible()
     window.commands["tints"].trigger()
     assert not window.legend.isVisible()
@@ -222,22 +210,11 @@ def test_the_title_of_the_window_is_the_conversations(window: MainWindow, contro
     assert window.windowTitle() == window.parts.header.title.text() == "Rayleigh"
 
 
-@pytest.mark.slow
-def test_draft_and_verify_are_timed_apart_while_the_inspector_shows_them(
-    window: MainWindow, controller: Controller
-) -> None:
-    window.show_side("inspector")
-    assert controller.replies.times_phases
-    window.show_side("")
-    assert not controller.replies.times_phases
-
-
 def test_escape_stops_wherever_the_focus_is(window: MainWindow, controller: Controller) -> None:
     controller.send("Why?")
     window.parts.sidebar.list.setFocus()
     QTest.keyClick(window.parts.sidebar.list, Qt.Key.Key_Escape)
-    until(lambda: not controller.busy)
-    assert controller.path[1].state == "stopped"
+    assert not controller.busy and controller.path[1].state == "stopped"
 
 
 @pytest.mark.slow
@@ -245,6 +222,7 @@ def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_a
     window: MainWindow, controller: Controller
 ) -> None:
     window.show_side("inspector")
+    controller.host.process.command = command(rounds=100_000, pause_s=0.003)
     controller.change_settings(ChatSettings(pair=Pair(target="large", drafter="lookup", hosts="hosts.json")))
     controller.start()
     controller.send("Why?")

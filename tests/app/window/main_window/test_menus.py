@@ -21,31 +21,25 @@ from tests.app.window.waiting import until
 EDITED_IN_TEXT = ("undo", "redo", "cut", "copy", "paste", "select all")
 
 
-def test_no_two_commands_have_the_same_key(window: MainWindow) -> None:
-    keys = Counter(keys.toString() for action in window.commands.values() for keys in action.shortcuts())
+def test_every_key_is_in_the_table_once_and_none_is_a_text_fields(window: MainWindow) -> None:
+    actions = window.commands
+    keys = Counter(keys.toString() for action in actions.values() for keys in action.shortcuts())
     assert [key for key, count in keys.items() if count > 1] == []
     assert len(keys) > 25
-
-
-@pytest.mark.slow
-def test_no_action_of_the_window_has_a_key_that_is_not_in_the_table(window: MainWindow) -> None:
-    known = set(window.commands.values())
-    others = [a for a in window.findChildren(QAction) if a.shortcuts() and a not in known]
+    others = [a for a in window.findChildren(QAction) if a.shortcuts() and a not in set(actions.values())]
     assert [a.text() for a in others if a.shortcutContext() != Qt.ShortcutContext.WidgetShortcut] == []
-
-
-@pytest.mark.slow
-def test_standard_keys_of_text_fields_are_left_to_them(window: MainWindow) -> None:
-    actions = window.commands.items()
-    ours = {keys.toString() for name, a in actions if name not in EDITED_IN_TEXT for keys in a.shortcuts()}
     standard = QKeySequence.StandardKey
     texts = (standard.Cut, standard.Copy, standard.Paste, standard.Undo, standard.Redo, standard.SelectAll)
     taken = {keys.toString() for key in texts for keys in QKeySequence.keyBindings(key)}
-    assert ours & taken == set()
+    edited = {keys.toString() for name in EDITED_IN_TEXT for keys in actions[name].shortcuts()}
+    assert (keys.keys() - edited) & taken == set()
 
 
-@pytest.mark.slow
-def test_about_settings_and_quit_have_their_roles(window: MainWindow) -> None:
+def test_every_command_is_in_a_menu_does_something_and_has_its_role(window: MainWindow) -> None:
+    listed = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]
+    listed = [action for action in listed if not action.isSeparator()]
+    assert set(listed) == set(window.commands.values())
+    assert [a.text() for a in listed if not a.receivers("2triggered(bool)")] == []
     roles = {name: action.menuRole() for name, action in window.commands.items()}
     assert roles.pop("about") == QAction.MenuRole.AboutRole
     assert roles.pop("settings") == QAction.MenuRole.PreferencesRole
@@ -53,18 +47,11 @@ def test_about_settings_and_quit_have_their_roles(window: MainWindow) -> None:
     assert set(roles.values()) == {QAction.MenuRole.NoRole}
 
 
-def test_every_command_is_in_a_menu_and_does_something(window: MainWindow) -> None:
-    listed = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]
-    listed = [action for action in listed if not action.isSeparator()]
-    assert set(listed) == set(window.commands.values())
-    assert [a.text() for a in listed if not a.receivers("2triggered(bool)")] == []
-
-
 def test_the_list_of_shortcuts_has_every_key(window: MainWindow) -> None:
-    shown = {keys for _, rows in shortcut_list() for _, keys in rows}
+    listed = {keys for _, rows in shortcut_list() for _, keys in rows}
     native = QKeySequence.SequenceFormat.NativeText
     bound = {a.shortcut().toString(native) for a in window.commands.values() if not a.shortcut().isEmpty()}
-    assert bound <= shown
+    assert bound <= listed
     assert [title for title, _ in shortcut_list()][: len(MENUS)] == list(MENUS)
 
 
@@ -90,13 +77,14 @@ def test_regenerate_continue_and_stop_apply_to_the_last_reply(window: MainWindow
         window.commands[name].trigger()
         assert controller.busy and (controller.path[1].id == before) == same_message
         window.commands["stop"].trigger()
-        until(lambda: not controller.busy)
+        assert not controller.busy
     assert controller.path[1].parent == reply.parent and controller.path[1].versions == 2
 
 
 @pytest.mark.slow_for("models", "races")
 @pytest.mark.parametrize("opener", ["settings", "races", "models"])
 def test_window_commands_act_on_the_window_in_front(window: MainWindow, opener: str) -> None:
+    window.models.command = ["true"]
     other = window.settings.show("data") if opener == "settings" else getattr(window, opener).show()
     until(other.isActiveWindow)
     window.commands["zoom window"].trigger()
@@ -116,21 +104,22 @@ def test_window_commands_act_on_the_window_in_front(window: MainWindow, opener: 
 
 def test_closing_the_main_window_quits_only_when_no_other_is_open(window: MainWindow, app: QApplication) -> None:
     settings, seen = window.settings.show("data"), list[str]()
-    steps = iter([window.close, lambda: seen.append("open" if settings.isVisible() else ""), settings.close, app.exit])
-    timer = QTimer(interval=20)
-    timer.timeout.connect(lambda: next(steps)())
-    app.lastWindowClosed.connect(lambda: seen.append("last"))
-    timer.start()
-    app.exec()
-    assert seen == ["open", "last"]
+
+    def close_window() -> None:
+        window.close()
+        QTimer.singleShot(0, close_settings)
+
+    def close_settings() -> None:
+        seen.append("settings are open" if settings.isVisible() else "")
+        settings.close()
+
+    note_last = app.lastWindowClosed.connect(lambda: seen.append("last"))
+    QTimer.singleShot(0, close_window)
+    app.exec()  # until it quits
+    app.disconnect(note_last)
+    assert seen == ["settings are open", "last"]
     window.commands["main window"].trigger()
     assert window.isVisible()
-
-
-@pytest.mark.slow
-def test_refused_tokens_have_a_command(window: MainWindow) -> None:
-    window.commands["refused"].trigger()
-    assert window.preferences.show_refused and window.parts.transcript.options.refused
 
 
 @pytest.mark.slow
@@ -143,7 +132,6 @@ def test_editing_commands_of_the_menu_reach_the_focused_text(window: MainWindow)
         assert editor.toPlainText() == text
 
 
-@pytest.mark.slow
 def test_show_logs_opens_the_folder_of_the_log(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Scen
     monkeypatch.setattr(QApplication, "quit", lambda: None)
     store = reopened(tmp_path)
     disk = Disk(store)
-    with Scene(tmp_path, store=store, rounds=100_000) as scene:
+    with Scene(tmp_path, store=store, rounds=100_000, pause_s=0.003) as scene:
         window = open_window(scene.controller)
         scene.controller.send("hi")
         message = scene.streaming()

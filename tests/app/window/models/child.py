@@ -2,14 +2,13 @@
 
 An answer is FOLDER/WORDS.json, a download FOLDER/pull NAME.jsonl, with dashes for slashes. FOLDER/complaint, if it
 exists, is printed on standard error, and answers then have exit status 1. In a download, {"wait": true} waits for
-SIGTERM and then pauses, {"sleep": S} sleeps, and {"exit": N} ends without a last event.
+SIGTERM and then pauses, and {"exit": N} ends without a last event.
 """
 
 import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 
@@ -44,11 +43,9 @@ def pull(path: Path, repo: str) -> int:
     event: dict[str, object] = {}
     for line in path.read_text().splitlines():
         event = json.loads(line)
-        if "sleep" in event:
-            time.sleep(float(str(event["sleep"])))
-        elif "exit" in event:
+        if "exit" in event:
             return int(str(event["exit"]))
-        elif "wait" in event:
+        if "wait" in event:
             signal.pause()
         else:
             say(event)

@@ -34,19 +34,19 @@ def window(controller: Controller, fake: FakeModels) -> Iterator[MainWindow]:
 
 
 @pytest.fixture
-def opened(app: QApplication, fake: FakeModels) -> Iterator[Callable[[], ModelsWindow]]:
+def open_page(app: QApplication, fake: FakeModels) -> Iterator[Callable[[], ModelsWindow]]:
     """Opens the Models window alone, once the fake models are set up."""
     pages: list[ModelsWindow] = []
 
     def open_page() -> ModelsWindow:
-        library, pulls = ModelLibrary(fake.command), DownloadQueue(fake.command)
-        pulls.ended.connect(lambda _: library.refresh())
-        page = ModelsWindow(library, pulls)
+        library, downloads = ModelLibrary(fake.command), DownloadQueue(fake.command)
+        downloads.ended.connect(lambda _: library.refresh())
+        page = ModelsWindow(library, downloads)
         pages.append(page)
         library.refresh()
         page.show()
         page.activateWindow()
-        settled(page)
+        wait_for_answers(page)
         return page
 
     yield open_page
@@ -57,11 +57,11 @@ def opened(app: QApplication, fake: FakeModels) -> Iterator[Callable[[], ModelsW
 
 
 @pytest.fixture
-def page(opened: Callable[[], ModelsWindow]) -> ModelsWindow:
-    return opened()
+def page(open_page: Callable[[], ModelsWindow]) -> ModelsWindow:
+    return open_page()
 
 
-def settled(page: ModelsWindow) -> None:
+def wait_for_answers(page: ModelsWindow) -> None:
     """Waits until every command has answered."""
     until(lambda: not page.library.loading and not page.library.commands.busy)
 

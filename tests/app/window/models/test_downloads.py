@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.protocol.download_events import read_line
+from app.window.models import downloads
 from app.window.models.downloads import VANISHED, Download, DownloadQueue
 from app.window.models.model_text import pace, status
 from tests.app.window.models.fake_models import (
@@ -31,8 +32,8 @@ SIZES = {"a.safetensors": 600, "b.safetensors": 300, "config.json": 100}
 PAUSED = {"type": "Paused", "repo": QWEN, "done_bytes": 0, "total_bytes": 0}
 
 
-def received(*events: dict[str, Any], by: Download | None = None) -> Download:
-    download = by or Download(QWEN)
+def download_after(*events: dict[str, Any], download: Download | None = None) -> Download:
+    download = download or Download(QWEN)
     for event in events:
         download.receive(read_line(json.dumps(event)))
     return download
@@ -46,36 +47,30 @@ def halfway(repo: str) -> tuple[dict[str, object], ...]:
 
 
 def test_a_download_is_as_far_as_its_last_event_says() -> None:
-    download = received(asking(QWEN), planned(QWEN, SIZES, present=200))
+    download = download_after(asking(QWEN), planned(QWEN, SIZES, present=200))
     assert (download.state, download.done_bytes, download.total_bytes) == ("running", 200, 1000)
-    received(progress("a.safetensors", 500, 600, 500, 1000), by=download)
+    download_after(progress("a.safetensors", 500, 600, 500, 1000), download=download)
     file = download.files["a.safetensors"]
     assert (download.share, file.done_bytes, file.complete) == (0.5, 500, False)
-    received(fetched("a.safetensors", 600), by=download)
+    download_after(fetched("a.safetensors", 600), download=download)
     assert (download.files["a.safetensors"].complete, download.done_bytes) == (True, 600)
-    received(done(QWEN, 1000), by=download)
+    download_after(done(QWEN, 1000), download=download)
     assert (download.state, download.share, download.live) == ("done", 1.0, False)
 
 
 def test_speed_and_time_left_are_shown_while_they_are_known() -> None:
-    download = received(planned(QWEN, SIZES), progress("a.safetensors", 5, 600, 5, 97_000_005))
+    download = download_after(planned(QWEN, SIZES), progress("a.safetensors", 5, 600, 5, 97_000_005))
     assert pace(download) == "48 MB/s · 2 s left"
     assert status(download).startswith("5 bytes of 97 MB · 48 MB/s")
     waiting = {"type": "Waiting", "why": "no connection", "wait_s": 4.0, "attempt": 2, "attempts": 5}
-    received(waiting, by=download)
+    download_after(waiting, download=download)
     assert status(download) == "No connection; trying again in 4 s (2 of 5)"
     assert pace(download) == ""
 
 
-def test_a_pause_keeps_what_was_downloaded() -> None:
-    download = received(*halfway(QWEN), PAUSED)
-    assert (download.state, download.done_bytes, download.total_bytes) == ("paused", 500, 1000)
-    assert status(download) == "Paused · 50%"
-
-
 @pytest.mark.parametrize("ended", [done(QWEN, 1000), failed("network", "it broke off"), PAUSED])
 def test_the_last_event_says_how_a_download_ended(ended: dict[str, Any]) -> None:
-    download = received(planned(QWEN, SIZES), ended)
+    download = download_after(*halfway(QWEN), ended)
     before = (download.state, download.message, download.reason)
     download.end_without_event()
     assert (download.state, download.message, download.reason) == before
@@ -86,16 +81,16 @@ def test_the_last_event_says_how_a_download_ended(ended: dict[str, Any]) -> None
 
 @pytest.fixture
 def queue(app: QApplication, fake: FakeModels) -> Iterator[DownloadQueue]:
-    made = DownloadQueue(fake.command)
-    yield made
-    made.close()
+    queue = DownloadQueue(fake.command)
+    yield queue
+    queue.close()
 
 
 def test_one_model_is_downloaded_at_a_time_in_order(queue: DownloadQueue, fake: FakeModels) -> None:
     ended: list[str] = []
     queue.ended.connect(ended.append)
     for repo in (QWEN, EAGLE, SMALL):
-        fake.pull(repo, *halfway(repo), {"sleep": 0.05}, done(repo, 1000))
+        fake.pull(repo, *halfway(repo), done(repo, 1000))
         queue.get(repo)
     assert [one.state for one in queue.downloads.values()] == ["asking", "queued", "queued"]
     until(lambda: not queue.downloads)
@@ -121,14 +116,15 @@ def test_a_pause_ends_the_child_and_starts_the_next(queue: DownloadQueue, fake: 
     assert queue.downloads[EAGLE].state == "paused"
 
 
-def test_a_queued_download_is_paused_without_a_child(queue: DownloadQueue, fake: FakeModels) -> None:
+def test_a_download_is_paused_before_its_child_says_anything_or_starts(queue: DownloadQueue, fake: FakeModels) -> None:
     fake.pull(QWEN, *halfway(QWEN), WAIT)
     queue.get(QWEN)
     queue.get(EAGLE)
     queue.pause(EAGLE)
     assert queue.downloads[EAGLE].state == "paused"
-    until(lambda: queue.downloads[QWEN].done_bytes == 500)
-    assert fake.calls == [f"pull {QWEN}"]
+    queue.pause(QWEN)
+    until(lambda: queue.downloads[QWEN].state == "paused")
+    assert f"pull {EAGLE}" not in fake.calls
 
 
 def test_cancelling_ends_the_child_and_then_deletes(queue: DownloadQueue, fake: FakeModels) -> None:
@@ -170,9 +166,12 @@ def test_a_child_that_cannot_start_has_failed(app: QApplication) -> None:
     assert queue.downloads[QWEN].message.startswith("The download could not start")
 
 
-def test_quitting_pauses_the_running_download(queue: DownloadQueue, fake: FakeModels) -> None:
+def test_quitting_pauses_the_running_download(
+    queue: DownloadQueue, fake: FakeModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake.pull(QWEN, *halfway(QWEN), WAIT)
     queue.get(QWEN)
+    monkeypatch.setattr(downloads, "PAUSE_MS", 300_000)
     until(lambda: queue.downloads[QWEN].done_bytes == 500)
     process = queue._process
     assert process is not None

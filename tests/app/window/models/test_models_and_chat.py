@@ -9,27 +9,20 @@ from PySide6.QtWidgets import QApplication
 
 from app.protocol import Pair
 from app.store.records import ChatSettings
-from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.main_window.welcome import PROMPTS
-from app.window.models.models_window import ModelsWindow
-from tests.app.window.models.conftest import buttons, install_three, settled, texts
+from tests.app.window.models.conftest import buttons, install_three, texts, wait_for_answers
 from tests.app.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels, asking, done, model
 from tests.app.window.waiting import until
 
 
-def shown(window: MainWindow) -> ModelsWindow:
-    page = window.models.show()
-    settled(page)
-    return page
-
-
-def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, controller: Controller) -> None:
+def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels) -> None:
     install_three(fake)
-    page = shown(window)
+    page = window.models.show()
+    wait_for_answers(page)
     page.choose(QWEN)
     page.do("use")
-    assert controller.conversation.settings.pair == Pair(target=QWEN, drafter="auto")
+    assert window.controller.conversation.settings.pair == Pair(target=QWEN, drafter="auto")
     assert "with prompt lookup and EAGLE" in page.line.text.text()
     assert buttons(page)["In Use"] is False
     rows = page.details.drafters.rows
@@ -43,7 +36,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, c
     ]
     assert "Incompatible. Different tokenizer." in texts(page)
     rows[1].button.click()
-    assert controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
+    assert window.controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
 
 
 def test_the_window_is_opened_from_menu_welcome_and_form(window: MainWindow, fake: FakeModels) -> None:
@@ -71,9 +64,7 @@ def test_installed_models_are_offered_in_the_chat_settings(window: MainWindow, f
     assert form.valid and form.pair().target == QWEN
 
 
-def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
-    window: MainWindow, fake: FakeModels, controller: Controller
-) -> None:
+def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(window: MainWindow, fake: FakeModels) -> None:
     offer = window.parts.welcome.offer
     window.parts.welcome.set_first(True)
     window.models.offer_pair()
@@ -82,7 +73,7 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
     target, drafter = offer.offered.key, offer.offered.missing_drafter
     assert offer.offered.title in offer.title.text() and offer.button.text() == "Download Both"
     assert "at 100 Mbit/s" in offer.text.text()
-    fake.pull(target, asking(target), {"sleep": 0.1}, done(target, 1000))
+    fake.pull(target, asking(target), done(target, 1000))
     fake.pull(drafter, asking(drafter), done(drafter, 1000))
     for name, kind in ((target, "model"), (drafter, "eagle3")):
         fake.put(model(name, 1.0, kind))
@@ -91,9 +82,9 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
     until(lambda: offer.button.text() == "Use in This Chat")
     assert [call for call in fake.calls if call.startswith("pull")] == [f"pull {target}", f"pull {drafter}"]
     offer.button.click()
-    assert controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
+    assert window.controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
     assert offer.button.text() == "Race It"
-    controller.change_settings(ChatSettings(pair=Pair(target=target, drafter="none")))
+    window.controller.change_settings(ChatSettings(pair=Pair(target=target, drafter="none")))
     assert offer.button.text() == "Use in This Chat"  # the pair counts, not its target alone
     offer.button.click()
     offer.button.click()
@@ -106,7 +97,7 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
 
 @pytest.mark.slow
 def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
-    window: MainWindow, fake: FakeModels, controller: Controller
+    window: MainWindow, fake: FakeModels
 ) -> None:
     offer = window.parts.welcome.offer
     window.parts.welcome.set_first(True)
@@ -115,7 +106,7 @@ def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
     assert offer.offered is not None
     target, drafter = offer.offered.key, offer.offered.best_drafter
     for name in (target, drafter):
-        fake.pull(name, asking(name), {"sleep": 0.2}, done(name, 1000))
+        fake.pull(name, asking(name), done(name, 1000))
     offer.button.click()
     window.parts.middle.setCurrentWidget(window.parts.transcript)
     for name, kind in ((target, "model"), (drafter, "eagle3")):
@@ -123,36 +114,35 @@ def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
     banners = window.parts.notices.banners
     until(lambda: any("is ready" in banner.text for banner in banners))
     next(banner for banner in banners if "is ready" in banner.text).buttons[0].click()
-    assert controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
+    assert window.controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
     assert any("This chat uses" in banner.text for banner in banners)
-    told = len(banners)
-    controller.change_settings(ChatSettings())
-    assert len(banners) == told
+    count = len(banners)
+    window.controller.change_settings(ChatSettings())
+    assert len(banners) == count
 
 
 @pytest.mark.slow
 def test_the_welcome_replays_a_recorded_race(window: MainWindow) -> None:
     window.parts.welcome.race.click()
-    shown = window.races.window
-    assert shown is not None and shown.document is not None and shown.document.pairs == 3
-    assert shown.board is not None and shown.board.isVisible()
-    shown.close()
+    race = window.races.window
+    assert race is not None and race.document is not None and race.document.pairs == 3
+    assert race.board is not None and race.board.isVisible()
+    race.close()
 
 
-@pytest.mark.slow
-def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Controller) -> None:
-    controller.change_settings(ChatSettings(pair=Pair(target=QWEN, drafter=EAGLE)))
+def test_a_pair_of_names_is_shown_as_names(window: MainWindow) -> None:
+    window.controller.change_settings(ChatSettings(pair=Pair(target=QWEN, drafter=EAGLE)))
     QApplication.processEvents()
     form = window.parts.panel.form.pair
     assert form.valid
     assert form.pair() == Pair(target=QWEN, drafter=EAGLE)
     assert form.target.box.currentText() == "Qwen3-8B-4bit"
-    controller.change_settings(ChatSettings(pair=Pair(target="/models/mine")))
+    window.controller.change_settings(ChatSettings(pair=Pair(target="/models/mine")))
     assert form.target.folder.text() == "/models/mine"
 
 
 def test_the_header_lists_the_installed_pairs_and_changes_the_pair_by_keys(
-    window: MainWindow, fake: FakeModels, controller: Controller
+    window: MainWindow, fake: FakeModels
 ) -> None:
     install_three(fake)
     window.parts.header.chip.click()
@@ -168,7 +158,7 @@ def test_the_header_lists_the_installed_pairs_and_changes_the_pair_by_keys(
     while menu.activeAction() is not choices[QWEN]:
         QTest.keyClick(menu, Qt.Key.Key_Down)
     QTest.keyClick(menu, Qt.Key.Key_Return)
-    assert controller.conversation.settings.pair == Pair(target=QWEN)
+    assert window.controller.conversation.settings.pair == Pair(target=QWEN)
     window.commands["choose models"].trigger()
     assert menu.activeAction().data() == QWEN
     menu.close()

@@ -15,12 +15,14 @@ from PySide6.QtWidgets import QApplication, QScrollArea
 from app.inference.host_file import Host, write_hosts
 from app.protocol import Loaded, Machines, Pair, SamplingSettings
 from app.store.records import NEW_CHAT, ChatSettings
-from app.window.chat import Controller, SpeculationStatus
+from app.window.chat import Controller
+from app.window.common.form_fields import FolderField
 from app.window.common.preferences import LARGEST
 from app.window.main_window.main_window import MainWindow
-from app.window.settings.chat_panel import ChatForm, ChatPanel, Presets
-from app.window.settings.sampling_form import SamplingForm, read_stops, seed_error, write_stops
+from app.window.settings.chat_panel import ChatForm, ChatPanel
+from app.window.settings.sampling_form import TYPING_MS, SamplingForm, read_stops, write_stops
 from engine.errors import UsageError
+from tests.app.window.stepped_clock import SteppedClock
 from tests.app.window.waiting import layouts_end, until
 
 EVERYTHING = ChatSettings(
@@ -52,15 +54,13 @@ LOADED = Loaded(
 )  # fmt: skip
 
 
+WRONG_SEEDS = ("-1", "1.5", "abc", "٣", "1_0", "9" * 5000, str(2**63))
+
+
 @pytest.fixture
 def panel(window: MainWindow) -> ChatPanel:
     window.show_side("chat settings")
     return window.parts.panel
-
-
-@pytest.fixture
-def presets(panel: ChatPanel) -> Presets:
-    return panel.presets
 
 
 @pytest.fixture
@@ -92,39 +92,41 @@ def test_every_value_shown_is_the_value_read(form: ChatForm, applied: list[ChatS
     assert applied == []
 
 
-def test_a_change_applies_at_once(form: ChatForm, applied: list[ChatSettings]) -> None:
+def test_a_change_applies_at_once_and_typed_text_when_typing_pauses(
+    clock: SteppedClock, form: ChatForm, applied: list[ChatSettings]
+) -> None:
     form.sampling.temperature.setValue(0.8)
     form.sampling.rule.setCurrentIndex(1)
     form.sampling.rule.activated.emit(1)
     assert [s.sampling.temperature for s in applied] == [0.8, 0.8]
     assert applied[-1].sampling.acceptance == "coupled"
-
-
-def test_typed_text_applies_when_typing_pauses_and_the_cursor_stays(
-    form: ChatForm, applied: list[ChatSettings]
-) -> None:
     QTest.keyClicks(form.system, "Be kind. ")
-    until(lambda: applied, 5)
-    form.show_settings(applied[0])
-    assert [s.system for s in applied] == ["Be kind."]
-    assert form.system.toPlainText() == "Be kind. "
+    assert len(applied) == 2
+    clock.advance(TYPING_MS / 1000)
+    form.show_settings(applied[2])
+    assert len(applied) == 3 and applied[2].system == "Be kind."
+    assert form.system.toPlainText() == "Be kind. "  # and the cursor stays
     assert form.system.textCursor().position() == 9
 
 
-@pytest.mark.parametrize(("text", "right"), [("", True), (" 7 ", True), (str(2**63 - 1), True), (str(2**63), False)])
-def test_a_seed_is_a_number_or_empty(text: str, right: bool) -> None:
-    assert (seed_error(text) == "") == right
-
-
-@pytest.mark.parametrize("text", ["-1", "1.5", "abc", "٣", "1_0", "9" * 5000])
-def test_a_wrong_seed_is_shown_and_not_applied(form: ChatForm, applied: list[ChatSettings], text: str) -> None:
-    form.sampling.seed.setText(text)
-    form.sampling._typing.timeout.emit()
-    assert "whole number" in form.sampling.fields[-3].error
-    assert applied == []
+@pytest.mark.parametrize(
+    ("text", "seed"),
+    [("", None), (" 7 ", 7), (str(2**63 - 1), 2**63 - 1), *((text, "wrong") for text in WRONG_SEEDS)],
+)
+def test_a_seed_is_a_number_or_empty_and_a_wrong_one_is_shown_and_not_applied(
+    clock: SteppedClock, form: ChatForm, applied: list[ChatSettings], text: str, seed: object
+) -> None:
     form.sampling.seed.setText("5")
-    form.sampling._typing.timeout.emit()
-    assert applied[-1].sampling.seed == 5
+    clock.advance(TYPING_MS / 1000)
+    form.sampling.seed.setText(text)
+    clock.advance(TYPING_MS / 1000)
+    assert ("whole number" in form.sampling.fields[-3].error) == (seed == "wrong")
+    assert [one.sampling.seed for one in applied] == ([5] if seed == "wrong" else [5, seed])
+
+
+def enter(field: FolderField, path: Path | str) -> None:
+    field.set_text(str(path))
+    field.changed.emit()
 
 
 def test_a_folder_without_a_model_is_shown_as_wrong_and_not_loaded(
@@ -134,15 +136,12 @@ def test_a_folder_without_a_model_is_shown_as_wrong_and_not_loaded(
     target.box.choose("folder")
     target.box.activated.emit(1)
     assert not form.valid
-    wrong = {str(tmp_path / "none"): "does not exist", str(tmp_path): "no config.json", "a\0": "does not exist"}
-    for text, why in wrong.items():
-        target.folder.set_text(text)
-        target.folder.changed.emit()
+    for path, why in ((tmp_path / "none", "does not exist"), (tmp_path, "no config.json"), ("a\0", "does not exist")):
+        enter(target.folder, path)
         assert why in target.folder_field.error
     assert applied == []
     (tmp_path / "config.json").write_text("{}")
-    target.folder.set_text(str(tmp_path))
-    target.folder.changed.emit()
+    enter(target.folder, tmp_path)
     assert applied[-1].pair.target == str(tmp_path)
 
 
@@ -150,22 +149,19 @@ def test_the_file_of_the_machines_is_checked_and_what_they_have_is_shown(
     form: ChatForm, applied: list[ChatSettings], tmp_path: Path
 ) -> None:
     field, path = form.pair._machines, tmp_path / "hosts.json"
-    for text in (str(path), "a\0"):
-        form.pair.machines.set_text(text)
-        form.pair.machines.changed.emit()
+    for wrong in (path, "a\0"):
+        enter(form.pair.machines, wrong)
         assert "does not list machines" in field.error
     assert applied == []
     write_hosts(path, [Host("localhost", "10.0.0.1"), Host("studio.local", "10.0.0.2")])
-    form.pair.machines.set_text(str(path))
-    form.pair.machines.changed.emit()
+    enter(form.pair.machines, path)
     shared = Pair(hosts=str(path))
     assert applied[-1].pair == shared
     assert field._below.text() == "2 machines: localhost, studio.local."
     memory = "38.0 of 64.0 GB here, 22.0 of 24.0 GB on studio.local"
     form.set_model(structs.replace(LOADED, pair=shared, machines=Machines(names=("a", "b"), memory=memory)))
     assert field._below.text().endswith(f"Fits: {memory}.")
-    form.pair.machines.set_text("")
-    form.pair.machines.changed.emit()
+    enter(form.pair.machines, "")
     assert applied[-1].pair == Pair() and "too large for this computer" in field._below.text()
 
 
@@ -178,8 +174,11 @@ def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_p
 
 @pytest.mark.parametrize(("tree", "length", "right"), [(False, 32, True), (False, 33, False), (True, 64, True)])
 def test_a_draft_length_is_at_most_what_the_engine_allows(form: ChatForm, tree: bool, length: int, right: bool) -> None:
-    form.show_settings(ChatSettings(pair=Pair(tree=tree), sampling=SamplingSettings(draft_length=length)))
+    form.set_model(LOADED)
+    sampling = SamplingSettings(draft_length=length, max_tokens=9000)
+    form.show_settings(ChatSettings(pair=Pair(tree=tree), sampling=sampling))
     assert form.valid == right
+    assert "8,192" in form.sampling.fields[-2]._below.text()  # a reply longer than the context is valid but explained
 
 
 @pytest.mark.parametrize(("temperature", "valid"), [(0, True), (0.0005, False), (0.001, True), (100, True)])
@@ -228,13 +227,6 @@ def test_switches_are_those_of_the_models_template(form: ChatForm) -> None:
     assert names == {"Thinking", "Effort", "Maximum thinking tokens"}
 
 
-def test_a_reply_longer_than_the_context_is_explained(form: ChatForm) -> None:
-    form.set_model(LOADED)
-    form.show_settings(ChatSettings(sampling=SamplingSettings(max_tokens=9000)))
-    assert "8,192" in form.sampling.fields[-2]._below.text()
-    assert form.valid
-
-
 @pytest.mark.parametrize("stops", [(), ("a",), ("\n", "\t"), ("\\n",), ("\\", "a\\\\n")])
 def test_stop_strings_are_read_as_they_were_written(stops: tuple[str, ...]) -> None:
     assert read_stops(write_stops(stops)) == stops
@@ -265,16 +257,11 @@ def test_the_panel_and_the_conversation_have_the_same_settings(panel: ChatPanel,
     assert controller.conversation.settings == panel.form.settings() == NEW_CHAT
 
 
-@pytest.mark.slow
-def test_the_panel_shows_why_speculation_is_off(panel: ChatPanel, controller: Controller) -> None:
-    controller.status_changed.emit(SpeculationStatus("unsupported", "Model", "", "its cache cannot be rewound"))
-    assert panel.state.text() == "Speculation not available: its cache cannot be rewound."
-
-
 # --- presets ----------------------------------------------------------------------------------
 
 
-def test_a_preset_is_saved_under_its_name_chosen_and_deleted(presets: Presets, controller: Controller) -> None:
+def test_a_preset_is_saved_under_its_name_chosen_and_deleted(panel: ChatPanel, controller: Controller) -> None:
+    presets = panel.presets
     controller.change_settings(EVERYTHING)
     presets.save.click()
     presets.name.setText("  ")
@@ -296,7 +283,8 @@ def test_a_preset_is_saved_under_its_name_chosen_and_deleted(presets: Presets, c
     assert presets.box.currentText() == "No Preset"
 
 
-def test_a_warning_comes_before_a_preset_is_replaced(presets: Presets, controller: Controller) -> None:
+def test_a_warning_comes_before_a_preset_is_replaced(panel: ChatPanel, controller: Controller) -> None:
+    presets = panel.presets
     controller.library.save_preset("Short", EVERYTHING)
     controller.settings_changed.emit(controller.conversation)
     presets.save.click()
@@ -311,18 +299,19 @@ def test_a_warning_comes_before_a_preset_is_replaced(presets: Presets, controlle
 def test_large_text_widens_the_panel_to_its_form_and_a_small_window_scrolls(
     window: MainWindow, panel: ChatPanel
 ) -> None:
-    window.resize(1280, 800)
-    window.panes.setSizes([248, 732, 300])
-    until(lambda: window.panes.sizes()[2] == 300)
-    window.change_preferences(zoom=LARGEST)
     area = panel.findChild(QScrollArea)
     assert area is not None
-    until(lambda: panel.form.width() >= panel.form.minimumSizeHint().width() == area.viewport().width() > 300)
+    bar = area.horizontalScrollBar()
+    window.resize(1280, 800)
+    window.panes.setSizes([248, 732, 300])
+    until(lambda: bar.maximum() == 0)
+    usual = window.panes.sizes()[2]
+    window.change_preferences(zoom=LARGEST)
+    until(lambda: panel.form.width() >= panel.form.minimumSizeHint().width() == area.viewport().width() > usual)
     assert panel.form.sampling.reset.width() >= panel.form.sampling.reset.sizeHint().width()
     assert layouts_end()
     window.resize(640, 600)
-    until(lambda: area.horizontalScrollBar().maximum() > 0 and window.width() == 640)
+    until(lambda: bar.maximum() > 0 and window.width() == 640)
     assert window.panes.sizes()[1] >= 320
     window.change_preferences(zoom=0)
-    until(lambda: area.horizontalScrollBar().maximum() == 0 and panel.minimumSizeHint().width() <= 300)
-    assert panel.form.width() == area.viewport().width()
+    until(lambda: bar.maximum() == 0 and panel.form.width() == area.viewport().width())

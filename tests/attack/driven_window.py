@@ -1,5 +1,4 @@
-"""The window, driven from outside:
-`python -m tests.app.window.main_window.driven_window FOLDER BEHAVIOUR [COMMAND ...]`.
+"""The window, driven from outside: `python -m tests.attack.driven_window FOLDER BEHAVIOUR [COMMAND ...]`.
 
 What it shows is told on standard output, a JSON object a line, when it has been shown: {"shown": characters of the
 reply so far, "tokens": likewise, "at_s": monotonic}. Commands, carried out when the engine is ready: a text to send,
