@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QWidget
 from app.window.common.appearance import LIGHT
 from app.window.markdown import Reader, ask_to_open, write
 from app.window.markdown.links import OpenLink, safe_link
-from tests.app.window.markdown.documents import rendered, shown
+from tests.app.window.markdown.documents import characters, rendered
 from tests.app.window.markdown.hostile import LINKS
 
 pytestmark = pytest.mark.usefixtures("app")
@@ -48,11 +48,11 @@ def test_disguised_addresses_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", LINKS)
 def test_disguised_links_are_inert_text(name: str) -> None:
     for source in (f"[label](<{LINKS[name]}>)", f"[label]({LINKS[name]})"):
-        assert not [one for one in shown(rendered(source)) if one.shape.isAnchor() or one.shape.anchorHref()]
+        assert not [one for one in characters(rendered(source)) if one.shape.isAnchor() or one.shape.anchorHref()]
 
 
 def test_links_carry_their_normalised_address() -> None:
-    (address,) = {one.shape.anchorHref() for one in shown(rendered("[a **b** `c`](HTTP://Example.com/%20x)"))}
+    (address,) = {one.shape.anchorHref() for one in characters(rendered("[a **b** `c`](HTTP://Example.com/%20x)"))}
     assert address == "http://example.com/%20x"
 
 

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 
 from app.window.markdown.markdown_writer import IMAGE_NOTE
 from app.window.markdown.text_formats import CODE_HEAD, KIND, LANGUAGE, MARKER, noted
-from tests.app.window.markdown.documents import Shown, blocks, each, rendered, shown_in
+from tests.app.window.markdown.documents import Shown, blocks, characters_of, each, rendered
 from tests.app.window.markdown.texts import NOISE, documents
 
 FORMULA = re.compile(r"\$|\\[(\[]")
@@ -27,7 +27,7 @@ def wrong(source: str) -> list[tuple[str, str]]:
     for block in blocks(rendered(source, each(source))):
         if block.blockFormat().property(KIND) == CODE_HEAD and not noted(block.blockFormat(), LANGUAGE):
             continue
-        characters = list(shown_in(block))[int(block.blockFormat().property(MARKER) or 0) :]
+        characters = list(characters_of(block))[int(block.blockFormat().property(MARKER) or 0) :]
         text = "".join(one.character for one in characters)
         at = text.find(IMAGE_NOTE)
         while at >= 0:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QMenu, QPlainTextEdit
 
 from app.cli.terminal.reply_view import statistics
 from app.protocol import SamplingSettings
-from app.store.records import THOUGHT_REACHED, MessageRecord
+from app.store.records import THOUGHT_REACHED
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.reply_tile import ReplyTile

@@ -13,7 +13,7 @@ from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.transcript import find_bar
 from app.window.transcript.find_bar import FindBar
-from tests.app.window.waiting import until
+from tests.app.window.stepped_clock import SteppedClock
 from tests.programs.screenshots import answered, ask, made_up, path
 
 SEA = (

@@ -14,7 +14,6 @@ from app.window.transcript.text_page import TextPage
 from tests.app.window.transcript.conftest import MakeStage, Stage
 from tests.app.window.transcript.samples import NOTES, PARAGRAPH, REPLY, THOUGHT, conversation, question, reply, rounds
 
-
 PATH = [question(1), reply(2, REPLY, 1), question(3, "And?", 2), reply(4, THOUGHT + PARAGRAPH, 3)]
 
 
