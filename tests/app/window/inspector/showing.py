@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from app.protocol import RoundDone
 from app.store.records import MessageRecord, Statistics
 from app.window.inspector import Inspector
-from tests.app.window.waiting import until
 
 
 def open_inspector(told: list[RoundDone] | None = None, statistics: Statistics | None = None) -> Inspector:
@@ -19,9 +18,15 @@ def open_inspector(told: list[RoundDone] | None = None, statistics: Statistics |
     inspector.show()
     if told is not None:
         inspector.show_reply(told, statistics)
-        until(lambda: not inspector.busy)
+        take_all(inspector)
         QApplication.processEvents()
     return inspector
+
+
+def take_all(inspector: Inspector) -> None:
+    """Has the inspector show all rounds that it was given, at once."""
+    while inspector.busy:
+        inspector.update_now()
 
 
 def record(statistics: Statistics | None, note: str = "") -> MessageRecord:
