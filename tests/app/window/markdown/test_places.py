@@ -61,13 +61,6 @@ def test_letters_claim_the_characters_they_came_from(source: str) -> None:
     assert not wrong(source)
 
 
-@pytest.mark.slow
-@settings(max_examples=35, deadline=None)
-@given(documents(4))
-def test_letters_of_more_documents_claim_the_characters_they_came_from(source: str) -> None:
-    assert not wrong(source)
-
-
 @settings(max_examples=40, deadline=None)
 @given(NOISE)
 @example("*a* \nb")
@@ -112,11 +105,4 @@ NO_FORMULAS = st.one_of(documents(4), NOISE).filter(lambda source: not FORMULA.s
 @given(NO_FORMULAS)
 @example("- [ ] a\n")
 def test_no_letter_is_lost_and_none_made_up(source: str) -> None:
-    assert letters_shown(source) == letters_by_markdown_it(source)
-
-
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(NO_FORMULAS)
-def test_no_letter_of_more_documents_is_lost_and_none_made_up(source: str) -> None:
     assert letters_shown(source) == letters_by_markdown_it(source)
