@@ -6,14 +6,13 @@ import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextDocument, QTextTable
 
-from app.window.common.appearance import APPEARANCES, DARK, LIGHT, READABLE, Appearance, contrast
+from app.window.common.appearance import APPEARANCES, LIGHT, READABLE, Appearance, contrast
 from app.window.markdown import GrowingDocument, Reader, code_blocks, decorate, plain_text, write
 from app.window.markdown.code_colours import CODE_PALETTE, code_colour
 from app.window.markdown.text_blocks import visible
 from app.window.markdown.text_formats import grounds, text_colour
-from tests.app.window.inspector.showing import colours
 from tests.app.window.markdown.documents import blocks, characters, each, rendered, runs
-from tests.app.window.markdown.sample import SAMPLE, tokens
+from tests.app.window.markdown.sample import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -163,7 +162,7 @@ def test_every_colour_can_be_read_on_every_ground(look: Appearance) -> None:
 
 @pytest.mark.parametrize("look", APPEARANCES.values(), ids=list(APPEARANCES))
 def test_the_sample_has_only_colours_that_can_be_read(look: Appearance) -> None:
-    document = rendered(SAMPLE, tokens(SAMPLE), look)
+    document = rendered(SAMPLE, each(SAMPLE), look)
     for _, _, shape in characters(document):
         ground = shape.background().color().name() if shape.background().style().name != "NoBrush" else look.code
         assert contrast(shape.foreground().color().name(), ground) >= READABLE
@@ -188,13 +187,6 @@ def test_boxes_bars_and_rules_are_painted() -> None:
     assert image.pixelColor(150, round(rule.center().y())) == QColor(LIGHT.hairline)
 
 
-def test_a_reader_paints_with_the_look_that_was_written_with() -> None:
-    reader = Reader()
-    reader.resize(300, 200)
-    write(reader.document(), "```\na\n```\n", [], DARK, False)
-    assert DARK.code in colours(reader)
-
-
 # --- copying ----------------------------------------------------------------------------------
 
 
@@ -209,13 +201,6 @@ def test_copied_text_can_be_pasted_anywhere() -> None:
 def test_a_part_of_a_block_copies_as_that_part() -> None:
     document = rendered("\U0001f600 one two")
     assert plain_text(document, 3, 6) == "one"
-
-
-def test_a_paragraph_that_was_cut_copies_as_one() -> None:
-    source = "word " * 1000
-    document = rendered(source)
-    assert document.blockCount() > 1
-    assert plain_text(document, 0, document.characterCount()) == source.strip()
 
 
 def test_raw_text_copies_as_it_is_and_notes_are_left_out() -> None:
