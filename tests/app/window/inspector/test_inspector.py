@@ -109,15 +109,6 @@ def test_another_reply_replaces_one_that_was_still_being_taken_in() -> None:
     assert inspector.rounds.round_model.rowCount() == 5
 
 
-def test_repeated_and_late_rounds_are_harmless() -> None:
-    told = mixed(90)
-    inspector = open_inspector()
-    for batch in (told[60:], told[:30], told[10:70], told):
-        inspector.add_rounds(batch)
-        inspector.update_now()
-    assert rows(inspector) == rows(open_inspector(told))
-
-
 def test_plots_say_in_words_what_they_show() -> None:
     told = mixed(120)
     metrics = Metrics.of(one.round for one in told)
@@ -131,8 +122,7 @@ def test_plots_say_in_words_what_they_show() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize(("count", "timed"), [(1, True), (1, False), (2, False), (3, True)])
 def test_the_first_rounds_are_drawn_though_little_is_known(
     count: int, timed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:

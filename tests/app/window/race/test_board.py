@@ -61,14 +61,6 @@ def marks(board: RaceBoard) -> list[str]:
     return ["".join(one.cursor.selectedText() for one in pane.reader.extraSelections()) for pane in board.panes]  # type: ignore[attr-defined]
 
 
-def test_before_the_first_token_there_is_nothing_but_the_race() -> None:
-    board = open_board(simple())
-    assert [pane.reader.toPlainText() for pane in board.panes] == ["", ""]
-    assert values(board.panes[0]) == ["0 / 12", LATE, LATE, "0", LATE]
-    assert (board.comparison.same.text(), board.comparison.below.text()) == ("0", "identical tokens so far")
-    assert board.comparison.total.isHidden()
-
-
 def test_the_result_is_shown_at_the_end_and_not_before() -> None:
     board = open_board(simple(pairs=3))
     result = (board.comparison.winner, board.comparison.total, board.comparison.decode)
@@ -103,8 +95,11 @@ def test_every_number_of_the_issue_is_shown_for_both_sides() -> None:
     assert "Measured one after the other, then replayed side by side. Texts identical" in board.about.text()
 
 
-def test_a_faster_side_is_ahead_in_the_middle() -> None:
+def test_nothing_is_shown_before_the_first_token_and_a_faster_side_is_ahead_in_the_middle() -> None:
     board = open_board(simple())
+    assert [pane.reader.toPlainText() for pane in board.panes] == ["", ""]
+    assert values(board.panes[0]) == ["0 / 12", LATE, LATE, "0", LATE]
+    assert (board.comparison.same.text(), board.comparison.below.text()) == ("0", "identical tokens so far")
     board.show_time(0.35)
     assert [values(pane)[0] for pane in board.panes] == ["3 / 12", "6 / 12"]
     assert [pane.reader.toPlainText() for pane in board.panes] == ["The sky is blue", "The sky is blue, and so"]
@@ -170,13 +165,6 @@ def test_a_difference_is_as_bad_as_it_is(receipts: dict[str, bool], colour: str,
     assert board.comparison.same.property("tone") == colour
     assert said in board.comparison.below.text()
     assert "identical over" not in board.about.text()
-
-
-def test_a_reply_that_ends_first_says_so() -> None:
-    board = open_board(race([(steady(0, 1, [1, 2, 3], 1, 0.1), steady(1, 1, [1, 2], 2, 0.1))]))
-    board.show_time(9)
-    assert "identical tokens, then “,” / “the end”: a near-tie" in board.comparison.below.text()
-    assert marks(board) == [",", ""]
 
 
 # --- looks ------------------------------------------------------------------------------------

@@ -59,6 +59,9 @@ def test_pause_holds_it_and_play_at_the_end_begins_anew(window: RaceWindow, cloc
     QTest.mouseClick(window.controls.play_button, Qt.MouseButton.LeftButton)
     assert at(window) == 0.0
     assert window.controls.player.playing
+    window.still = True  # where nothing should move, the end is shown at once
+    window.show_race(simple())
+    assert (at(window), window.controls.player.playing) == (1.2, False)
 
 
 def test_slower_is_slower_and_says_so(window: RaceWindow, clock: SteppedClock) -> None:
@@ -72,6 +75,8 @@ def test_slower_is_slower_and_says_so(window: RaceWindow, clock: SteppedClock) -
     window.show_race(simple())
     assert window.controls.player.speed == 0.25
     assert "at a quarter of its speed" in board_of(window).about.text()
+    window.close()
+    assert not window.controls.player.playing
 
 
 def test_the_timeline_goes_where_it_is_pressed_and_follows_the_mouse(window: RaceWindow) -> None:
@@ -123,12 +128,6 @@ def test_the_difference_is_on_the_timeline_and_its_button_there_only_then(window
     assert window.controls.slider.mark == 50
     window.controls.difference.click()
     assert (at(window), window.controls.player.playing) == (0.5, False)
-
-
-def test_where_nothing_should_move_the_end_is_shown_at_once(window: RaceWindow) -> None:
-    window.still = True
-    window.show_race(simple())
-    assert (at(window), window.controls.player.playing) == (1.2, False)
 
 
 def test_a_look_reaches_everything(window: RaceWindow) -> None:
@@ -236,9 +235,3 @@ def test_what_cannot_be_written_is_said(window: RaceWindow, tmp_path: Path, monk
     window.show_race(simple())
     window.save("json")
     assert "cannot be written" in window.line.text.text()
-
-
-def test_closing_ends_the_replay(window: RaceWindow) -> None:
-    window.show_race(simple())
-    window.close()
-    assert not window.controls.player.playing

@@ -14,7 +14,12 @@ from app.window.transcript.text_page import TextPage
 from tests.app.window.transcript.conftest import MakeStage, Stage
 from tests.app.window.transcript.samples import NOTES, PARAGRAPH, REPLY, THOUGHT, conversation, question, reply, rounds
 
-PATH = [question(1), reply(2, REPLY, 1), question(3, "And?", 2), reply(4, THOUGHT + PARAGRAPH, 3)]
+PATH = [
+    replace(question(1), attachments=(NOTES,)),
+    reply(2, REPLY, 1),
+    question(3, "And?", 2),
+    reply(4, THOUGHT + PARAGRAPH, 3),
+]
 
 
 def open_at_top(stage: MakeStage) -> Stage:
@@ -47,22 +52,18 @@ def tile_of(widget: QWidget | None) -> MessageTile | None:
     return widget
 
 
-def test_tab_goes_through_all_that_can_be_used_in_order(stage: MakeStage) -> None:
+def test_tab_goes_through_all_that_can_be_used_in_order_and_back(stage: MakeStage) -> None:
     one = open_at_top(stage)
     reached = walk(one, Qt.Key.Key_Tab)
     messages = [tile.entry.record.id for widget in reached if (tile := tile_of(widget))]
     assert messages == sorted(messages)
     assert set(messages) == {1, 2, 3, 4}
+    names = [stop.accessibleName() for stop in reached[:5]]
+    assert names == ["Attached file notes.md", "Your message", "Copy Message", "Race This Prompt", "Edit"]
     for tile in one.tiles:
         assert all(stop in reached for stop in tile.focus_widgets())
-
-
-def test_back_tab_goes_the_same_way_back(stage: MakeStage) -> None:
-    one = open_at_top(stage)
-    forth = walk(one, Qt.Key.Key_Tab)
-    forth[-1].setFocus()
-    back = walk(one, Qt.Key.Key_Backtab)
-    assert back[: len(forth) - 1] == forth[-2::-1]
+    reached[-1].setFocus()
+    assert walk(one, Qt.Key.Key_Backtab)[: len(reached) - 1] == reached[-2::-1]
 
 
 def test_every_control_has_a_name(stage: MakeStage) -> None:
@@ -188,14 +189,6 @@ def _drag(widget: QWidget, place: QPoint) -> None:
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     there = QPointF(widget.mapToGlobal(place))
     QApplication.sendEvent(widget, QMouseEvent(QEvent.Type.MouseMove, QPointF(place), there, left, left, none))
-
-
-def test_chips_are_reached_before_the_question(stage: MakeStage) -> None:
-    one = stage()
-    one.transcript.show_branch([replace(question(1), attachments=(NOTES,))], lambda _: [])
-    one.idle()
-    names = [stop.accessibleName() for stop in one.tiles[0].focus_widgets()]
-    assert names == ["Attached file notes.md", "Your message", "Copy Message", "Race This Prompt", "Edit"]
 
 
 def test_what_gets_the_focus_comes_into_view(stage: MakeStage) -> None:

@@ -73,6 +73,10 @@ def test_a_conversation_that_is_opened_while_the_list_is_hidden_stands_at_its_en
     one.transcript.show()
     one.settle()
     assert column.at_end and column.verticalScrollBar().value() == column.verticalScrollBar().maximum() > 0
+    assert one.tiles[-1].entry is column.entries[-1]
+    one.transcript.show_branch([], lambda _: [])
+    one.settle()
+    assert not column.tiles and column.verticalScrollBar().maximum() == 0
 
 
 def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
@@ -142,15 +146,6 @@ def test_a_reply_whose_rounds_are_damaged_is_shown_without_them(stage: MakeStage
     one.transcript.show_branch([question(1), reply(2, REPLY, 1)], rounds_of)
     entry = one.transcript.column.entries[-1]
     assert entry.source == REPLY and not entry.tokens.spans
-
-
-def test_a_conversation_opens_at_its_end(stage: MakeStage) -> None:
-    one, _ = long_chat(stage)
-    bar = one.transcript.column.verticalScrollBar()
-    assert bar.value() == bar.maximum() > 0
-    last = one.tiles[-1]
-    assert last.entry is one.transcript.column.entries[-1]
-    assert last.geometry().bottom() <= one.transcript.column.viewport().height()
 
 
 def test_heights_that_were_guessed_wrong_do_not_move_what_is_read(stage: MakeStage) -> None:
@@ -256,14 +251,6 @@ def test_switching_a_version_leaves_the_message_where_it_is(stage: MakeStage) ->
     one.transcript.show_branch([*path[:place], other, *below], lambda _: [])
     one.settle()
     assert column.tiles[column.entries[place]].y() == y
-
-
-def test_an_empty_branch_shows_nothing(stage: MakeStage) -> None:
-    one, _ = long_chat(stage, 6, 600)
-    one.transcript.show_branch([], lambda _: [])
-    one.settle()
-    assert not one.transcript.column.tiles
-    assert one.transcript.column.verticalScrollBar().maximum() == 0
 
 
 def test_a_reply_of_one_endless_line_is_shown_and_followed(stage: MakeStage) -> None:
