@@ -171,11 +171,12 @@ def test_a_drag_selects_from_one_page_into_the_next(stage: MakeStage) -> None:
     first, second = (stop for stop in tile.focus_widgets()[:2])
     assert isinstance(first, TextPage) and isinstance(second, TextPage)
     view = first.viewport()
-    start = QPoint(2, view.height() - 10)
+    start, goal = place_of(first, first.document().characterCount() - 12), place_of(second, 300)
+    goal = view.mapFromGlobal(second.viewport().mapToGlobal(goal))
     QTest.mousePress(view, Qt.MouseButton.LeftButton, pos=start)
-    for y in (view.height() + 30, view.height() + 120):
-        _drag(view, QPoint(300, y))
-    QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=QPoint(300, view.height() + 120))
+    for place in ((start + goal) / 2, goal):
+        drag(view, place)
+    QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=goal)
     assert first.textCursor().hasSelection() and second.textCursor().hasSelection()
     QTest.keySequence(first, "Ctrl+C")
     copied = QGuiApplication.clipboard().text()
@@ -184,7 +185,13 @@ def test_a_drag_selects_from_one_page_into_the_next(stage: MakeStage) -> None:
     assert not first.textCursor().hasSelection()
 
 
-def _drag(widget: QWidget, place: QPoint) -> None:
+def place_of(page: TextPage, character: int) -> QPoint:
+    cursor = page.textCursor()
+    cursor.setPosition(character)
+    return page.cursorRect(cursor).center()
+
+
+def drag(widget: QWidget, place: QPoint) -> None:
     """A move with the button held, which QTest.mouseMove does not do."""
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     there = QPointF(widget.mapToGlobal(place))
