@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
 from PySide6.QtCore import QRect, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from app.window.common.appearance import GAP
@@ -75,6 +76,9 @@ class VirtualList(QAbstractScrollArea):
         self._idle = Timer(self, singleShot=True, interval=_IDLE_MS)
         self._idle.timeout.connect(lambda: self.arrange(_MARGIN))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        for keys, by in (("Ctrl+Up", -1), ("Ctrl+Down", 1)):  # as shortcuts, as a button takes arrows for itself
+            shortcut = QShortcut(QKeySequence(keys), self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut.activated.connect(partial(self.go, by))
         self._focused: MessageTile | None = None
         self._dragging: tuple[MessageTile, int] | None = None
         self._drag = Timer(self, interval=_STEP_MS)
@@ -354,7 +358,7 @@ class VirtualList(QAbstractScrollArea):
         page = {Qt.Key.Key_PageUp: -1, Qt.Key.Key_PageDown: 1}.get(Qt.Key(event.key()), 0)
         if page:
             self.scroll_by(page * (bar.pageStep() - bar.singleStep()))
-        elif by and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+        elif by and event.modifiers() & Qt.KeyboardModifier.ControlModifier:  # a text may take it before the shortcut
             self.go(by)
         elif event.key() == Qt.Key.Key_Home:
             bar.setValue(0)

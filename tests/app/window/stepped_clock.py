@@ -48,14 +48,18 @@ class SteppedClock:
     def settle(self) -> None:
         """Has everything happen that waits for the next turn of the event loop, until nothing does. No time goes by."""
         for _ in range(MOST_TURNS):
-            deliver_events()
-            waiting = [timer for timer in self._timers() if timer.interval() <= TURN_MS]
-            if not waiting:
+            if not self.turn():
                 return
-            for timer in waiting:
-                if self.is_running(timer):
-                    self._fire(timer)
         raise AssertionError("the window never comes to rest")
+
+    def turn(self) -> bool:
+        """Has the event loop take one turn. Returns whether anything waited for it."""
+        deliver_events()
+        waiting = [timer for timer in self._timers() if timer.interval() <= TURN_MS]
+        for timer in waiting:
+            if self.is_running(timer):
+                self._fire(timer)
+        return bool(waiting)
 
     def _timers(self) -> list[Timer]:
         for timer in [timer for timer in self._due_s if not isValid(timer)]:

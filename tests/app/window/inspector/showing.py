@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QColor, QMouseEvent
+from PySide6.QtGui import QImage, QMouseEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.protocol import RoundDone
 from app.store.records import MessageRecord, Statistics
-from app.window.common import theme
-from app.window.common.appearance import LIGHT, Appearance
 from app.window.inspector import Inspector
-from tests.app.window.waiting import until
 
 
-def opened(look: Appearance = LIGHT) -> Inspector:
-    theme.show(look)
+def open_inspector(told: list[RoundDone] | None = None, statistics: Statistics | None = None) -> Inspector:
+    """Returns an inspector on screen. told: the rounds of a reply that it shows, if any."""
     inspector = Inspector()
     inspector.resize(320, 820)
     inspector.show()
+    if told is not None:
+        inspector.show_reply(told, statistics)
+        take_all(inspector)
+        QApplication.processEvents()
     return inspector
 
 
-def showing(told: list[RoundDone], look: Appearance = LIGHT, statistics: Statistics | None = None) -> Inspector:
-    inspector = opened(look)
-    inspector.show_reply(told, statistics)
-    until(lambda: not inspector.busy)
-    QApplication.processEvents()
-    return inspector
+def take_all(inspector: Inspector) -> None:
+    """Has the inspector show all rounds that it was given, at once."""
+    while inspector.busy:
+        inspector.update_now()
 
 
 def record(statistics: Statistics | None, note: str = "") -> MessageRecord:
@@ -67,5 +66,5 @@ def hover(widget: QWidget, x: float, y: float) -> None:
 
 def colours(widget: QWidget) -> set[str]:
     """Returns every colour in the picture of a widget, as "#rrggbb"."""
-    image = widget.grab().toImage()
-    return {QColor(image.pixel(x, y)).name() for x in range(image.width()) for y in range(image.height())}
+    image = widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+    return {f"#{pixel & 0xFFFFFF:06x}" for pixel in set(memoryview(image.constBits()).cast("B").cast("I"))}

@@ -16,12 +16,12 @@ from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
 from app.window.inspector import Inspector
 from app.window.inspector.charts import CHARTS
-from app.window.inspector.inspector import SLICE
+from app.window.inspector.inspector import FRAME_MS, SLICE
 from app.window.inspector.reply_summary import NUMBERS, figures
 from engine.metrics import Metrics
 from tests.app.window.inspector.made import chains, mixed, plains, trees
-from tests.app.window.inspector.showing import colours, opened, plot_words, record, rows, showing, tiles
-from tests.app.window.waiting import until
+from tests.app.window.inspector.showing import colours, open_inspector, plot_words, record, rows, take_all, tiles
+from tests.app.window.stepped_clock import SteppedClock
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -30,15 +30,15 @@ pytestmark = pytest.mark.usefixtures("app")
     "told", [chains(50), trees(50), mixed(150), plains(30)], ids=["chains", "trees", "mixed", "plain"]
 )
 def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[RoundDone]) -> None:
-    live = opened()
+    live = open_inspector()
     for i in range(0, len(told), 7):
         live.add_rounds(told[i : i + 7])
         if i % 3 == 0:
             live.update_now()
     statistics = Statistics.of(Metrics.of(one.round for one in told))
     live.end(record(statistics))
-    until(lambda: not live.busy)
-    whole = showing(told, statistics=statistics)
+    take_all(live)
+    whole = open_inspector(told, statistics=statistics)
     assert rows(live) == rows(whole)
     assert tiles(live) == tiles(whole) == figures(statistics)
     assert plot_words(live) == plot_words(whole)
@@ -46,7 +46,7 @@ def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[RoundDone]) ->
 
 def test_numbers_are_those_of_the_record_once_the_reply_is_over() -> None:
     told = mixed(40)
-    inspector = showing(told)
+    inspector = open_inspector(told)
     assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in told)))
     other = Statistics.of(Metrics.of(one.round for one in told[:10]))
     inspector.end(record(other))
@@ -56,13 +56,14 @@ def test_numbers_are_those_of_the_record_once_the_reply_is_over() -> None:
     assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in mixed(60))))
 
 
-def test_what_comes_between_two_updates_waits_for_the_second() -> None:
-    inspector = showing([])
+def test_what_comes_between_two_updates_waits_for_the_second(clock: SteppedClock) -> None:
+    inspector = open_inspector([])
     told = mixed(300)
     for i in range(0, 300, 3):
         inspector.add_rounds(told[i : i + 3])
     assert rows(inspector) == []
-    until(lambda: len(rows(inspector)) == 300)
+    clock.advance(FRAME_MS / 1000)
+    assert len(rows(inspector)) == 300
 
 
 def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() -> None:
@@ -74,12 +75,13 @@ def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() 
     assert len(rows(inspector)) == 80
 
 
-def test_a_long_reply_is_taken_in_slices() -> None:
-    inspector = opened()
+def test_a_long_reply_is_taken_in_slices(clock: SteppedClock) -> None:
+    inspector = open_inspector()
     told, read = mixed(3 * SLICE + 10), list[RoundDone]()
     inspector.show_reply((one for one in told if read.append(one) is None), None)
     assert inspector.busy and len(read) == SLICE  # from the disk, too
-    until(lambda: not inspector.busy)
+    clock.settle()
+    assert not inspector.busy
     assert inspector.rounds.round_model.rowCount() == len(read) == len(told)
 
 
@@ -88,45 +90,29 @@ def test_rounds_that_are_damaged_are_not_shown_and_what_follows_is() -> None:
         yield from told[: SLICE + 10]
         raise StoreError("some are missing")
 
-    inspector, told = opened(), mixed(SLICE + 20)
+    inspector, told = open_inspector(), mixed(SLICE + 20)
     for meanwhile in (False, True):
         inspector.show_reply(damaged(), None)
         if not meanwhile:
-            until(lambda: not inspector.busy)
+            take_all(inspector)
             assert rows(inspector) == []
         inspector.add_rounds(chains(5))
-        until(lambda: not inspector.busy)
+        take_all(inspector)
         assert len(rows(inspector)) == 5
 
 
 def test_another_reply_replaces_one_that_was_still_being_taken_in() -> None:
-    inspector = opened()
+    inspector = open_inspector()
     inspector.show_reply(mixed(3 * SLICE), None)
     inspector.show_reply(chains(5), None)
-    until(lambda: not inspector.busy)
-    QApplication.processEvents()
+    take_all(inspector)
     assert inspector.rounds.round_model.rowCount() == 5
-
-
-def test_repeated_and_late_rounds_are_harmless() -> None:
-    told = mixed(90)
-    inspector = opened()
-    for batch in (told[60:], told[:30], told[10:70], told):
-        inspector.add_rounds(batch)
-        inspector.update_now()
-    assert rows(inspector) == rows(showing(told))
-
-
-def test_every_number_has_its_definition() -> None:
-    for tile, (name, definition) in zip(opened().summary.tiles, NUMBERS.items(), strict=True):
-        assert tile.toolTip() == tile.accessibleDescription() == definition
-        assert tile.accessibleName().startswith(name)
 
 
 def test_plots_say_in_words_what_they_show() -> None:
     told = mixed(120)
     metrics = Metrics.of(one.round for one in told)
-    acceptance, speed, times = plot_words(showing(told))
+    acceptance, speed, times = plot_words(open_inspector(told))
     for place, (share, reached) in enumerate(zip(metrics.acceptance_by_position, metrics.reached, strict=True), 1):
         assert f"position {place}: {share:.0%} of {reached:,}" in acceptance
     assert "tokens/s at the end" in speed
@@ -136,12 +122,11 @@ def test_plots_say_in_words_what_they_show() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize(("count", "timed"), [(1, True), (1, False), (2, False), (3, True)])
 def test_the_first_rounds_are_drawn_though_little_is_known(
     count: int, timed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    inspector = showing(mixed(count, timed=timed))
+    inspector = open_inspector(mixed(count, timed=timed))
     for which in range(len(CHARTS)):
         inspector.charts.choose(which)
         QApplication.processEvents()
@@ -150,9 +135,8 @@ def test_the_first_rounds_are_drawn_though_little_is_known(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.slow
 def test_it_is_in_the_colours_of_the_look_and_nothing_is_left_of_another() -> None:
-    inspector = showing(mixed(60), LIGHT)
+    inspector = open_inspector(mixed(60))
     for look, other in ((LIGHT, DARK), (DARK, LIGHT)):
         theme.show(look)
         QApplication.processEvents()
@@ -162,7 +146,7 @@ def test_it_is_in_the_colours_of_the_look_and_nothing_is_left_of_another() -> No
 
 
 def test_everything_that_can_be_used_is_named_and_reached_by_the_keyboard() -> None:
-    inspector = showing(mixed(60))
+    inspector = open_inspector(mixed(60))
     used = [w for w in inspector.findChildren(QWidget) if isinstance(w, QPushButton | QToolButton)]
     used += [inspector.rounds, *inspector.charts.charts, *inspector.summary.tiles]
     reached, widget = set(), inspector.nextInFocusChain()
@@ -173,10 +157,21 @@ def test_everything_that_can_be_used_is_named_and_reached_by_the_keyboard() -> N
     for widget in used:
         assert widget.accessibleName() or getattr(widget, "text", str)()
         assert widget in reached
+    for tile, (name, definition) in zip(inspector.summary.tiles, NUMBERS.items(), strict=True):
+        assert tile.toolTip() == tile.accessibleDescription() == definition
+        assert tile.accessibleName().startswith(name)
 
 
-def test_rounds_are_copied_from_the_menu() -> None:
-    inspector = showing(mixed(10))
+def test_rounds_are_copied_from_the_menu_and_the_selected_one_by_its_key() -> None:
+    inspector = open_inspector()
+    inspector.sharing.renew()
+    assert not [action for action in inspector.sharing.actions() if action.isEnabled() and not action.isSeparator()]
+    inspector = open_inspector(mixed(10))
+    inspector.activateWindow()
+    inspector.rounds.setFocus()
+    inspector.rounds.selectRow(4)
+    QTest.keyClick(inspector.rounds, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert '"index": 4' in QApplication.clipboard().text()
     inspector.rounds.selectRow(3)
     inspector.sharing.renew()
     inspector.sharing.copy_chosen.trigger()
@@ -184,18 +179,3 @@ def test_rounds_are_copied_from_the_menu() -> None:
     for action in inspector.sharing.all[:2]:
         action.trigger()
         assert len(QApplication.clipboard().text().splitlines()) > 10
-
-
-def test_the_selected_round_is_copied_by_its_key() -> None:
-    inspector = showing(mixed(10))
-    inspector.activateWindow()
-    inspector.rounds.setFocus()
-    inspector.rounds.selectRow(4)
-    QTest.keyClick(inspector.rounds, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    assert '"index": 4' in QApplication.clipboard().text()
-
-
-def test_a_menu_over_nothing_offers_nothing() -> None:
-    inspector = opened()
-    inspector.sharing.renew()
-    assert not [action for action in inspector.sharing.actions() if action.isEnabled() and not action.isSeparator()]

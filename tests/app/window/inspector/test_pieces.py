@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from app.protocol import RoundDone
 from app.window.inspector.round_rows import (
@@ -76,9 +77,10 @@ def test_every_drafted_token_is_said_or_refused_once() -> None:
         assert sorted(kept + lost) == sorted(told.round.drafted)
 
 
-def test_levels_of_a_tree_count_from_the_root() -> None:
+def test_levels_of_a_tree_count_from_the_root_and_are_told_in_words() -> None:
     assert depths(TREE.round) == [1, 1, 2, 2, 3, 2]
     assert depths(CHAIN.round) == [1, 2, 3, 4]
+    assert describe(TREE).startswith("tree of 6, 2 of 6 accepted, then corrected: a c z")
 
 
 def test_a_round_without_a_draft_is_plain_not_bonus() -> None:
@@ -94,13 +96,8 @@ def test_a_round_that_lacks_texts_and_chances_shows_ids() -> None:
         ("#6", None, None),
     ]
     assert [piece.text for piece in refused_pieces(told)] == ["#7"]
-
-
-def test_a_special_token_is_called_by_its_drafted_name() -> None:
-    told = RoundDone(
-        id=1, round=Round(0, (2,), (2,), 1, (0.9,), (0.8,), 2, 0.1, texts=("",)), drafted_texts=("<|end|>",)
-    )
-    assert emitted_pieces(told)[0].text == "<|end|>"
+    named = replace(told, drafted_texts=("<|end|>",))
+    assert emitted_pieces(named)[0].text == "<|end|>"
 
 
 @pytest.mark.parametrize(
@@ -122,8 +119,3 @@ def test_a_special_token_is_called_by_its_drafted_name() -> None:
 )
 def test_a_token_is_shown_on_one_short_line_with_nothing_invisible(text: str | None, expected: str) -> None:
     assert shown(text, 7) == expected
-
-
-def test_a_round_is_told_in_words() -> None:
-    assert describe(CHAIN) == "chain of 4, 2 of 4 accepted, then corrected: the sky is; refused was, blue"
-    assert describe(TREE).startswith("tree of 6, 2 of 6 accepted, then corrected: a c z")

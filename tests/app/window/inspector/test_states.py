@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as changed
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.protocol import Loaded, Pair
 from tests.app.window.inspector.made import chains, mixed, plains
-from tests.app.window.inspector.showing import opened, record, showing, tiles, words
+from tests.app.window.inspector.showing import open_inspector, record, tiles, words
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -20,7 +21,7 @@ ON = Loaded(
 
 
 def test_without_a_reply_it_says_what_will_be_here() -> None:
-    inspector = showing(mixed(20))
+    inspector = open_inspector(mixed(20))
     inspector.clear()
     QApplication.processEvents()
     assert "No Rounds Yet" in words(inspector)
@@ -28,36 +29,31 @@ def test_without_a_reply_it_says_what_will_be_here() -> None:
 
 
 def test_plain_decoding_says_that_nothing_was_drafted_and_why() -> None:
-    inspector = showing(plains(12))
+    inspector = open_inspector(plains(12))
     assert "Nothing was drafted: plain decoding" in words(inspector)
     assert "no acceptance to show" in inspector.charts.charts[0].accessibleDescription()
     assert tiles(inspector)[3] == "-"
 
 
 @pytest.mark.parametrize(
-    ("speculation", "said", "expected"),
+    ("values", "expected"),
     [
-        ("on", "auto chose eagle3", ("Speculation: on", "eagle3 drafts chains for SmolLM2", "auto chose eagle3")),
-        ("off", "", ("Speculation: off", "SmolLM2 decodes alone")),
-        ("unsupported", "no hidden states", ("Speculation: unsupported", "no hidden states")),
+        ({"note": "auto chose eagle3"}, ("Speculation: on", "eagle3 drafts chains for SmolLM2", "auto chose eagle3")),
+        ({"drafts_trees": True}, ("eagle3 drafts trees for SmolLM2",)),
+        ({"speculation": "off"}, ("Speculation: off", "SmolLM2 decodes alone")),
+        ({"speculation": "unsupported", "note": "no states"}, ("Speculation: unsupported", "no states")),
     ],
 )
-def test_the_state_of_speculation_is_said(speculation: str, said: str, expected: tuple[str, ...]) -> None:
-    inspector = opened()
+def test_the_state_of_speculation_is_said(values: dict[str, Any], expected: tuple[str, ...]) -> None:
+    inspector = open_inspector()
     assert "Speculation: no model loaded" in words(inspector)
-    inspector.set_loaded(replace(ON, speculation=speculation, note=said))
+    inspector.set_loaded(replace(ON, **values))
     for part in expected:
         assert part in words(inspector)
 
 
-def test_trees_are_said() -> None:
-    inspector = opened()
-    inspector.set_loaded(replace(ON, drafts_trees=True))
-    assert "eagle3 drafts trees for SmolLM2" in words(inspector)
-
-
 def test_the_note_of_a_reply_is_said_until_another_is_shown() -> None:
-    inspector = showing(mixed(20))
+    inspector = open_inspector(mixed(20))
     inspector.end(record(None, note="fell back: the drafter ran out of memory"))
     assert "fell back: the drafter" in words(inspector)
     inspector.show_reply(mixed(10), None)
@@ -67,6 +63,6 @@ def test_the_note_of_a_reply_is_said_until_another_is_shown() -> None:
 @pytest.mark.parametrize(("waits", "said"), [(1, "1 device wait · 6 rows verified"), (2, "2 device waits · 6 rows")])
 def test_a_round_in_full_says_its_times_and_how_often_it_waited_for_the_device(waits: int, said: str) -> None:
     told = chains(1)[0]
-    shown = words(showing([replace(told, round=changed(told.round, waits=waits))]))
+    shown = words(open_inspector([replace(told, round=changed(told.round, waits=waits))]))
     assert "expects 1.62x plain speed · draft 6.0 · verify " in shown
     assert said in shown

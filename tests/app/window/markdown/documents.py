@@ -42,13 +42,13 @@ def blocks(document: QTextDocument) -> Iterator[QTextBlock]:
         block = block.next()
 
 
-def shown(document: QTextDocument) -> Iterator[Shown]:
+def characters(document: QTextDocument) -> Iterator[Shown]:
     """Every character, without the ends of blocks."""
     for block in blocks(document):
-        yield from shown_in(block)
+        yield from characters_of(block)
 
 
-def shown_in(block: QTextBlock) -> Iterator[Shown]:
+def characters_of(block: QTextBlock) -> Iterator[Shown]:
     """Every character of one block."""
     for text, shape in runs(block):
         token = shape.property(TOKEN)

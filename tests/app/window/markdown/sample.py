@@ -1,12 +1,4 @@
-"""A reply with everything in it, and its tokens."""
-
-from __future__ import annotations
-
-import random
-import re
-
-from app.window.markdown import Span
-from engine.events import Origin
+"""A reply with everything in it."""
 
 SAMPLE = r"""# Speculative decoding
 
@@ -56,13 +48,3 @@ $$
 
 ![A cat](https://example.com/cat.png) and <b>no html</b> &amp; entities. Prices: $5 and $10.
 """
-
-
-def tokens(source: str, seed: int = 0) -> list[Span]:
-    """`source` cut as tokenizers cut: words with the space before them, long ones in parts."""
-    chance = random.Random(seed)
-    origins: list[Origin] = ["accepted", "accepted", "accepted", "corrected", "bonus"]
-    spans: list[Span] = []
-    for found in re.finditer(r"\s*\w{1,5}|\s*[^\w\s]{1,3}|\s+", source):
-        spans.append(Span(found.start(), found.end(), chance.choice(origins), len(spans)))
-    return spans

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +11,10 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QTextDocument, QTextFormat, QTextTable
 
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text, write
+from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text
 from app.window.markdown.formula_object import formula_source
 from app.window.markdown.links import safe_link
-from app.window.markdown.source_pieces import LONGEST, SourcePieces, sections
+from app.window.markdown.source_pieces import LONGEST, SourcePieces, parse_cost, sections
 from app.window.markdown.text_blocks import OBJECT
 from tests.app.window.markdown.documents import blocks, described, rendered, runs
 from tests.app.window.markdown.hostile import CASES
@@ -26,7 +25,8 @@ pytestmark = pytest.mark.usefixtures("app")
 DECEIVING = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufffc\ud800-\udfff]"
 )
-MAX_S = 1.0  # of the processor, for each way to show a case
+MAX_S = 1.0  # of the processor, to show a case
+LINES = ("signs", "stress: line", "stress: space", "stress: empty", "stress: code", "stress: pipes", "stress: emoji")
 
 
 class Watched(Reader):
@@ -42,43 +42,38 @@ class Watched(Reader):
 
 
 def spans_of(source: str) -> list[Span]:
-
     return [Span(i, min(i + 3, len(source)), "accepted", i) for i in range(0, len(source), 3)]
 
 
-def test_there_are_cases_enough() -> None:
-    assert len(CASES) >= 200
-    assert len(set(CASES.values())) >= len(CASES) - 10
+def open_reader(source: str, raw: bool = False) -> Watched:
+    reader = Watched()
+    reader.resize(600, 400)
+    GrowingDocument(reader.document(), LIGHT, True, raw).grow(source, spans_of(source))
+    reader.grab()
+    return reader
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_hostile_text_is_shown_and_no_more(name: str) -> None:
-    source = CASES[name]
-
-    def show(reader: Watched) -> None:
-        write(reader.document(), source, spans_of(source), LIGHT, True)
-        if not name.startswith("link"):
-            reader.grab()
-
-    assert_shown_in_time(show)
+    for raw in (False, True) if name.startswith(LINES) else (False,):
+        reader = open_reader(CASES[name], raw)
+        assert not reader.loads
+        assert_harmless(reader)
 
 
-def assert_shown_in_time(show: Callable[[Watched], None]) -> None:
-    """Has a document shown, in time, and looks what is in it."""
-
+@pytest.mark.timing
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [(name, raw) for raw in (False, True) for name in CASES if name.startswith(LINES if raw else ("stress", "signs"))],
+)
+def test_hostile_text_is_shown_in_time(name: str, raw: bool) -> None:
     def seconds() -> float:
-        reader = Watched()
-        reader.resize(600, 400)
-        readers.append(reader)
         began_s = time.process_time()
-        show(reader)
+        open_reader(CASES[name], raw)
         return time.process_time() - began_s
 
-    readers: list[Watched] = []
     assert_quick(seconds, MAX_S)
-    assert not readers[0].loads
-    assert_harmless(readers[0])
 
 
 def assert_harmless(reader: Reader) -> None:
@@ -101,32 +96,12 @@ def a_third(names: list[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", a_third([name for name in CASES if name.startswith(("stress", "signs"))]))
-def test_hostile_text_is_judged_in_time(name: str) -> None:
-    def seconds() -> float:
-        began_s = time.process_time()
-        pieces = SourcePieces().follow(CASES[name], len(CASES[name]), whole=True)
-        found = sections(CASES[name])
-        taken_s = time.process_time() - began_s
-        assert max(piece.end - piece.start for piece in pieces) <= LONGEST
-        assert len(found) <= 1 + CASES[name].count("think>")
-        return taken_s
-
-    assert_quick(seconds, MAX_S)
-
-
-LINES = ("signs", "stress: line", "stress: space", "stress: empty", "stress: code", "stress: pipes", "stress: emoji")
-
-
-@pytest.mark.timing
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(LINES)])
-def test_hostile_text_is_shown_raw_in_time(name: str) -> None:
-    source = CASES[name]
-
-    def show(reader: Watched) -> None:
-        GrowingDocument(reader.document(), LIGHT, True, raw=True).grow(source, spans_of(source))
-        reader.grab()
-
-    assert_shown_in_time(show)
+def test_hostile_text_is_divided_at_a_cost_that_its_length_bounds(name: str) -> None:
+    divided = SourcePieces()
+    pieces = divided.follow(CASES[name], len(CASES[name]), whole=True)
+    assert max(piece.end - piece.start for piece in pieces) <= LONGEST
+    assert divided.cost <= 5 * parse_cost(CASES[name])
+    assert len(sections(CASES[name])) <= 1 + CASES[name].count("think>")
 
 
 @pytest.mark.parametrize(

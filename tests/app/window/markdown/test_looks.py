@@ -6,13 +6,13 @@ import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextDocument, QTextTable
 
-from app.window.common.appearance import APPEARANCES, DARK, LIGHT, READABLE, Appearance, contrast
+from app.window.common.appearance import APPEARANCES, LIGHT, READABLE, Appearance, contrast
 from app.window.markdown import GrowingDocument, Reader, code_blocks, decorate, plain_text, write
 from app.window.markdown.code_colours import CODE_PALETTE, code_colour
 from app.window.markdown.text_blocks import visible
 from app.window.markdown.text_formats import grounds, text_colour
-from tests.app.window.markdown.documents import blocks, each, rendered, runs, shown
-from tests.app.window.markdown.sample import SAMPLE, tokens
+from tests.app.window.markdown.documents import blocks, characters, each, rendered, runs
+from tests.app.window.markdown.sample import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -107,7 +107,7 @@ def test_formulas_that_are_none_stay_as_they_are() -> None:
 def test_addresses_in_angles_are_links_and_whole() -> None:
     document = rendered("a <https://example.com/b> c <d@example.com> <javascript:e>")
     assert document.toPlainText() == "a https://example.com/b c d@example.com javascript:e"
-    links = {one.shape.anchorHref() for one in shown(document) if one.shape.isAnchor()}
+    links = {one.shape.anchorHref() for one in characters(document) if one.shape.isAnchor()}
     assert links == {"https://example.com/b", "mailto:d@example.com"}
 
 
@@ -131,22 +131,22 @@ def test_each_kind_of_token_has_its_tint_and_its_second_cue(look: Appearance) ->
     for origin, cue in cues.items():
         (shape,) = {
             one.shape.background().color().name(): one.shape
-            for one in shown(rendered("a", each("a", origin=origin), look))
+            for one in characters(rendered("a", each("a", origin=origin), look))
         }.values()
         assert shape.background().color() == QColor(look.tints[origin])
         assert shape.underlineStyle() == cue
 
 
 def test_without_tints_tokens_are_still_told() -> None:
-    characters = list(shown(rendered("a **b**", each("a **b**"), LIGHT, tinted=False)))
-    assert [one.token for one in characters] == [0, 1, 4]
-    assert all(one.shape.background().style().name == "NoBrush" for one in characters)
+    found = list(characters(rendered("a **b**", each("a **b**"), LIGHT, tinted=False)))
+    assert [one.token for one in found] == [0, 1, 4]
+    assert all(one.shape.background().style().name == "NoBrush" for one in found)
 
 
 def test_text_of_no_round_has_no_tint() -> None:
     assert all(
         not one.shape.hasProperty(one.shape.Property.BackgroundBrush.value)
-        for one in shown(rendered("a", each("a", origin=None)))
+        for one in characters(rendered("a", each("a", origin=None)))
     )
 
 
@@ -162,8 +162,8 @@ def test_every_colour_can_be_read_on_every_ground(look: Appearance) -> None:
 
 @pytest.mark.parametrize("look", APPEARANCES.values(), ids=list(APPEARANCES))
 def test_the_sample_has_only_colours_that_can_be_read(look: Appearance) -> None:
-    document = rendered(SAMPLE, tokens(SAMPLE), look)
-    for _, _, shape in shown(document):
+    document = rendered(SAMPLE, each(SAMPLE), look)
+    for _, _, shape in characters(document):
         ground = shape.background().color().name() if shape.background().style().name != "NoBrush" else look.code
         assert contrast(shape.foreground().color().name(), ground) >= READABLE
 
@@ -187,15 +187,6 @@ def test_boxes_bars_and_rules_are_painted() -> None:
     assert image.pixelColor(150, round(rule.center().y())) == QColor(LIGHT.hairline)
 
 
-def test_a_reader_paints_with_the_look_that_was_written_with() -> None:
-    reader = Reader()
-    reader.resize(300, 200)
-    write(reader.document(), "```\na\n```\n", [], DARK, False)
-    assert reader.grab().toImage().pixelColor(200, round(code_blocks(reader.document())[0].box.center().y())) == QColor(
-        DARK.code
-    )
-
-
 # --- copying ----------------------------------------------------------------------------------
 
 
@@ -210,13 +201,6 @@ def test_copied_text_can_be_pasted_anywhere() -> None:
 def test_a_part_of_a_block_copies_as_that_part() -> None:
     document = rendered("\U0001f600 one two")
     assert plain_text(document, 3, 6) == "one"
-
-
-def test_a_paragraph_that_was_cut_copies_as_one() -> None:
-    source = "word " * 1000
-    document = rendered(source)
-    assert document.blockCount() > 1
-    assert plain_text(document, 0, document.characterCount()) == source.strip()
 
 
 def test_raw_text_copies_as_it_is_and_notes_are_left_out() -> None:

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtGui import QTextDocument
 
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, SourcePieces, plain_text, write
+from app.window.markdown import GrowingDocument, SourcePieces, plain_text
 from app.window.markdown.markdown_writer import PLAIN_NOTE
 from app.window.markdown.source_pieces import (
     CELL,
@@ -18,7 +18,7 @@ from app.window.markdown.source_pieces import (
     piece_text,
     reach,
 )
-from tests.app.window.markdown.documents import described
+from tests.app.window.markdown.documents import described, rendered
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -31,16 +31,10 @@ def pieces_of(source: str) -> list[Piece]:
     return SourcePieces().follow(source, len(source), whole=True)
 
 
-def shown(source: str) -> QTextDocument:
-    document = QTextDocument()
-    write(document, source, [], LIGHT, True)
-    return document
-
-
 @pytest.mark.parametrize("large", [TABLE, ITEM, PARAGRAPH])
 def test_a_block_that_cannot_be_read_in_parts_is_plain_and_says_so_once(large: str) -> None:
     source = f"Some *words*.\n\n{large}\n\nAnd **more**."
-    text = shown(source).toPlainText()
+    text = rendered(source).toPlainText()
     assert text.count(PLAIN_NOTE) == 1
     assert text.startswith("Some words.") and text.endswith("And more.")
     plain = [piece for piece in pieces_of(source) if piece.plain]
@@ -51,7 +45,7 @@ def test_a_block_that_cannot_be_read_in_parts_is_plain_and_says_so_once(large: s
 def test_a_table_that_fits_stays_a_table_and_long_code_stays_code() -> None:
     for source in (TABLE[:1000], "```python\n" + "x = 1\n" * 5000 + "```\n", "A sentence. " * 1000):
         assert not any(piece.plain for piece in pieces_of(source))
-        assert PLAIN_NOTE not in shown(source).toPlainText()
+        assert PLAIN_NOTE not in rendered(source).toPlainText()
 
 
 def test_a_huge_reply_is_plain_from_a_place_on() -> None:
@@ -72,7 +66,7 @@ def test_plain_text_is_the_same_whether_it_streamed_or_was_opened(large: str) ->
         growing.grow(source[:end], [])
         divided.follow(source, end)
     assert divided.follow(source, len(source), whole=True) == pieces_of(source)
-    assert described(document) == described(shown(source))
+    assert described(document) == described(rendered(source))
 
 
 def test_nothing_of_plain_text_is_lost() -> None:
@@ -80,7 +74,7 @@ def test_nothing_of_plain_text_is_lost() -> None:
     pieces = pieces_of(source)
     assert "".join(source[piece.start : piece.end] for piece in pieces) == source
     plain = [piece_text(source, pieces, i) for i, piece in enumerate(pieces) if piece.plain]
-    document = shown(TABLE)
+    document = rendered(TABLE)
     assert plain_text(document, 0, document.characterCount()).strip() == TABLE.strip()
     assert all("|" in text or "All work" in text or "- " in text for text in plain)
 
@@ -96,6 +90,6 @@ def test_a_piece_is_as_long_as_it_can_be_laid_out_at_once() -> None:
 @pytest.mark.parametrize("length", [LONGEST // 2, 3 * LONGEST, LARGEST_PARAGRAPH + 5 * LONGEST])
 def test_a_paragraph_that_was_cut_is_copied_as_one(length: int) -> None:
     source = "All work and no play. " * (length // 22)
-    document = shown(source)
+    document = rendered(source)
     assert document.blockCount() >= len(pieces_of(source))
     assert plain_text(document, 0, document.characterCount() - 1).strip() == source.strip()

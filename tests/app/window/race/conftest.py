@@ -24,7 +24,7 @@ def window(app: QApplication, clock: SteppedClock) -> Iterator[RaceWindow]:
 
 
 def end(window: RaceWindow) -> None:
-    """Close it, and have Qt let go of all of it."""
+    """Closes the window, and has Qt let go of all of it."""
     window.close()
     window.deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)

@@ -1,4 +1,4 @@
-"""A race with the engine's host, from the main window to the replay: asked, told, stopped, lost."""
+"""A race with the engine's host, from the main window to the replay: asked, answered, stopped, lost."""
 
 from __future__ import annotations
 
@@ -23,33 +23,35 @@ from tests.app.race.made import simple
 from tests.app.window.chat.fake_host import command as fake_host
 from tests.app.window.chat.scene import Scene
 from tests.app.window.chats import end
-from tests.app.window.race.telling import command
-from tests.app.window.waiting import QUICK, until
+from tests.app.window.race.host_recording import replaying_host
+from tests.app.window.waiting import until
+from tests.waiting import HANG_S
 
+PATIENT = Timeouts(ready_s=HANG_S, stop_s=HANG_S, load_s=HANG_S, silent_s=HANG_S)
 Start = Callable[..., MainWindow]
 
 
 @pytest.fixture
 def start(app: QApplication, tmp_path: Path) -> Iterator[Start]:
     """Opens the main window on a host; the engine is not started."""
-    opened: list[tuple[MainWindow, Scene]] = []
+    windows: list[tuple[MainWindow, Scene]] = []
 
-    def make(words: list[str], timeouts: Timeouts = QUICK) -> MainWindow:
+    def make(words: list[str], timeouts: Timeouts = PATIENT) -> MainWindow:
         scene = Scene(tmp_path, timeouts, words=words)
         scene.controller.open_last()
         window = MainWindow(scene.controller)
         window.show()
-        opened.append((window, scene))
+        windows.append((window, scene))
         return window
 
     yield make
-    for window, scene in opened:
+    for window, scene in windows:
         end(window)
         scene.controller.close()
 
 
-def asked(main: MainWindow, document: RaceDocument) -> RaceWindow:
-    """Its window, in which this race has been asked for."""
+def begin_race(main: MainWindow, document: RaceDocument) -> RaceWindow:
+    """Asks for this race in its window, which is returned."""
     window = main.races.show(document.prompt)
     window.still = True
     window.form.runs.setValue(document.pairs)
@@ -62,7 +64,7 @@ def asked(main: MainWindow, document: RaceDocument) -> RaceWindow:
 
 def test_a_race_is_loaded_asked_for_told_and_replayed(start: Start, tmp_path: Path) -> None:
     document = simple(parts_at=5, pairs=3)
-    window = asked(start(command(tmp_path, document)), document)
+    window = begin_race(start(replaying_host(tmp_path, document)), document)
     until(lambda: not window.request.busy)
     found = window.document
     assert found is not None
@@ -75,12 +77,18 @@ def test_a_race_is_loaded_asked_for_told_and_replayed(start: Start, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_stop_keeps_the_pairs_that_are_whole(start: Start, tmp_path: Path) -> None:
+def test_a_stop_keeps_the_pairs_that_are_whole_and_tells_everyone_that_the_race_is_over(
+    start: Start, tmp_path: Path
+) -> None:
     document = simple(pairs=3)
-    window = asked(start(command(tmp_path, document, pause_s=0.4)), document)
+    main = start(replaying_host(tmp_path, document, runs=3))
+    controller, over = main.races._controller, list[bool]()
+    controller.host.race_ended.connect(lambda: over.append(controller.in_use))
+    window = begin_race(main, document)
+    assert controller.in_use
     until(lambda: window.request.builder is None or window.request.builder.pairs == 1)
     window.form.stop.click()
-    assert not window.request.busy
+    assert not window.request.busy and over == [False]
     assert window.document is not None
     assert window.document.pairs == 1
     assert window.line.text.text() == f"{STOPPED} Showing 1 complete pair of runs."
@@ -89,7 +97,7 @@ def test_a_stop_keeps_the_pairs_that_are_whole(start: Start, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_stop_before_the_first_pair_says_so_and_lets_one_race_again(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
-    window = asked(start(command(tmp_path, document, pause_s=0.5)), document)
+    window = begin_race(start(replaying_host(tmp_path, document)), document)
     window.form.stop.click()
     assert window.measuring.title.text() == STOPPED
     assert window.document is None
@@ -102,8 +110,8 @@ def test_a_stop_before_the_first_pair_says_so_and_lets_one_race_again(start: Sta
 @pytest.mark.slow
 def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
-    main = start(command(tmp_path, document, pause_s=60))
-    window = asked(main, document)
+    main = start(replaying_host(tmp_path, document, runs=0))
+    window = begin_race(main, document)
     until(lambda: window.request._task.sent and window.measuring.title.text().startswith("Run 1"))
     main.races._controller.host.process._process.kill()
     until(lambda: not window.request.busy)
@@ -113,8 +121,8 @@ def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Pa
 @pytest.mark.slow
 def test_a_silent_engine_is_reported_in_the_race_that_waits_for_it(start: Start, tmp_path: Path) -> None:
     """Also one that was silent before the race began."""
-    document, timeouts = simple(pairs=2), dataclasses.replace(QUICK, silent_s=0.2)
-    window = asked(start(command(tmp_path, document, pause_s=60), timeouts), document)
+    document, timeouts = simple(pairs=2), dataclasses.replace(PATIENT, silent_s=0.2)
+    window = begin_race(start(replaying_host(tmp_path, document, runs=0), timeouts), document)
     until(lambda: window.measuring.why.text() == SILENT)
     window.form.stop.click()
     assert window.measuring.why.text() != SILENT
@@ -124,15 +132,15 @@ def test_a_silent_engine_is_reported_in_the_race_that_waits_for_it(start: Start,
 
 @pytest.mark.slow
 def test_a_target_that_cannot_be_loaded_ends_the_race(start: Start) -> None:
-    window = asked(start(fake_host(fail_load="auto")), simple())
+    window = begin_race(start(fake_host(fail_load="auto")), simple())
     until(lambda: not window.request.busy)
     assert window.measuring.title.text() == "Auto does not fit."
 
 
 def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
-    main = start(command(tmp_path, document, pause_s=60))
-    window = asked(main, document)
+    main = start(replaying_host(tmp_path, document, runs=0))
+    window = begin_race(main, document)
     until(lambda: window.request._task.sent)
     main.races._controller.reply_began.emit(None)
     assert not window.request.busy
@@ -142,7 +150,7 @@ def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_race_ends_with_its_window(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
-    window = asked(start(command(tmp_path, document, pause_s=60)), document)
+    window = begin_race(start(replaying_host(tmp_path, document, runs=0)), document)
     until(lambda: window.request._task.sent)
     window.close()
     assert not window.request.busy
@@ -150,14 +158,14 @@ def test_a_race_ends_with_its_window(start: Start, tmp_path: Path) -> None:
 
 def test_it_begins_as_the_chat_decodes_that_it_is_opened_from(start: Start, tmp_path: Path) -> None:
     """Another chat's settings come in with it; what was changed by hand stays as long as they do."""
-    main = start(command(tmp_path, simple()))
-    controller = main.races._controller
+    main = start(replaying_host(tmp_path, simple()))
     window = main.races.show()
     window.form.runs.setValue(7)
     assert main.races.show().form.runs.value() == 7
-    controller.change_settings(ChatSettings(sampling=SamplingSettings(temperature=0.5, top_p=0.8, seed=3)))
-    asked = main.races.show().form.sampling()
-    assert (asked.temperature, asked.top_p, asked.seed) == (0.5, 0.8, 3)
+    sampling = SamplingSettings(temperature=0.5, top_p=0.8, seed=3)
+    main.races._controller.change_settings(ChatSettings(sampling=sampling))
+    form = main.races.show().form.sampling()
+    assert (form.temperature, form.top_p, form.seed) == (0.5, 0.8, 3)
 
 
 @pytest.mark.slow
@@ -168,17 +176,5 @@ def test_the_target_of_the_chat_is_raced_whichever_is_loaded(start: Start) -> No
     until(lambda: controller.loaded_pair is not None)
     controller.host.load(another)
     until(lambda: (there := controller.loaded_pair) and there.pair == another)
-    asked(main, simple())
+    begin_race(main, simple())
     until(lambda: (there := controller.loaded_pair) and there.pair == controller.conversation.settings.pair)
-
-
-@pytest.mark.slow
-def test_a_race_tells_everyone_that_it_goes_on_and_when_it_is_over(start: Start, tmp_path: Path) -> None:
-    document = simple(pairs=2)
-    main = start(command(tmp_path, document, pause_s=60))
-    controller, over = main.races._controller, list[bool]()
-    controller.host.race_ended.connect(lambda: over.append(controller.in_use))
-    window = asked(main, document)
-    assert controller.in_use
-    window.form.stop.click()
-    assert over == [False]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QCoreApplication, QEvent, QObject
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QApplication, QLabel, QScrollArea
 
@@ -19,33 +18,22 @@ from app.window.markdown import TOKEN
 from app.window.race.race_board import RaceBoard
 from app.window.race.side_pane import LEAST_TEXT, SidePane
 from tests.app.race.made import RACE, race, run, simple, steady
-from tests.app.window.waiting import for_a_while, layouts_end
 
 LATE = "\N{EN DASH}"
 
 
-@pytest.fixture
-def boards(app: QApplication) -> Iterator[list[RaceBoard]]:
-    """Boards to be let go of."""
-    made: list[RaceBoard] = []
-    yield made
-    for board in made:
-        board.close()
-        board.deleteLater()
-    QCoreApplication.processEvents()
+pytestmark = pytest.mark.usefixtures("app")
 
 
-def made(boards: list[RaceBoard], document: RaceDocument, width: int = 1100) -> RaceBoard:
-    theme.show(LIGHT)
+def open_board(document: RaceDocument, width: int = 1100) -> RaceBoard:
     board = RaceBoard(document)
-    boards.append(board)
     board.resize(width, 640)
     board.show()
     QCoreApplication.processEvents()
     return board
 
 
-def seen(board: RaceBoard) -> list[object]:
+def snapshot(board: RaceBoard) -> list[object]:
     """Everything of it that changes with time."""
     panes = [(pane.reader.toPlainText(), pane.bar.share, values(pane), tints(pane)) for pane in board.panes]
     return [*panes, board.comparison.same.text(), board.comparison.below.text(), marks(board)]
@@ -73,16 +61,8 @@ def marks(board: RaceBoard) -> list[str]:
     return ["".join(one.cursor.selectedText() for one in pane.reader.extraSelections()) for pane in board.panes]  # type: ignore[attr-defined]
 
 
-def test_before_the_first_token_there_is_nothing_but_the_race(boards: list[RaceBoard]) -> None:
-    board = made(boards, simple())
-    assert [pane.reader.toPlainText() for pane in board.panes] == ["", ""]
-    assert values(board.panes[0]) == ["0 / 12", LATE, LATE, "0", LATE]
-    assert (board.comparison.same.text(), board.comparison.below.text()) == ("0", "identical tokens so far")
-    assert board.comparison.total.isHidden()
-
-
-def test_the_result_is_shown_at_the_end_and_not_before(boards: list[RaceBoard]) -> None:
-    board = made(boards, simple(pairs=3))
+def test_the_result_is_shown_at_the_end_and_not_before() -> None:
+    board = open_board(simple(pairs=3))
     result = (board.comparison.winner, board.comparison.total, board.comparison.decode)
     for time_s, hidden in ((0.35, True), (9.0, False), (0.5, True)):
         board.show_time(time_s)
@@ -93,18 +73,18 @@ def test_the_result_is_shown_at_the_end_and_not_before(boards: list[RaceBoard]) 
     assert board.comparison.noise.isHidden()
 
 
-def test_runs_that_disagree_name_no_winner_and_say_so(boards: list[RaceBoard]) -> None:
+def test_runs_that_disagree_name_no_winner_and_say_so() -> None:
     slow, quick = steady(0, 1, range(12), 1, 0.1), steady(1, 1, range(12), 3, 0.2)
     pairs = [(slow, quick), (steady(0, 2, range(12), 3, 0.2), steady(1, 2, range(12), 1, 0.1))]
-    board = made(boards, race(pairs))
+    board = open_board(race(pairs))
     board.show_time(9.0)
     assert board.comparison.winner.text() == "Too close to call"
     assert board.comparison.noise.text() == "The runs varied a lot. Close other programs and race again."
     assert not board.comparison.noise.isHidden()
 
 
-def test_every_number_of_the_issue_is_shown_for_both_sides(boards: list[RaceBoard]) -> None:
-    board = made(boards, simple(pairs=3))
+def test_every_number_of_the_issue_is_shown_for_both_sides() -> None:
+    board = open_board(simple(pairs=3))
     board.show_time(9)
     assert NUMBERS == ("tokens", "decode tok/s", "TTFT", "target passes", "tokens/pass")
     shown = [values(pane) for pane in board.panes]
@@ -115,38 +95,38 @@ def test_every_number_of_the_issue_is_shown_for_both_sides(boards: list[RaceBoar
     assert "Measured one after the other, then replayed side by side. Texts identical" in board.about.text()
 
 
-def test_a_faster_side_is_ahead_in_the_middle(boards: list[RaceBoard]) -> None:
-    board = made(boards, simple())
+def test_nothing_is_shown_before_the_first_token_and_a_faster_side_is_ahead_in_the_middle() -> None:
+    board = open_board(simple())
+    assert [pane.reader.toPlainText() for pane in board.panes] == ["", ""]
+    assert values(board.panes[0]) == ["0 / 12", LATE, LATE, "0", LATE]
+    assert (board.comparison.same.text(), board.comparison.below.text()) == ("0", "identical tokens so far")
     board.show_time(0.35)
     assert [values(pane)[0] for pane in board.panes] == ["3 / 12", "6 / 12"]
     assert [pane.reader.toPlainText() for pane in board.panes] == ["The sky is blue", "The sky is blue, and so"]
     assert (board.comparison.same.text(), board.comparison.below.text()) == ("3", "identical tokens so far")
 
 
-LONG = [*range(12)] * 60  # more than one piece of Markdown, whose first stays as it is when the text grows
+LONG = [*range(12)] * 40  # more than one piece of Markdown, whose first stays as it is when the text grows
 
 
-@pytest.mark.slow_for("several pieces")
 @pytest.mark.parametrize(
     "document",
     [open_race(RACE), simple(parts_at=10), race([(steady(0, 1, LONG, 12, 0.1), steady(1, 1, LONG, 12, 0.1))])],
     ids=["a paragraph", "paragraphs and a list", "several pieces"],
 )
-def test_whatever_was_shown_before_the_same_time_looks_the_same(
-    boards: list[RaceBoard], document: RaceDocument
-) -> None:
-    played, jumped = made(boards, document), made(boards, document)
+def test_whatever_was_shown_before_the_same_time_looks_the_same(document: RaceDocument) -> None:
+    played, jumped = open_board(document), open_board(document)
     end_s = played.replay.end_s
-    for step in range(41):
-        played.show_time(end_s * step / 40)
-        if step % 10 == 3:
+    for step in range(21):
+        played.show_time(end_s * step / 20)
+        if step % 5 == 3:
             jumped.show_time(end_s)  # and back
-            jumped.show_time(end_s * step / 40)
-            assert seen(jumped) == seen(played)
+            jumped.show_time(end_s * step / 20)
+            assert snapshot(jumped) == snapshot(played)
 
 
-def test_drafted_tokens_are_tinted_and_plain_ones_are_not(boards: list[RaceBoard]) -> None:
-    board = made(boards, simple())
+def test_drafted_tokens_are_tinted_and_plain_ones_are_not() -> None:
+    board = open_board(simple())
     board.show_time(9)
     plain, drafted = (tints(pane) for pane in board.panes)
     assert {colour for *_, colour in plain} <= {"#000000"}
@@ -156,9 +136,9 @@ def test_drafted_tokens_are_tinted_and_plain_ones_are_not(boards: list[RaceBoard
 # --- differences ------------------------------------------------------------------------------
 
 
-def test_a_difference_is_marked_in_both_once_both_have_shown_it(boards: list[RaceBoard]) -> None:
+def test_a_difference_is_marked_in_both_once_both_have_shown_it() -> None:
     document = race([(steady(0, 1, [0, 1, 2, 3, 4], 1, 0.1), steady(1, 1, [0, 1, 6, 7, 4], 1, 0.2))])
-    board = made(boards, document)
+    board = open_board(document)
     board.show_time(0.45)
     assert marks(board) == ["", ""]
     assert board.comparison.below.text() == "identical tokens so far"
@@ -179,28 +159,19 @@ def test_a_difference_is_marked_in_both_once_both_have_shown_it(boards: list[Rac
         ({"promised": False}, "accent", "the same text is not promised"),
     ],
 )
-def test_a_difference_is_as_bad_as_it_is(
-    boards: list[RaceBoard], receipts: dict[str, bool], colour: str, said: str
-) -> None:
-    board = made(boards, simple(parts_at=5, **receipts))
+def test_a_difference_is_as_bad_as_it_is(receipts: dict[str, bool], colour: str, said: str) -> None:
+    board = open_board(simple(parts_at=5, **receipts))
     board.show_time(9)
     assert board.comparison.same.property("tone") == colour
     assert said in board.comparison.below.text()
     assert "identical over" not in board.about.text()
 
 
-def test_a_reply_that_ends_first_says_so(boards: list[RaceBoard]) -> None:
-    board = made(boards, race([(steady(0, 1, [1, 2, 3], 1, 0.1), steady(1, 1, [1, 2], 2, 0.1))]))
-    board.show_time(9)
-    assert "identical tokens, then “,” / “the end”: a near-tie" in board.comparison.below.text()
-    assert marks(board) == [",", ""]
-
-
 # --- looks ------------------------------------------------------------------------------------
 
 
-def test_another_look_changes_nothing_but_colours(boards: list[RaceBoard]) -> None:
-    board = made(boards, simple(parts_at=5))
+def test_another_look_changes_nothing_but_colours() -> None:
+    board = open_board(simple(parts_at=5))
     board.show_time(9)
     before = [pane.reader.toPlainText() for pane in board.panes], marks(board), board.comparison.below.text()
     theme.show(DARK)
@@ -209,21 +180,23 @@ def test_another_look_changes_nothing_but_colours(boards: list[RaceBoard]) -> No
     assert not {colour for *_, colour in tints(board.panes[1])} & set(LIGHT.tints.values())
 
 
-@pytest.mark.parametrize(("width", "rows"), [(1120, 1), (820, 2)])
-def test_no_number_is_cut_off(boards: list[RaceBoard], width: int, rows: int) -> None:
-    board = made(boards, open_race(RACE), width=width)
+def test_numbers_that_do_not_fit_side_by_side_take_two_rows_and_none_is_cut_off() -> None:
+    board = open_board(open_race(RACE), width=4000)
     board.show_time(board.replay.end_s)
-    QCoreApplication.processEvents()
-    for pane in board.panes:
-        tiles = pane.numbers.tiles
-        assert all(tile.value.width() >= tile.value.sizeHint().width() for tile in tiles)
-        assert len({tile.y() for tile in tiles}) == rows
+    numbers = board.panes[0].numbers
+    one_row = sum(tile.minimumSizeHint().width() for tile in numbers.tiles)
+    for width, rows in ((4000, 1), (4000 - 2 * (numbers.width() - one_row), 2)):
+        board.resize(width, 640)
+        QCoreApplication.processEvents()
+        for pane in board.panes:
+            assert len({tile.y() for tile in pane.numbers.tiles}) == rows
+            assert all(tile.value.width() >= tile.value.sizeHint().width() for tile in pane.numbers.tiles)
 
 
-def test_no_text_of_a_race_steers_the_window(boards: list[RaceBoard], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_of_a_race_steers_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("<img src='file:///etc/passwd'>", "<b>bold</b>", "\u202eback", "[x](javascript:1)")
     monkeypatch.setattr("tests.app.race.made.WORDS", words)
-    board = made(boards, race([(run(0, 1, [(0.1, [0, 1, 2, 3])]), run(1, 1, [(0.1, [0, 1, 2, 3])]))]))
+    board = open_board(race([(run(0, 1, [(0.1, [0, 1, 2, 3])]), run(1, 1, [(0.1, [0, 1, 2, 3])]))]))
     board.show_time(9)
     text = board.panes[0].reader.toPlainText()
     assert "<b>bold</b>" in text
@@ -231,14 +204,34 @@ def test_no_text_of_a_race_steers_the_window(boards: list[RaceBoard], monkeypatc
     assert not [one for one in board.panes[0].reader.document().allFormats() if one.isImageFormat()]
 
 
-@pytest.mark.slow_for("size[01]")
-@pytest.mark.parametrize("size", [(1100, 640), (1240, 520), (900, 380)])
-def test_large_text_cuts_nothing_and_the_board_scrolls(boards: list[RaceBoard], size: tuple[int, int]) -> None:
-    board = made(boards, open_race(RACE))
+class LayoutRequests(QObject):
+    """Counts the layouts that widgets request in a turn of the event loop."""
+
+    count = 0
+
+    def eventFilter(self, watched: QObject, event: object) -> bool:
+        self.count += isinstance(event, QEvent) and event.type() == QEvent.Type.LayoutRequest
+        return False
+
+
+def await_layout(app: QApplication) -> None:
+    """Runs the event loop until no widget requests another layout."""
+    requests, turns = LayoutRequests(), 0
+    app.installEventFilter(requests)
+    while not turns or requests.count:
+        requests.count, turns = 0, turns + 1
+        assert turns < 1000, "widgets request layouts for ever"
+        QCoreApplication.processEvents()
+    app.removeEventFilter(requests)
+
+
+@pytest.mark.parametrize("size", [(1240, 520), (900, 380)])
+def test_large_text_cuts_nothing_and_the_board_scrolls(app: QApplication, size: tuple[int, int]) -> None:
+    board = open_board(open_race(RACE))
     board.show_time(board.replay.end_s)
     theme.show(replace(LIGHT, scale=Preferences(zoom=LARGEST).scale))
     board.resize(*size)
-    for_a_while(0.2)
+    await_layout(app)
     texts = [one for one in board.comparison.findChildren(QLabel) if one.isVisible() and one.text()]
     assert len(texts) > 6
     for text in texts:
@@ -248,10 +241,7 @@ def test_large_text_cuts_nothing_and_the_board_scrolls(boards: list[RaceBoard], 
         assert pane.reader.height() >= LEAST_TEXT
         assert all(tile.width() >= tile.minimumSizeHint().width() for tile in pane.numbers.tiles)
     scroll = board.findChild(QScrollArea)
-    assert scroll is not None and scroll.verticalScrollBar().maximum() > 0
-    beyond = scroll.widget().width() - scroll.viewport().width()
-    assert beyond <= 0 or (
-        scroll.horizontalScrollBar().isVisible() and scroll.horizontalScrollBar().maximum() == beyond
-    )
-    assert layouts_end()
-    theme.show(LIGHT)
+    assert scroll is not None
+    beyond = scroll.widget().size() - scroll.viewport().size()
+    for pixels, bar in ((beyond.width(), scroll.horizontalScrollBar()), (beyond.height(), scroll.verticalScrollBar())):
+        assert bar.maximum() == max(0, pixels) and bar.isVisible() == (pixels > 0)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
+from PySide6.QtGui import QCursor, QGuiApplication
 from PySide6.QtWidgets import QApplication
 
+from app.protocol import RoundDone
+from app.store.records import MessageRecord
 from app.window.transcript import Transcript
 from tests.app.window.stepped_clock import SteppedClock
+from tests.app.window.transcript.samples import rounds
 
 
 class Stage:
@@ -19,6 +24,7 @@ class Stage:
         self.said: list[str] = []
         self.transcript = Transcript(say=self.said.append)
         self.transcript.resize(width, height)
+        QCursor.setPos(QGuiApplication.primaryScreen().geometry().bottomRight())  # wherever a test left the mouse
         self.transcript.show()
         self.settle()
 
@@ -30,6 +36,18 @@ class Stage:
         """What waits for a quiet moment is done now."""
         self.transcript.column.arrange(500)
         self.settle()
+
+    def open(self, *path: MessageRecord, told: Sequence[RoundDone] | None = None) -> Stage:
+        """Shows a conversation. told: the rounds of its replies, else made up from their texts."""
+        texts = {record.id: record.text for record in path}
+        self.transcript.show_branch(list(path), lambda id: rounds(texts[id], id) if told is None else told)
+        self.idle()
+        return self
+
+    @property
+    def tiles(self) -> list[Any]:
+        """The messages that have widgets, in order."""
+        return self.transcript.column.shown_tiles()
 
     def frame(self, seconds: float = 0.2) -> None:
         """Time goes on, and what is due by then is shown."""
@@ -44,16 +62,23 @@ MakeStage = Callable[..., Stage]
 
 
 @pytest.fixture
-def stage(app: QApplication, clock: SteppedClock) -> Iterator[Callable[..., Stage]]:
+def stage(app: QApplication, clock: SteppedClock) -> Iterator[MakeStage]:
     """Makes one of a width and a height."""
-    made: list[Stage] = []
+    stages: list[Stage] = []
 
     def make(width: int = 800, height: int = 600) -> Stage:
-        made.append(Stage(clock, width, height))
-        return made[-1]
+        stages.append(Stage(clock, width, height))
+        return stages[-1]
 
     yield make
-    for one in made:
+    for one in stages:
         one.transcript.close()
         one.transcript.deleteLater()
         one.settle()
+
+
+def emitted(signal: Any) -> list[Any]:
+    """Returns a list to which the value that a signal is emitted with is added each time, or a tuple of several."""
+    values: list[Any] = []
+    signal.connect(lambda *said: values.append(said[0] if len(said) == 1 else said))
+    return values

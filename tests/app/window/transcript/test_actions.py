@@ -13,33 +13,17 @@ from PySide6.QtWidgets import QApplication, QDialog, QMenu, QPlainTextEdit
 
 from app.cli.terminal.reply_view import statistics
 from app.protocol import SamplingSettings
-from app.store.records import THOUGHT_REACHED, MessageRecord
+from app.store.records import THOUGHT_REACHED
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.reply_tile import ReplyTile
 from engine.metrics import Metrics
-from tests.app.window.transcript.conftest import MakeStage, Stage
+from tests.app.window.transcript.conftest import MakeStage, emitted
 from tests.app.window.transcript.samples import CODE, NOTES, PARAGRAPH, REPLY, THOUGHT, question, reply, rounds
-
-
-def opened(stage: MakeStage, *path: MessageRecord) -> tuple[Stage, list[Any]]:
-    """A stage that shows `path`, and tiles by their place in it."""
-    one = stage()
-    told = {record.id: list(rounds(record.text, record.id)) for record in path if record.role == "assistant"}
-    one.transcript.show_branch(list(path), lambda message: told[message])
-    one.idle()
-    return one, one.transcript.column.shown_tiles()
 
 
 def clipboard() -> str:
     return QGuiApplication.clipboard().text()
-
-
-def heard(signal: Any) -> list[tuple[Any, ...]]:
-    """What a signal says from now on."""
-    said: list[tuple[Any, ...]] = []
-    signal.connect(lambda *values: said.append(values))
-    return said
 
 
 def act(tile: MessageTile, name: str) -> None:
@@ -47,7 +31,7 @@ def act(tile: MessageTile, name: str) -> None:
 
 
 def test_copy_gives_the_source(stage: MakeStage) -> None:
-    _, tiles = opened(stage, question(1), reply(2, REPLY, 1))
+    tiles = stage().open(question(1), reply(2, REPLY, 1)).tiles
     act(tiles[1], "Copy Message")
     assert clipboard() == REPLY
     act(tiles[0], "Copy Message")
@@ -55,7 +39,7 @@ def test_copy_gives_the_source(stage: MakeStage) -> None:
 
 
 def test_copy_as_plain_text_leaves_the_marks_and_the_thought_out(stage: MakeStage) -> None:
-    _, tiles = opened(stage, question(1), reply(2, THOUGHT + REPLY, 1))
+    tiles = stage().open(question(1), reply(2, THOUGHT + REPLY, 1)).tiles
     act(tiles[1], "Copy as Plain Text")
     assert "a small model" in clipboard() and "return True" in clipboard()
     for mark in ("**", "```", "I should be short"):
@@ -63,11 +47,11 @@ def test_copy_as_plain_text_leaves_the_marks_and_the_thought_out(stage: MakeStag
 
 
 def test_regenerate_and_continue_say_which_reply(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1), replace(reply(2, PARAGRAPH, 1), state="stopped"))
-    again, on = heard(one.transcript.regenerate), heard(one.transcript.resume)
-    act(tiles[1], "Regenerate")
-    act(tiles[1], "Continue")
-    assert (again, on) == ([(2,)], [(2,)])
+    one = stage().open(question(1), replace(reply(2, PARAGRAPH, 1), state="stopped"))
+    again, on = emitted(one.transcript.regenerate), emitted(one.transcript.resume)
+    act(one.tiles[1], "Regenerate")
+    act(one.tiles[1], "Continue")
+    assert (again, on) == ([2], [2])
 
 
 @pytest.mark.parametrize(
@@ -85,17 +69,13 @@ def test_regenerate_and_continue_say_which_reply(stage: MakeStage) -> None:
         ({"state": "failed", "note": "no memory"}, True),
     ],
 )
-def test_continue_is_offered_where_there_is_more_to_be_had(
+def test_continue_is_offered_where_the_last_reply_has_more_to_say(
     stage: MakeStage, changes: dict[str, Any], offered: bool
 ) -> None:
     record = replace(reply(2, PARAGRAPH, 1, list(rounds(PARAGRAPH))), **changes)
-    _, tiles = opened(stage, question(1), record)
+    tiles = stage().open(question(1), record).tiles
     assert tiles[1].footer.buttons["Continue"].isVisible() == offered
-
-
-def test_only_the_last_reply_can_be_continued(stage: MakeStage) -> None:
-    stopped = replace(reply(2, PARAGRAPH, 1), state="stopped")
-    _, tiles = opened(stage, question(1), stopped, question(3, "And?", 2), reply(4, PARAGRAPH, 3))
+    tiles = stage().open(question(1), record, question(3, "And?", 2), reply(4, PARAGRAPH, 3)).tiles
     assert not tiles[1].footer.buttons["Continue"].isVisible()
 
 
@@ -109,52 +89,51 @@ def test_only_the_last_reply_can_be_continued(stage: MakeStage) -> None:
     ],
 )
 def test_a_reply_says_how_it_ended(stage: MakeStage, state: Any, note: str, said: str) -> None:
-    _, tiles = opened(stage, question(1), replace(reply(2, PARAGRAPH, 1), state=state, note=note))
+    tiles = stage().open(question(1), replace(reply(2, PARAGRAPH, 1), state=state, note=note)).tiles
     assert tiles[1].note.text() == said
     assert tiles[1].note.isVisible() == bool(said)
 
 
 def test_the_numbers_are_those_of_the_terminal(stage: MakeStage) -> None:
     told = list(rounds(REPLY))
-    _, tiles = opened(stage, question(1), reply(2, REPLY, 1, told))
+    tiles = stage().open(question(1), reply(2, REPLY, 1, told)).tiles
     assert tiles[1].footer.numbers.text() == statistics(Metrics.of(one.round for one in told))
 
 
 def test_versions_are_switched(stage: MakeStage) -> None:
     second = replace(reply(5, PARAGRAPH, 1), version=2, versions=3, siblings=(4, 5, 6))
-    one, tiles = opened(stage, question(1), second)
-    chosen = heard(one.transcript.select)
-    tiles[1].footer.before.click()
-    tiles[1].footer.after.click()
-    assert chosen == [(4,), (6,)]
-    assert not tiles[0].footer.before.isVisible()
-
-
-def test_at_the_first_version_there_is_none_before(stage: MakeStage) -> None:
-    _, tiles = opened(stage, replace(question(1), version=1, versions=2, siblings=(1, 9)))
-    assert not tiles[0].footer.before.isEnabled()
-    assert tiles[0].footer.after.isEnabled()
+    one = stage().open(question(1), second)
+    chosen = emitted(one.transcript.select)
+    one.tiles[1].footer.before.click()
+    one.tiles[1].footer.after.click()
+    assert chosen == [4, 6]
+    assert not one.tiles[0].footer.before.isVisible()
+    first = stage().open(replace(question(1), version=1, versions=2, siblings=(1, 9))).tiles[0].footer
+    assert (first.before.isEnabled(), first.after.isEnabled()) == (False, True)
 
 
 def test_a_question_is_edited_in_its_place(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1), reply(2, PARAGRAPH, 1))
-    edited = heard(one.transcript.edit)
-    tile = tiles[0]
+    one = stage().open(question(1), reply(2, PARAGRAPH, 1))
+    edited = emitted(one.transcript.edit)
+    tile = one.tiles[0]
     assert isinstance(tile, QuestionTile)
+    act(tile, "Edit")
+    QTest.keyClick(tile.editor.field, Qt.Key.Key_Escape)
+    assert edited == [] and tile.editor is None
     act(tile, "Edit")
     assert tile.editor is not None and not tile.page.isVisible()
     tile.editor.field.setPlainText("Another\nquestion")
     QTest.keyClick(tile.editor.field, Qt.Key.Key_Return)
     assert edited == [(1, "Another\nquestion")]
     one.transcript.show_branch([question(3, "Another\nquestion")], lambda _: [])
-    assert tile not in one.transcript.column.shown_tiles()
+    assert tile not in one.tiles
 
 
 def test_enter_that_ends_a_composition_does_not_send_an_edit(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1, "a"))
-    edited = heard(one.transcript.edit)
-    act(tiles[0], "Edit")
-    field = tiles[0].editor.field
+    one = stage().open(question(1, "a"))
+    edited = emitted(one.transcript.edit)
+    act(one.tiles[0], "Edit")
+    field = one.tiles[0].editor.field
     QApplication.sendEvent(field, QInputMethodEvent("にほん", []))
     QTest.keyClick(field, Qt.Key.Key_Return)
     assert edited == []
@@ -165,27 +144,19 @@ def test_enter_that_ends_a_composition_does_not_send_an_edit(stage: MakeStage) -
     assert edited == [(1, "a日本")]
 
 
-def test_leaving_the_editor_changes_nothing(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1))
-    edited = heard(one.transcript.edit)
-    act(tiles[0], "Edit")
-    QTest.keyClick(tiles[0].editor.field, Qt.Key.Key_Escape)
-    assert edited == [] and tiles[0].editor is None
-
-
 def test_an_editor_survives_scrolling_away(stage: MakeStage) -> None:
     path = [question(1), *(reply(n, REPLY, n - 1) if n % 2 == 0 else question(n, "?", n - 1) for n in range(2, 21))]
-    one, _ = opened(stage, *path)
+    one = stage().open(*path)
     one.scroll_to(0)
-    tile = one.transcript.column.shown_tiles()[0]
+    tile = one.tiles[0]
     act(tile, "Edit")
     one.scroll_to(one.transcript.column.verticalScrollBar().maximum())
     one.idle()
-    assert tile in one.transcript.column.shown_tiles()
+    assert tile in one.tiles
 
 
 def test_attachments_open_to_a_preview(stage: MakeStage) -> None:
-    _, tiles = opened(stage, replace(question(1), attachments=(NOTES,)))
+    tiles = stage().open(replace(question(1), attachments=(NOTES,))).tiles
     (chip,) = tiles[0].chips
     assert chip.accessibleName() == "Attached file notes.md"
     chip.click()
@@ -196,18 +167,18 @@ def test_attachments_open_to_a_preview(stage: MakeStage) -> None:
 
 def test_a_long_question_is_folded_until_asked_for(stage: MakeStage) -> None:
     text = "\n".join(f"line {n}" for n in range(200))
-    one, tiles = opened(stage, question(1, text))
-    height = tiles[0].height()
-    assert "line 199" not in tiles[0].page.toPlainText()
-    tiles[0].more.click()
+    one = stage().open(question(1, text))
+    height = one.tiles[0].height()
+    assert "line 199" not in one.tiles[0].page.toPlainText()
+    one.tiles[0].more.click()
     one.settle()
-    assert tiles[0].page.toPlainText() == text
-    assert tiles[0].height() > 2 * height
+    assert one.tiles[0].page.toPlainText() == text
+    assert one.tiles[0].height() > height
 
 
 def test_thought_is_folded_and_opens(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1), reply(2, THOUGHT + PARAGRAPH, 1))
-    tile = tiles[1]
+    one = stage().open(question(1), reply(2, THOUGHT + PARAGRAPH, 1))
+    tile = one.tiles[1]
     assert isinstance(tile, ReplyTile)
 
     def text() -> str:
@@ -224,17 +195,17 @@ def test_thought_is_folded_and_opens(stage: MakeStage) -> None:
 
 
 def test_raw_shows_the_thought_and_its_tags(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1), reply(2, THOUGHT + PARAGRAPH, 1))
+    one = stage().open(question(1), reply(2, THOUGHT + PARAGRAPH, 1))
     one.transcript.set_raw(True)
     one.settle()
-    pages = tiles[1].pages
+    pages = one.tiles[1].pages
     text = "\n".join(pages[index].toPlainText() for index in sorted(pages))
     assert "<think>\nThe user asks" in text and "</think>" in text and "**small**" in text
-    assert not any(fold.isVisible() for fold in tiles[1].folds.values())
+    assert not any(fold.isVisible() for fold in one.tiles[1].folds.values())
 
 
 def test_a_code_block_is_copied_by_its_button(stage: MakeStage) -> None:
-    _, tiles = opened(stage, question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1))
+    tiles = stage().open(question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1)).tiles
     (button,) = tiles[1].pages[0].focus_widgets()[1:]
     assert button.accessibleName() == "Copy python code"
     button.click()
@@ -243,7 +214,7 @@ def test_a_code_block_is_copied_by_its_button(stage: MakeStage) -> None:
 
 def test_code_that_was_cut_is_copied_whole(stage: MakeStage) -> None:
     code = "".join(f"    value_{n} = compute({n})\n" for n in range(400))
-    _, tiles = opened(stage, question(1), reply(2, f"See:\n\n```python\n{code}```\n\nDone.", 1))
+    tiles = stage().open(question(1), reply(2, f"See:\n\n```python\n{code}```\n\nDone.", 1)).tiles
     tiles[-1].arrange(700, -100_000, 200_000)
     buttons = [page.focus_widgets()[1] for page in tiles[-1].pages.values() if len(page.focus_widgets()) > 1]
     assert len(buttons) > 2
@@ -253,14 +224,14 @@ def test_code_that_was_cut_is_copied_whole(stage: MakeStage) -> None:
 
 
 def test_the_menu_offers_what_there_is_to_copy(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1))
-    page = tiles[1].pages[0]
+    one = stage().open(question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1))
+    page = one.tiles[1].pages[0]
     button = page.focus_widgets()[1]
     place = QPoint(60, button.geometry().bottom() + 20)
     QApplication.sendEvent(
         page.viewport(), QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, page.mapToGlobal(place))
     )
-    menu = tiles[1].findChild(QMenu)
+    menu = one.tiles[1].findChild(QMenu)
     actions = {action.text(): action for action in menu.actions()}
     assert list(actions) == ["Copy", "Copy Message", "Copy Code"]
     assert not actions["Copy"].isEnabled()
@@ -271,24 +242,24 @@ def test_the_menu_offers_what_there_is_to_copy(stage: MakeStage) -> None:
 
 
 def test_a_link_is_asked_for_and_not_opened(stage: MakeStage) -> None:
-    one, tiles = opened(stage, question(1), reply(2, "[here](https://example.org/a)", 1))
-    asked = heard(one.transcript.link_clicked)
-    page = tiles[1].pages[0]
+    one = stage().open(question(1), reply(2, "[here](https://example.org/a)", 1))
+    asked = emitted(one.transcript.link_clicked)
+    page = one.tiles[1].pages[0]
     cursor = page.textCursor()
     cursor.setPosition(2)
     QTest.mouseClick(page.viewport(), Qt.MouseButton.LeftButton, pos=page.cursorRect(cursor).center())
-    assert [url.toString() for (url,) in asked] == ["https://example.org/a"]
+    assert [url.toString() for url in asked] == ["https://example.org/a"]
 
 
 def test_actions_that_an_icon_does_not_say_have_words(stage: MakeStage) -> None:
     last = replace(reply(2, PARAGRAPH, 1), state="stopped", sampling=SamplingSettings())
-    _, tiles = opened(stage, question(1), last)
+    tiles = stage().open(question(1), last).tiles
     buttons = {**tiles[0].footer.buttons, **tiles[1].footer.buttons}
-    known = buttons["Copy Message"].width()
+    icon_alone = buttons["Copy Message"].width()
     for name in ("Verify", "Continue", "Race This Prompt"):
         button = buttons[name]
-        button.shown = True
+        word, button.shown = button._word, True
         drawn, button._word = button.grab().toImage(), ""
-        assert button.width() > known + 20 and button.grab().toImage() != drawn
+        assert word and button.width() > icon_alone and button.grab().toImage() != drawn
     tiles[1].footer.show_record(last, "Verifying, 1 of 9 tokens")
     assert buttons["Verify"]._word == "Stop"

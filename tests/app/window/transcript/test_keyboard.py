@@ -14,20 +14,18 @@ from app.window.transcript.text_page import TextPage
 from tests.app.window.transcript.conftest import MakeStage, Stage
 from tests.app.window.transcript.samples import NOTES, PARAGRAPH, REPLY, THOUGHT, conversation, question, reply, rounds
 
+PATH = [
+    replace(question(1), attachments=(NOTES,)),
+    reply(2, REPLY, 1),
+    question(3, "And?", 2),
+    reply(4, THOUGHT + PARAGRAPH, 3),
+]
 
-def opened(stage: MakeStage, text: str = REPLY) -> Stage:
-    one = stage()
-    path = [question(1), reply(2, text, 1), question(3, "And?", 2), reply(4, THOUGHT + PARAGRAPH, 3)]
-    told = {record.id: list(rounds(record.text)) for record in path}
-    one.transcript.show_branch(path, lambda message: told[message])
-    one.idle()
+
+def open_at_top(stage: MakeStage) -> Stage:
+    """A conversation scrolled to its top, with the focus on the column."""
+    one = stage().open(*PATH)
     one.transcript.activateWindow()
-    return one
-
-
-def at_top(stage: MakeStage) -> Stage:
-    """The same, scrolled to its top, with the focus on the column."""
-    one = opened(stage)
     one.scroll_to(0)
     one.idle()
     one.transcript.column.setFocus()
@@ -54,28 +52,24 @@ def tile_of(widget: QWidget | None) -> MessageTile | None:
     return widget
 
 
-def test_tab_goes_through_all_that_can_be_used_in_order(stage: MakeStage) -> None:
-    one = at_top(stage)
+def test_tab_goes_through_all_that_can_be_used_in_order_and_back(stage: MakeStage) -> None:
+    one = open_at_top(stage)
     reached = walk(one, Qt.Key.Key_Tab)
     messages = [tile.entry.record.id for widget in reached if (tile := tile_of(widget))]
     assert messages == sorted(messages)
     assert set(messages) == {1, 2, 3, 4}
-    for tile in one.transcript.column.shown_tiles():
+    names = [stop.accessibleName() for stop in reached[:5]]
+    assert names == ["Attached file notes.md", "Your message", "Copy Message", "Race This Prompt", "Edit"]
+    for tile in one.tiles:
         assert all(stop in reached for stop in tile.focus_widgets())
-
-
-def test_back_tab_goes_the_same_way_back(stage: MakeStage) -> None:
-    one = at_top(stage)
-    forth = walk(one, Qt.Key.Key_Tab)
-    forth[-1].setFocus()
-    back = walk(one, Qt.Key.Key_Backtab)
-    assert back[: len(forth) - 1] == forth[-2::-1]
+    reached[-1].setFocus()
+    assert walk(one, Qt.Key.Key_Backtab)[: len(reached) - 1] == reached[-2::-1]
 
 
 def test_every_control_has_a_name(stage: MakeStage) -> None:
-    one = opened(stage)
+    one = open_at_top(stage)
     one.scroll_to(0)
-    one.transcript.column.shown_tiles()[0].footer.buttons["Edit"].click()
+    one.tiles[0].footer.buttons["Edit"].click()
     one.settle()
     controls = [w for w in one.transcript.findChildren(QWidget) if w.focusPolicy() & Qt.FocusPolicy.TabFocus]
     buttons = one.transcript.findChildren(QAbstractButton)
@@ -86,8 +80,8 @@ def test_every_control_has_a_name(stage: MakeStage) -> None:
 
 
 def test_actions_are_seen_when_the_focus_is_within(stage: MakeStage) -> None:
-    one = opened(stage)
-    first = one.transcript.column.shown_tiles()[1]
+    one = open_at_top(stage)
+    first = one.tiles[1]
     copy = first.footer.buttons["Copy Message"]
     assert not copy.shown
     first.focus_widgets()[0].setFocus()
@@ -99,7 +93,7 @@ def test_actions_are_seen_when_the_focus_is_within(stage: MakeStage) -> None:
 
 
 def test_ctrl_down_and_up_go_from_message_to_message(stage: MakeStage) -> None:
-    one = at_top(stage)
+    one = open_at_top(stage)
     found = []
     for _ in range(3):
         QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Down, Qt.KeyboardModifier.ControlModifier)
@@ -127,7 +121,7 @@ def test_ctrl_up_reaches_the_first_of_many_messages(stage: MakeStage) -> None:
 
 
 def test_keys_scroll(stage: MakeStage) -> None:
-    one = opened(stage)
+    one = open_at_top(stage)
     column = one.transcript.column
     bar = column.verticalScrollBar()
     column.setFocus()
@@ -146,7 +140,7 @@ def test_select_all_takes_every_page_of_the_message(stage: MakeStage) -> None:
     text = (PARAGRAPH + "\n\n") * 20
     one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
     one.idle()
-    tile = one.transcript.column.shown_tiles()[1]
+    tile = one.tiles[1]
     page = tile.focus_widgets()[0]
     page.setFocus()
     QTest.keySequence(page, "Ctrl+A")
@@ -160,7 +154,7 @@ def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
     one.transcript.set_raw(True)
     one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
     one.idle()
-    tile = one.transcript.column.shown_tiles()[-1]
+    tile = one.tiles[-1]
     tile.arrange(700, -100_000, 200_000)
     assert len(tile.focus_widgets()) > 4
     tile.selection.select_all()
@@ -173,15 +167,16 @@ def test_a_drag_selects_from_one_page_into_the_next(stage: MakeStage) -> None:
     text = "\n\n".join(f"Paragraph {n}. {PARAGRAPH}" for n in range(20))
     one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
     one.idle()
-    tile = one.transcript.column.shown_tiles()[1]
+    tile = one.tiles[1]
     first, second = (stop for stop in tile.focus_widgets()[:2])
     assert isinstance(first, TextPage) and isinstance(second, TextPage)
     view = first.viewport()
-    start = QPoint(2, view.height() - 10)
+    start, goal = place_of(first, first.document().characterCount() - 12), place_of(second, 300)
+    goal = view.mapFromGlobal(second.viewport().mapToGlobal(goal))
     QTest.mousePress(view, Qt.MouseButton.LeftButton, pos=start)
-    for y in (view.height() + 30, view.height() + 120):
-        _drag(view, QPoint(300, y))
-    QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=QPoint(300, view.height() + 120))
+    for place in ((start + goal) / 2, goal):
+        drag(view, place)
+    QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=goal)
     assert first.textCursor().hasSelection() and second.textCursor().hasSelection()
     QTest.keySequence(first, "Ctrl+C")
     copied = QGuiApplication.clipboard().text()
@@ -190,23 +185,21 @@ def test_a_drag_selects_from_one_page_into_the_next(stage: MakeStage) -> None:
     assert not first.textCursor().hasSelection()
 
 
-def _drag(widget: QWidget, place: QPoint) -> None:
+def place_of(page: TextPage, character: int) -> QPoint:
+    cursor = page.textCursor()
+    cursor.setPosition(character)
+    return page.cursorRect(cursor).center()
+
+
+def drag(widget: QWidget, place: QPoint) -> None:
     """A move with the button held, which QTest.mouseMove does not do."""
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     there = QPointF(widget.mapToGlobal(place))
     QApplication.sendEvent(widget, QMouseEvent(QEvent.Type.MouseMove, QPointF(place), there, left, left, none))
 
 
-def test_chips_are_reached_before_the_question(stage: MakeStage) -> None:
-    one = stage()
-    one.transcript.show_branch([replace(question(1), attachments=(NOTES,))], lambda _: [])
-    one.idle()
-    names = [stop.accessibleName() for stop in one.transcript.column.shown_tiles()[0].focus_widgets()]
-    assert names == ["Attached file notes.md", "Your message", "Copy Message", "Race This Prompt", "Edit"]
-
-
 def test_what_gets_the_focus_comes_into_view(stage: MakeStage) -> None:
-    one = at_top(stage)
+    one = open_at_top(stage)
     column = one.transcript.column
     for _ in range(30):
         QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)

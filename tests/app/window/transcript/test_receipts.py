@@ -14,9 +14,7 @@ from PySide6.QtWidgets import QApplication
 from app.store.records import MessageRecord, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast
-from app.window.transcript import TokenDetail
 from app.window.transcript.receipt_badge import (
-    ReceiptBadge,
     ReceiptPopover,
     as_html,
     receipt_text,
@@ -26,7 +24,7 @@ from app.window.transcript.receipt_badge import (
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.token_panel import as_text
 from engine.audit.receipt import Difference, Receipt
-from tests.app.window.transcript.conftest import MakeStage, Stage
+from tests.app.window.transcript.conftest import MakeStage, Stage, emitted
 from tests.app.window.transcript.samples import PARAGRAPH, question, reply, rounds
 
 TOLD = list(rounds(PARAGRAPH))
@@ -48,13 +46,9 @@ def kept(receipt: Receipt, **values: Any) -> MessageRecord:
     return replace(WRITTEN, receipt=StoredReceipt(receipt=receipt, made_s=1_700_000_000.0, redline="0.1.0", **values))
 
 
-def opened(stage: MakeStage, record: MessageRecord = WRITTEN) -> tuple[Stage, ReplyTile]:
-    one = stage()
-    one.transcript.show_branch([question(1), record], lambda _: TOLD)
-    one.idle()
-    tile = one.transcript.column.shown_tiles()[1]
-    assert isinstance(tile, ReplyTile)
-    return one, tile
+def open_reply(stage: MakeStage, record: MessageRecord = WRITTEN) -> tuple[Stage, ReplyTile]:
+    one = stage().open(question(1), record, told=TOLD)
+    return one, one.tiles[1]
 
 
 def waves(tile: ReplyTile) -> dict[str, str]:
@@ -68,7 +62,7 @@ def waves(tile: ReplyTile) -> dict[str, str]:
     }
 
 
-def details() -> list[ReceiptPopover]:
+def open_popovers() -> list[ReceiptPopover]:
     return [
         widget for widget in QApplication.topLevelWidgets() if isinstance(widget, ReceiptPopover) and widget.isVisible()
     ]
@@ -78,15 +72,16 @@ def details() -> list[ReceiptPopover]:
 
 
 def test_the_button_asks_for_its_reply_and_stops_what_it_began(stage: MakeStage) -> None:
-    one, tile = opened(stage)
-    asked: list[int] = []
-    one.transcript.verify.connect(asked.append)
+    one, tile = open_reply(stage)
+    asked = emitted(one.transcript.verify)
     button = tile.footer.buttons["Verify"]
     assert not tile.footer.badge.isVisible()
     button.click()
     one.transcript.show_verification_progress(2, "Verifying, 8 of 90 tokens")
     assert tile.footer.badge.isVisible() and tile.footer.badge.text() == "Verifying, 8 of 90 tokens"
     assert button.accessibleName() == "Stop Verifying" == button.toolTip()
+    tile.footer.badge.click()
+    assert open_popovers() == []
     tile.set_last(False)
     assert button.shown and not tile.footer.buttons["Regenerate"].shown
     button.click()
@@ -95,13 +90,6 @@ def test_the_button_asks_for_its_reply_and_stops_what_it_began(stage: MakeStage)
     assert not tile.footer.badge.isVisible() and button.accessibleName() == "Verify"
     tile.set_last(False)
     assert not button.shown
-
-
-def test_a_click_while_it_is_checked_opens_nothing(stage: MakeStage) -> None:
-    one, tile = opened(stage, kept(Receipt(TOKENS)))
-    one.transcript.show_verification_progress(2, "Verifying")
-    tile.footer.badge.click()
-    assert details() == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +104,7 @@ def test_a_click_while_it_is_checked_opens_nothing(stage: MakeStage) -> None:
 def test_only_a_reply_with_known_sampling_settings_can_be_verified(
     stage: MakeStage, changes: dict[str, Any], offered: bool
 ) -> None:
-    _, tile = opened(stage, replace(WRITTEN, **changes))
+    _, tile = open_reply(stage, replace(WRITTEN, **changes))
     assert tile.footer.buttons["Verify"].isVisible() == offered
 
 
@@ -125,7 +113,7 @@ def test_only_a_reply_with_known_sampling_settings_can_be_verified(
 
 @pytest.mark.parametrize("name", FOUND)
 def test_the_badge_says_what_was_found_and_it_is_read_out(stage: MakeStage, name: str) -> None:
-    one, tile = opened(stage)
+    one, tile = open_reply(stage)
     receipt, said = FOUND[name]
     one.transcript.show_receipt(kept(receipt))
     badge = tile.footer.badge
@@ -150,44 +138,35 @@ def test_only_identical_is_good_and_what_was_not_found_here_is_quiet() -> None:
 
 def test_a_reply_that_went_on_is_not_called_verified(stage: MakeStage) -> None:
     record = kept(Receipt(TOKENS - 5))
-    _, tile = opened(stage, record)
+    _, tile = open_reply(stage, record)
     assert tile.footer.badge.text() == f"Verified up to token {TOKENS - 5}"
     assert "Identical" not in tile.footer.badge.text() and receipt_tone(record) == "faint"
 
 
 def test_why_nothing_could_be_said_stands_where_the_receipt_would(stage: MakeStage) -> None:
-    one, tile = opened(stage)
+    one, tile = open_reply(stage)
     one.transcript.show_verification_error(2, "the weights are not the ones that wrote it")
     badge = tile.footer.badge
     assert badge.isVisible() and badge.text() == "Could not be verified"
     badge.click()
-    (shown,) = details()
+    (shown,) = open_popovers()
     assert "The weights are not the ones that wrote it" in shown.label.text()
     shown.close()
     one.transcript.show_verification_progress(2, "Verifying")
     one.transcript.show_verification_progress(2, "")
     assert not badge.isVisible()
-
-
-def test_a_check_that_came_to_nothing_leaves_the_receipt_of_before(stage: MakeStage) -> None:
-    one, tile = opened(stage, kept(Receipt(TOKENS)))
+    one.transcript.show_receipt(kept(Receipt(TOKENS)))  # which a check that comes to nothing leaves
     one.transcript.show_verification_error(2, "it is not here")
-    assert tile.footer.badge.text() == f"Identical over {TOKENS} tokens"
+    assert badge.text() == f"Identical over {TOKENS} tokens"
     words = receipt_text(kept(Receipt(TOKENS)), "it is not here")
     assert words.startswith("Identical over") and words.endswith("could not be verified: it is not here.")
-
-
-def test_the_keyboard_reaches_the_badge_before_the_buttons(stage: MakeStage) -> None:
-    _, tile = opened(stage, kept(Receipt(TOKENS)))
-    focus_widgets = tile.footer.focus_widgets()
-    assert isinstance(focus_widgets[0], ReceiptBadge) and focus_widgets[0].focusPolicy() == Qt.FocusPolicy.StrongFocus
 
 
 # --- what the text shows ------------------------------------------------------------------------
 
 
 def test_differences_have_a_wave_in_the_text_by_what_they_are(stage: MakeStage) -> None:
-    one, tile = opened(stage)
+    one, tile = open_reply(stage)
     assert waves(tile) == {}
     one.transcript.show_receipt(kept(Receipt(TOKENS, (NEAR, FAILED, SHORT))))
     texts = [text for told in TOLD for text in told.round.texts]
@@ -201,7 +180,7 @@ def test_differences_have_a_wave_in_the_text_by_what_they_are(stage: MakeStage) 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
 def test_text_that_differs_can_be_read(stage: MakeStage, look: Appearance) -> None:
-    one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
+    one, tile = open_reply(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
     theme.show(look)
     one.settle()
     grounds = [mark.format.background().color().name() for mark in tile.pages[0].extraSelections()]  # type: ignore[attr-defined]
@@ -210,7 +189,7 @@ def test_text_that_differs_can_be_read(stage: MakeStage, look: Appearance) -> No
 
 
 def test_a_wave_is_there_when_the_conversation_opens_and_stays_under_the_cursor(stage: MakeStage) -> None:
-    one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR,))))
+    one, tile = open_reply(stage, kept(Receipt(TOKENS, (NEAR,))))
     assert len(waves(tile)) == 1
     page = tile.pages[0]
     page.setFocus()
@@ -222,15 +201,13 @@ def test_a_wave_is_there_when_the_conversation_opens_and_stays_under_the_cursor(
 
 
 def test_a_token_that_differs_says_so_even_without_tints(stage: MakeStage) -> None:
-    one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
+    one, tile = open_reply(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
     one.transcript.set_tints(False)
-    hovered: list[TokenDetail | None] = []
-    one.transcript.token_hovered.connect(hovered.append)
+    hovered = emitted(one.transcript.token_hovered)
     for token in (6, 7):
         tile.pointed.emit(token, tile.rect(), False)
         assert one.transcript._hover.isActive() == (token == 6)
-    differs = hovered[0].differs if hovered[0] else None
-    assert differs == FAILED and hovered[1] is not None and hovered[1].differs is None
+    assert [detail.differs for detail in hovered] == [FAILED, None]
     detail = tile.entry.detail(3)
     assert detail is not None and "a near-tie: plain decoding chooses ␣the, by 1 ULPs (rounding: 3.5)" in as_text(
         detail
@@ -257,19 +234,21 @@ def test_the_details_list_every_difference_with_its_place_tokens_and_gap(look: A
 
 
 def test_a_click_opens_the_details_and_escape_closes_them(stage: MakeStage) -> None:
-    _, tile = opened(stage, kept(Receipt(TOKENS, (NEAR,))))
+    _, tile = open_reply(stage, kept(Receipt(TOKENS, (NEAR,))))
     tile.footer.badge.click()
-    (shown,) = details()
+    assert tile.footer.focus_widgets()[0] is tile.footer.badge
+    (shown,) = open_popovers()
     assert "near-tie" in shown.label.text() and shown.label.height() >= shown.label.heightForWidth(shown.label.width())
     assert shown.accessibleDescription() == tile.footer.badge.toolTip()
     QTest.keyClick(QApplication.focusWidget() or shown, Qt.Key.Key_Escape)
-    assert details() == []
+    assert open_popovers() == []
 
 
 def test_a_reply_that_is_wrong_everywhere_still_fits_the_screen(stage: MakeStage) -> None:
     found = tuple(Difference(n, 1, 2, 500.0, 1.0, near_tie=False, plain_text="a", other_text="b") for n in range(1000))
-    _, tile = opened(stage, kept(Receipt(1000, found)))
+    _, tile = open_reply(stage, kept(Receipt(1000, found)))
     tile.footer.badge.click()
-    (shown,) = details()
-    assert shown.height() < 450 and "and 900 more" in shown.label.text()
+    (shown,) = open_popovers()
+    assert shown.screen().availableGeometry().contains(shown.geometry())
+    assert shown.height() < shown.label.height() and "and 900 more" in shown.label.text()
     shown.close()

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QTextDocument
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.protocol import RoundDone
 from app.window.common.widgets import announce
-from app.window.transcript.reply_streams import BETWEEN_S, Announcer, spoken
+from app.window.transcript.reply_streams import BETWEEN_S, FRAME_MS, Announcer, spoken
 from app.window.transcript.reply_tile import ReplyTile
 from engine.events import PromptProgress
-from tests.app.window.markdown.documents import described, shown
+from tests.app.window.markdown.documents import characters, described
 from tests.app.window.transcript.conftest import MakeStage, Stage
 from tests.app.window.transcript.samples import PARAGRAPH, REPLY, THOUGHT, live, question, reply, rounds
 
@@ -29,21 +28,6 @@ def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
         announcer.receive(word + " ", now_s)
     assert said and {text for _, text in said} == {"One sentence."}
     assert all(b - a >= BETWEEN_S for (a, _), (b, _) in itertools.pairwise(said))
-
-
-@pytest.mark.slow
-def test_a_whole_reply_is_announced_seldom_and_its_end_once(stage: MakeStage) -> None:
-    one, told = stage(), list(rounds(REPLY * 4, per_s=100))
-    begin(one)
-    begin_s = one.clock.time_s
-    for at in range(0, len(told), 10):
-        one.transcript.add_rounds(2, told[at : at + 10])
-        one.frame(0.3)
-    one.transcript.end_reply(reply(2, REPLY * 4, 1))
-    seconds = one.clock.time_s - begin_s
-    assert 3 <= len(one.said) <= seconds / BETWEEN_S + 2
-    assert one.said[-1] == "The reply is complete."
-    assert all(len(text) > 3 for text in one.said)
 
 
 def test_marks_of_markdown_are_not_read_out() -> None:
@@ -101,17 +85,17 @@ def documents(stage: Stage) -> list[QTextDocument]:
     return [tile.pages[number].document() for number in sorted(tile.pages)]
 
 
-def seen(stage: Stage) -> list[list[object]]:
+def snapshot(stage: Stage) -> list[list[object]]:
     """All that is to be seen of the reply."""
     return [described(document) for document in documents(stage)]
 
 
 def grounds(stage: Stage) -> set[str]:
     """The colours that the reply stands on."""
-    return {one.shape.background().color().name() for document in documents(stage) for one in shown(document)}
+    return {one.shape.background().color().name() for document in documents(stage) for one in characters(document)}
 
 
-def streamed(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
+def stream(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
     """`text` told in bursts of any size."""
     told, chance = list(rounds(text, seed)), random.Random(seed)
     begin(stage)
@@ -124,53 +108,39 @@ def streamed(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
     stage.frame()
 
 
-def opened(stage: Stage, text: str, told: list[RoundDone]) -> None:
-    stage.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: told)
-    stage.settle()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("shown_as", ["rendered", "raw", "refused"])
 @pytest.mark.parametrize(
-    "text", [REPLY, LONG, THOUGHT + REPLY, "word " * 2500], ids=["short", "long", "thought", "line"]
+    ("text", "shown_as"),
+    [
+        (LONG, "rendered"),
+        (THOUGHT + REPLY, "rendered"),
+        ("word " * 2500, "rendered"),
+        (THOUGHT + LONG, "raw"),
+        ("word " * 2500, "raw"),
+        (THOUGHT + REPLY, "refused"),
+    ],
 )
 def test_streaming_equals_opening(stage: MakeStage, text: str, shown_as: str) -> None:
     first, second = stage(), stage()
     for one in (first, second):
         one.transcript.set_raw(shown_as == "raw")
         one.transcript.set_refused_shown(shown_as == "refused")
-    streamed(first, text, seed=3)
+    stream(first, text, seed=3)
     first.transcript.end_reply(reply(2, text, 1))
-    opened(second, text, list(rounds(text, 3)))
-    assert seen(first) == seen(second)
+    second.open(question(1), reply(2, text, 1), told=list(rounds(text, 3)))
+    assert snapshot(first) == snapshot(second)
 
 
-def test_every_token_is_on_screen_when_its_time_has_come(stage: MakeStage) -> None:
-    one = stage()
-    streamed(one, LONG, seed=1)
-    assert one.transcript.column.entries[-1].source == LONG
-
-
-def test_tokens_of_a_round_appear_one_after_the_other(stage: MakeStage) -> None:
-    one = stage()
-    told = list(rounds(PARAGRAPH, per_s=20.0))
-    begin(one)
-    one.transcript.add_rounds(2, told[:6])
-    seen = []
-    for _ in range(20):
-        one.frame(0.01)
-        seen.append(one.transcript.column.entries[-1].source)
-    assert len(set(seen)) > 2
-    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(seen))
-
-
-def test_with_reduced_motion_they_appear_at_once(stage: MakeStage) -> None:
+def test_tokens_appear_one_after_the_other_and_with_reduced_motion_at_once(stage: MakeStage) -> None:
     one = stage()
     told = list(rounds(PARAGRAPH, per_s=1.0))
-    one.transcript.set_reduced_motion(True)
     begin(one)
-    one.transcript.add_rounds(2, told)
-    one.frame(0.0)
+    one.transcript.add_rounds(2, told[:5])
+    one.frame(1)
+    assert 0 < len(one.transcript.column.entries[-1].source) < len(PARAGRAPH) // 2
+    one.transcript.set_reduced_motion(True)
+    one.transcript.add_rounds(2, told[5:])
+    one.frame(FRAME_MS / 1000)
     assert one.transcript.column.entries[-1].source == PARAGRAPH
 
 
@@ -180,15 +150,8 @@ def test_the_end_shows_what_was_still_to_come(stage: MakeStage) -> None:
     one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
     one.transcript.end_reply(reply(2, PARAGRAPH + " The end.", 1))
     assert reply_tile(one).pages[0].toPlainText().endswith("The end.")
+    assert one.said == ["The reply is complete."]
     assert not reply_tile(one).entry.live
-
-
-def test_rounds_of_a_reply_that_is_not_shown_are_left_alone(stage: MakeStage) -> None:
-    one = stage()
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.add_rounds(77, list(rounds(PARAGRAPH)))
-    one.frame()
-    assert len(one.transcript.column.entries) == 1
 
 
 def test_a_reply_that_streams_behind_another_conversation_is_whole_when_it_comes_back(stage: MakeStage) -> None:
@@ -199,6 +162,8 @@ def test_a_reply_that_streams_behind_another_conversation_is_whole_when_it_comes
     one.transcript.add_rounds(2, told[:10])
     one.transcript.show_branch([replace(question(9), conversation=2)], lambda _: [])
     one.transcript.add_rounds(2, told[10:half])
+    one.frame()
+    assert len(one.transcript.column.entries) == 1
     one.transcript.show_branch(streaming, lambda _: told[:half])
     one.transcript.begin_reply(live(2, 1))
     one.transcript.add_rounds(2, told[half:])
@@ -242,8 +207,12 @@ def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage)
 
 def test_plain_decoding_is_not_tinted_and_speculation_is(stage: MakeStage) -> None:
     plain, speculative = stage(), stage()
-    opened(plain, PARAGRAPH, [replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)])
-    opened(speculative, PARAGRAPH, list(rounds(PARAGRAPH)))
+    plain.open(
+        question(1),
+        reply(2, PARAGRAPH, 1),
+        told=[replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)],
+    )
+    speculative.open(question(1), reply(2, PARAGRAPH, 1), told=list(rounds(PARAGRAPH)))
     tints = set(plain.transcript.options.appearance.tints.values())
     assert not grounds(plain) & tints
     assert tints <= grounds(speculative)
@@ -251,9 +220,9 @@ def test_plain_decoding_is_not_tinted_and_speculation_is(stage: MakeStage) -> No
 
 def test_tints_go_and_come_back_at_once(stage: MakeStage) -> None:
     one = stage()
-    opened(one, PARAGRAPH, list(rounds(PARAGRAPH)))
-    before = seen(one)
+    one.open(question(1), reply(2, PARAGRAPH, 1), told=list(rounds(PARAGRAPH)))
+    before = snapshot(one)
     one.transcript.set_tints(False)
     assert not grounds(one) & set(one.transcript.options.appearance.tints.values())
     one.transcript.set_tints(True)
-    assert seen(one) == before
+    assert snapshot(one) == before

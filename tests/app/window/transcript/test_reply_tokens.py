@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+
+from msgspec.structs import replace as changed
 
 from app.protocol import RoundDone
 from app.window.transcript.reply_tokens import LONGEST_LAG_S, ReplyTokens
@@ -47,16 +50,15 @@ def test_what_is_received_waits_to_be_shown_and_comes_in_order() -> None:
     assert not tokens.waiting
 
 
-def test_a_correction_knows_what_was_proposed_instead() -> None:
-    detail = ReplyTokens([CHAIN]).detail(1)
+def test_a_token_knows_the_q_it_was_drafted_with_and_a_correction_what_was_proposed_instead() -> None:
+    tokens = ReplyTokens([CHAIN])
+    accepted, detail = tokens.detail(0), tokens.detail(1)
+    assert accepted is not None and (accepted.q, accepted.instead) == (0.1, ())
+    assert tokens.refused(0, 2) == {1: " sea is"}
+    assert tokens.detail(2) is None and tokens.detail(-1) is None
     assert detail is not None
     assert (detail.round, detail.origin, detail.p, detail.q) == (1, "corrected", 0.6, None)
     assert detail.instead == ((" sea", 0.2),)
-
-
-def test_an_accepted_token_has_the_q_it_was_drafted_with() -> None:
-    detail = ReplyTokens([CHAIN]).detail(0)
-    assert detail is not None and (detail.q, detail.instead) == (0.1, ())
 
 
 def test_in_a_tree_the_siblings_are_what_was_proposed_instead() -> None:
@@ -68,16 +70,6 @@ def test_in_a_tree_the_siblings_are_what_was_proposed_instead() -> None:
     assert (first.q, first.instead) == (0.2, (("a", 0.1),))
     assert [text for text, _ in second.instead] == ["c", "d"]
     assert tokens.refused(0, 2) == {0: "a", 1: "c / d"}
-
-
-def test_a_correction_stands_for_all_that_was_refused_of_a_chain() -> None:
-    assert ReplyTokens([CHAIN]).refused(0, 2) == {1: " sea is"}
-
-
-def test_nothing_was_refused_at_a_bonus() -> None:
-    tokens = ReplyTokens([round_(0, ("a", "b"), ("a",), 1)])
-    assert tokens.refused(0, 2) == {}
-    assert tokens.spans[1].origin == "bonus"
 
 
 def test_a_round_received_twice_counts_once() -> None:
@@ -114,12 +106,9 @@ def test_text_that_ended_a_reply_is_gone_when_it_goes_on() -> None:
     assert tokens.spans[-1].start == 7
 
 
-def test_there_is_no_detail_of_a_token_that_is_not() -> None:
-    tokens = ReplyTokens([CHAIN])
-    assert tokens.detail(2) is None and tokens.detail(-1) is None
-
-
-def test_a_round_without_texts_of_its_draft_breaks_nothing() -> None:
+def test_a_bonus_and_a_round_without_texts_of_its_draft_have_no_refused_text() -> None:
+    bonus = ReplyTokens([round_(0, ("a", "b"), ("a",), 1)])
+    assert bonus.refused(0, 2) == {} and bonus.spans[1].origin == "bonus"
     bare = RoundDone(id=1, round=CHAIN.round)
     tokens = ReplyTokens([bare])
     assert tokens.refused(0, 2) == {}
@@ -132,18 +121,8 @@ def test_a_round_without_texts_of_its_draft_breaks_nothing() -> None:
 
 def plain_round(index: int, count: int, time_s: float) -> RoundDone:
     """A round of `count` tokens of one letter each."""
-    made = Round(
-        index=index,
-        tokens=tuple(range(count)),
-        drafted=(),
-        accepted=0,
-        p=(),
-        q=(),
-        width=1,
-        time_s=time_s,
-        texts=("a",) * count,
-    )
-    return RoundDone(id=1, round=made)
+    done = round_(index, ("a",) * count, (), 0)
+    return changed(done, round=replace(done.round, time_s=time_s))
 
 
 def test_a_round_is_spread_over_its_duration_and_the_next_follows_without_a_gap() -> None:
@@ -151,12 +130,6 @@ def test_a_round_is_spread_over_its_duration_and_the_next_follows_without_a_gap(
     tokens.receive(plain_round(1, 2, 1.1), now_s=10.0)
     tokens.receive(plain_round(2, 2, 1.2), now_s=10.01)
     assert [tokens.show(10.0 + t) for t in (0.0, 0.051, 0.101, 0.151)] == ["a"] * 4
-
-
-def test_reduced_motion_shows_at_once() -> None:
-    tokens = ReplyTokens([plain_round(0, 1, 1.0)])
-    tokens.receive(plain_round(1, 5, 2.0), now_s=3.0, still=True)
-    assert tokens.show(3.0) == "a" * 5
 
 
 def test_nothing_is_lost_whatever_comes_when() -> None:

@@ -7,7 +7,6 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 
-from app.protocol import RoundDone
 from app.token_explanation import explain_emitted
 from app.window.common.appearance import LIGHT
 from app.window.markdown import TOKEN, token_runs
@@ -17,18 +16,13 @@ from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from app.window.transcript.token_panel import as_html, as_text
 from tests.app.window.inspector.made import CORRECTED
-from tests.app.window.transcript.conftest import MakeStage, Stage
+from tests.app.window.transcript.conftest import MakeStage, Stage, emitted
 from tests.app.window.transcript.samples import CODE, PARAGRAPH, REPLY, question, reply, rounds
-from tests.app.window.waiting import until
 
 
-def opened(stage: MakeStage, text: str = PARAGRAPH) -> tuple[Stage, ReplyTile, list[RoundDone]]:
-    one, told = stage(), list(rounds(text))
-    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: told)
-    one.idle()
-    tile = one.transcript.column.shown_tiles()[1]
-    assert isinstance(tile, ReplyTile)
-    return one, tile, told
+def open_reply(stage: MakeStage, text: str = PARAGRAPH) -> tuple[Stage, ReplyTile]:
+    one = stage().open(question(1), reply(2, text, 1), told=list(rounds(text)))
+    return one, one.tiles[1]
 
 
 def token_places(page: TextPage) -> dict[int, QPointF]:
@@ -42,9 +36,8 @@ def token_places(page: TextPage) -> dict[int, QPointF]:
 
 
 def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> None:
-    one, tile, _ = opened(stage)
-    hovered: list[TokenDetail | None] = []
-    one.transcript.token_hovered.connect(hovered.append)
+    one, tile = open_reply(stage)
+    hovered = emitted(one.transcript.token_hovered)
     page = tile.pages[0]
     wrong = next(
         d for n in range(60) if (d := tile.entry.tokens.detail(n)) and d.origin == "corrected" and d.text != " "
@@ -52,15 +45,16 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
     QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())  # else it may be there, and not move
     one.settle()
     QTest.mouseMove(page.viewport(), token_places(page)[wrong.number].toPoint())
-    until(lambda: hovered and hovered[-1] == wrong)
-    assert wrong.instead and wrong.round >= 1
+    one.frame()
+    assert hovered[-1] == wrong and wrong.instead and wrong.round >= 1
     QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())
-    until(lambda: hovered[-1] is None)
+    one.frame()
+    assert hovered[-1] is None
 
 
 def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) -> None:
-    _, tile, told = opened(stage)
-    texts = [text for one in told for text in one.round.texts]
+    _, tile = open_reply(stage)
+    texts = [text for told in rounds(PARAGRAPH) for text in told.round.texts]
     page = tile.pages[0]
     for token, start, end in token_runs(page.document()):
         cursor = page.textCursor()
@@ -72,9 +66,8 @@ def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) 
 
 
 def test_the_keyboard_goes_from_token_to_token_and_hears_about_each(stage: MakeStage) -> None:
-    one, tile, _ = opened(stage)
-    hovered: list[TokenDetail | None] = []
-    one.transcript.token_hovered.connect(hovered.append)
+    one, tile = open_reply(stage)
+    hovered = emitted(one.transcript.token_hovered)
     page = tile.pages[0]
     page.setFocus()
     for _ in range(3):
@@ -107,7 +100,7 @@ def test_the_panel_says_why_a_draft_was_refused_and_hears_the_words_alone() -> N
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
-    one, tile, _ = opened(stage)
+    one, tile = open_reply(stage)
     one.transcript.set_raw(raw)
     one.transcript.set_refused_shown(True)
     one.settle()
@@ -138,7 +131,7 @@ def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStag
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("text", [PARAGRAPH, REPLY, f"{CODE}\n\n{PARAGRAPH}"], ids=["paragraph", "reply", "code"])
 def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
-    one, tile, _ = opened(stage, text)
+    one, tile = open_reply(stage, text)
     one.transcript.set_raw(raw)
     one.settle()
     page = tile.pages[0]
@@ -163,7 +156,7 @@ def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool)
 
 
 def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeStage) -> None:
-    one, tile, _ = opened(stage, CODE)
+    one, tile = open_reply(stage, CODE)
 
     def coloured() -> list[str]:
         words = []
@@ -182,17 +175,17 @@ def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeSta
 
 
 def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
-    one, tile, _ = opened(stage)
+    one, tile = open_reply(stage)
     one.transcript.set_tints(False)
     one.settle()
     page = tile.pages[0]
     QTest.mouseMove(page.viewport(), token_places(page)[page.tokens()[2]].toPoint())
-    QTest.qWait(400)
+    one.frame(60)
     assert not one.transcript.panel.isVisible()
 
 
 def test_part_of_a_text_is_copied_exactly_among_refused_tokens(stage: MakeStage) -> None:
-    one, tile, _ = opened(stage)
+    one, tile = open_reply(stage)
     page = tile.pages[0]
     one.transcript.set_refused_shown(True)
     one.settle()
