@@ -20,7 +20,7 @@ from app.window.common.appearance import LIGHT
 from app.window.common.timer import use_clock
 from app.window.main_window.main_window import MainWindow
 from tests.app.window.chats import TITLES, end, make_controller, open_window
-from tests.app.window.stepped_clock import SteppedClock
+from tests.app.window.stepped_clock import LongWaitsClock, SteppedClock
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +50,15 @@ def clock() -> Iterator[SteppedClock]:
     use_clock(before)
 
 
+@pytest.fixture
+def long_waits() -> Iterator[LongWaitsClock]:
+    """Has the test step what the window waits for for a second or longer."""
+    stepped = LongWaitsClock()
+    before = use_clock(stepped)
+    yield stepped
+    use_clock(before)
+
+
 @pytest.fixture(autouse=True)
 def usual_look(app: QApplication) -> None:
     """The light theme of the usual size, whatever tests before this one chose."""
@@ -59,7 +68,7 @@ def usual_look(app: QApplication) -> None:
 @pytest.fixture
 def controller(app: QApplication, tmp_path: Path) -> Iterator[Controller]:
     """The real controller with four empty conversations, on a fake host that starts when it is needed."""
-    controller = make_controller(tmp_path, TITLES, rounds=100_000, pause_s=0.005)
+    controller = make_controller(tmp_path, TITLES, rounds=100_000, hold_after=40)
     yield controller
     controller.close()
 
