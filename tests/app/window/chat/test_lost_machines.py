@@ -87,7 +87,7 @@ def test_a_real_rank_that_is_killed_loses_nothing_and_is_joined_again(
 ) -> None:
     hosts, here = tmp_path / "hosts.json", {"ssh": "localhost", "ips": ["127.0.0.1"]}
     hosts.write_text(json.dumps({"hosts": [here, here]}))
-    sampling = SamplingSettings(max_tokens=400, temperature=0.8, seed=1, acceptance="coupled", draft_length=2)
+    sampling = SamplingSettings(max_tokens=40, temperature=0.8, seed=1, acceptance="coupled", draft_length=2)
     pair = Pair(target=str(toy_folder), drafter="lookup", hosts=str(hosts))
     with Scene(tmp_path, words=[sys.executable, "-m", "app.host"]) as scene:
         scene.controller.change_settings(ChatSettings(pair=pair, sampling=sampling))
