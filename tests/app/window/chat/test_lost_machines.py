@@ -81,35 +81,33 @@ def _ranks(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["reply", "idle"])
-def test_a_real_rank_that_is_killed_loses_nothing_and_is_joined_again(
-    moment: str, toy_folder: Path, tmp_path: Path
-) -> None:
+def test_a_real_rank_that_is_killed_loses_nothing_and_is_joined_again(toy_folder: Path, tmp_path: Path) -> None:
     hosts, here = tmp_path / "hosts.json", {"ssh": "localhost", "ips": ["127.0.0.1"]}
     hosts.write_text(json.dumps({"hosts": [here, here]}))
     sampling = SamplingSettings(max_tokens=40, temperature=0.8, seed=1, acceptance="coupled", draft_length=2)
     pair = Pair(target=str(toy_folder), drafter="lookup", hosts=str(hosts))
     with Scene(tmp_path, words=[sys.executable, "-m", "app.host"]) as scene:
+
+        def end_rank(number: int) -> None:
+            (rank,) = _ranks(scene.process.pid)
+            os.kill(rank, number)
+
         scene.controller.change_settings(ChatSettings(pair=pair, sampling=sampling))
         until(lambda: scene.loaded_pair() == pair)
         whole = scene.ask("the sky is blue")
         assert whole.state == "complete" and scene.notices == []
-        (rank,) = _ranks(scene.process.pid)
-        if moment == "reply":
-            os.kill(rank, signal.SIGSTOP)  # so that the reply cannot end before
-            assert scene.controller.regenerate(whole.id, again=True)
-            until(lambda: len(scene.requested(Reply)) == 2)
-        os.kill(rank, signal.SIGKILL)
-        until(lambda: scene.notices)
-        assert len(scene.notices) == 1 and scene.notices[0].text.startswith("The engine stopped (")
-        assert "a part of this model" in scene.notices[0].text
-        if moment == "reply":
-            cut = scene.ended[-1]
-            assert cut.state == "cut" and whole.text.startswith(cut.text)
-            scene.press("The engine stopped (", "Continue")
-            until(lambda: len(scene.ended) == 3)
-            first, again = (scene.tokens(reply) for reply in (whole.id, cut.id))
-            assert scene.ended[-1].state == "complete" and again[: len(first)] == first  # the limit counts from there
-        else:
-            until(lambda: scene.loaded_pair() == pair)
+        end_rank(signal.SIGKILL)  # while nothing is asked
+        until(lambda: scene.notice("a part of this model"))
+        until(lambda: scene.loaded_pair() == pair)
+        assert len(scene.notices) == 1 and scene.notices.pop().text.startswith("The engine stopped (")
+        end_rank(signal.SIGSTOP)  # so that the reply cannot end before the rank does
+        assert scene.controller.regenerate(whole.id, again=True)
+        until(lambda: len(scene.requested(Reply)) == 2)
+        end_rank(signal.SIGKILL)
+        until(lambda: scene.notice("a part of this model"))
+        cut = scene.ended[-1]
+        assert cut.state == "cut" and whole.text.startswith(cut.text)
+        scene.press("The engine stopped (", "Continue")
+        until(lambda: len(scene.ended) == 3)
+        assert scene.ended[-1].state == "complete" and scene.ended[-1].text == whole.text
         assert len(_ranks(scene.process.pid)) == 1
