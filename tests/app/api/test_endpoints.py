@@ -102,7 +102,8 @@ def test_messages_reach_the_host_whole():
     ]
     told = [(one.role, one.content, one.thought) for one in asked("/v1/chat/completions", {"messages": turns}).messages]
     assert told == [("system", "Be brief.", ""), ("user", "ab", ""), ("assistant", "c", "d"), ("user", "e", "")]
-    assert asked("/v1/completions", {"prompt": "Once"}).prompt == "Once"
+    plain = asked("/v1/completions", {"prompt": "Once"})
+    assert (plain.prompt, plain.target) == ("Once", protocol.Pair().target)
     claude = {"model": MODEL, "max_tokens": 5, "system": "s", **CHAT, "stop_sequences": ["x"]}
     reply = asked("/v1/messages", claude)
     assert [one.role for one in reply.messages] == ["system", "user"] and reply.sampling.stop == ("x",)
@@ -125,7 +126,7 @@ def test_a_client_that_goes_has_its_reply_stopped(stream: bool):
         call = asyncio.create_task(api.post("/v1/chat/completions", {**CHAT, "stream": stream}, gone=gone))
         while not api.client.waiting:
             await asyncio.sleep(0)
-        for _ in range(20):
+        while len(api.host.requests) == 0:
             await asyncio.sleep(0)
         gone.set()
         answer = await call
@@ -145,6 +146,29 @@ def test_a_host_that_ends_fails_what_is_open_and_all_that_comes_later():
         api.host.reader.feed_eof()
         for answer in (await call, await api.post("/v1/chat/completions", CHAT), await api.call("GET", "/health")):
             assert (answer.status, answer.json["error"]["code"]) == (503, "engine_unavailable")
+
+    with_api(scenario, held=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        (protocol.BUSY, 429, "too_many_requests"),
+        (protocol.NOT_LOADED, 503, "model_not_loaded"),
+        (protocol.OTHER_MODEL, 503, "model_changed"),
+        ("ContextError", 400, "context_length_exceeded"),
+        ("RuntimeError", 500, "engine_error"),
+    ],
+)
+def test_what_the_host_could_not_do_has_its_status(kind: str, status: int, code: str):
+    async def scenario(api: Api) -> None:
+        call = asyncio.create_task(api.post("/v1/chat/completions", CHAT))
+        while not api.host.requests:
+            await asyncio.sleep(0)
+        failed = protocol.Failed(id=api.host.requests[0].id, kind=kind, message="why")
+        api.host.reader.feed_data(protocol.encode_line(failed))
+        answer = await call
+        assert (answer.status, answer.json["error"]["code"], answer.json["error"]["message"]) == (status, code, "why")
 
     with_api(scenario, held=True)
 
