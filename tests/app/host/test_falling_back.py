@@ -2,7 +2,6 @@
 
 import math
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -117,16 +116,16 @@ def test_a_lost_machine_is_no_fault_of_the_drafter(
     part, name = {"idle": idle, "costs": costs}.get(place, (PendingRound, "wait"))
     monkeypatch.setattr(part, name, fails_at(3 if part is PendingRound else 1, error, getattr(part, name)))
     sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"draft": 3, "costs": None}.get(place, 0))
+    monkeypatch.setattr("app.host.server.IDLE_S", 0.0)
     tasks = TaskQueue()
     tasks.put(p.Reply(id=7, messages=QUESTION, sampling=sampling), 0)
-    no_more = threading.Timer(10.0 if place == "idle" else 0.0, tasks.close, (False,))
-    no_more.start()
+    if place != "idle":
+        tasks.close(stop=False)
     with (
         Path(os.devnull).open("wb") as out,
         pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"),
     ):
         serve(tasks, AnswerWriter(out.fileno()), lambda: worker)
-    no_more.cancel()
 
 
 def test_drafter_probabilities_that_are_not_numbers_are_not_sent(

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -103,16 +102,14 @@ def test_ready_is_sent_before_anything_slow_is_imported() -> None:
 @pytest.mark.real_model
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_a_host_that_is_loading_leaves_at_once(how: str) -> None:
-    with HostProcess() as host:
+    with HostProcess(grace_s=0.0) as host:
         host.ready().send(p.Load(id=1, pair=p.Pair()))
-        began = time.monotonic()
         if how == "SIGTERM":  # while MLX is imported
             host.process.send_signal(signal.SIGTERM)
         else:
             host.until(p.Loading)
             host.close_input()
         assert host.wait() == 0
-        assert time.monotonic() - began < 10
         assert "Traceback" not in host.said()
 
 

@@ -1,8 +1,8 @@
 """A recording in place of a model: played whole, in time, again, from the middle, and without MLX."""
 
-import time
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,12 +69,24 @@ def test_a_stopped_replay_ends_as_cancelled() -> None:
     assert len(of_kind(answers, p.RoundDone)) == 3
 
 
-@pytest.mark.parametrize("speed", [4.0, 16.0])
-def test_speed_scales_the_recorded_times(speed: float) -> None:
-    answers = stretched(ANSWERS, tokens=200, per_second=400.0)
-    began = time.monotonic()
-    assert len(tokens_of(played(RecordingPlayer(answers, speed)))) == 200
-    assert 0.5 / speed <= time.monotonic() - began < 0.5 / speed + 2.0
+class SteppedStop(Event):
+    """A stop that never comes. Whoever waits for it goes on at once, so much later."""
+
+    now_s = 100.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now_s += timeout or 0.0
+        return False
+
+
+@pytest.mark.parametrize("speed", [0.5, 4.0])
+def test_speed_scales_the_recorded_times(monkeypatch: pytest.MonkeyPatch, speed: float) -> None:
+    stop, answers = SteppedStop(), stretched(ANSWERS, tokens=200, per_second=400.0)
+    monkeypatch.setattr("app.host.recording_player.time", SimpleNamespace(monotonic=lambda: stop.now_s))
+    request = p.Reply(id=1, messages=HI, sampling=p.SamplingSettings())
+    for answer in RecordingPlayer(answers, speed).reply(request, stop):
+        at_s = answer.round.time_s if isinstance(answer, p.RoundDone) else 0.5
+        assert stop.now_s - 100.0 == pytest.approx(at_s / speed)
 
 
 def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
