@@ -16,7 +16,8 @@ BODY = b"x" * 100_000
 
 async def refuse(sent_after_the_answer: bytes, wait_s: float) -> tuple[bytes, bytes]:
     """Sends a head with another key and, once its answer is there, a part of its body. Returns the answer and what
-    follows it `wait_s` later. Asserts that the server has not closed before: the system answers what comes later with a reset."""
+    follows it `wait_s` later. Asserts that the server has not closed before: the system answers what comes later with
+    a reset."""
     with open_socket(0) as listener:
         listener.listen()
         port = listener.getsockname()[1]

@@ -20,7 +20,7 @@ from app.reply_history import ReplyHistory
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.app.host.process import asked, of_kind, pair
-from tests.app.host.replies import served
+from tests.app.host.replies import ask, end_of, ids_of, served, text_of, worker_with
 from tests.toys.folders import CONTEXT, make_folder, make_stranger
 
 
@@ -99,13 +99,21 @@ def test_another_drafter_or_context_does_not_load_the_target_again(
     assert counted_loads == ["target", "drafter"]
 
 
-def test_a_replaced_target_is_freed(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_a_target_that_is_replaced_or_unloaded_is_freed(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker = ModelWorker()
     loaded(worker, pair(toy_folder, toy_drafter_folder))
     assert works(worker)
     old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.loaded.model)]
     loaded(worker, pair(toy_drafter_folder))
     assert [one() for one in old] == [None, None]
+    assert works(worker)
+    network = weakref.ref(worker._pair.target.network)
+    for number in (3, 4):
+        assert list(worker.unload(p.Unload(id=number))) == [p.Unloaded(id=number)]
+        assert worker.pair is None and network() is None
+        with pytest.raises(NotLoaded):
+            next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
+    loaded(worker, pair(toy_folder))
     assert works(worker)
 
 
@@ -174,9 +182,9 @@ def test_a_load_that_is_refused_beforehand_leaves_the_loaded_pair(toy_folder: Pa
     refused(worker, nonsense)
     assert worker.pair is None
     loaded(worker, pair(toy_folder, "lookup"))
-    refused(worker, nonsense)
-    assert worker.pair == pair(toy_folder, "lookup")
-    assert works(worker)
+    failed = served(worker, p.Load(id=9, pair=nonsense))[-1]
+    assert isinstance(failed, p.Failed) and (failed.id, failed.kept_pair) == (9, pair(toy_folder, "lookup"))
+    assert worker.pair == pair(toy_folder, "lookup") and works(worker)
 
 
 def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it_fits_here(
@@ -233,19 +241,6 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
         next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
     with pytest.raises(NotLoaded):
         next(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=p.SamplingSettings()), Event()))
-    loaded(worker, pair(toy_folder))
-    assert works(worker)
-
-
-def test_an_unloaded_pair_is_freed_and_can_be_loaded_again(toy_folder: Path) -> None:
-    worker = ModelWorker()
-    loaded(worker, pair(toy_folder))
-    network = weakref.ref(worker._pair.target.network)
-    assert list(worker.unload(p.Unload(id=3))) == [p.Unloaded(id=3)]
-    assert worker.pair is None and network() is None
-    with pytest.raises(NotLoaded):
-        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
-    assert list(worker.unload(p.Unload(id=4))) == [p.Unloaded(id=4)]
     loaded(worker, pair(toy_folder))
     assert works(worker)
 
@@ -383,28 +378,28 @@ def test_no_more_is_kept_than_memory_allows(toy_folder: Path, monkeypatch: pytes
 
 
 def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy_folder: Path) -> None:
-    """The prediction is the reply itself, in part; with a seed of the user's, rejection may not know of it."""
-    worker = ModelWorker()
-    loaded(worker, pair(toy_folder, "lookup"))
+    """The prediction is the reply itself, in part; with a seed of the user's, rejection may not know of it. Its accepted
+    tokens are counted."""
+    worker = worker_with(toy_folder, "lookup")
+    pieces = worker._pair.target.tokenizer.pieces
+    letters = {token: 30.0 for letter in "bdfgkqvz" for token in pieces(letter)}  # text that has one division
 
-    def rounds(prediction: str, **sampling: Any) -> list[p.RoundDone]:
-        settings = p.SamplingSettings(max_tokens=24, draft_length=6, **sampling)
+    def reply(prediction: str, **sampling: Any) -> list[p.AnyAnswer]:
         worker.recover()
-        request = p.Reply(id=1, messages=asked("Hi"), sampling=settings, prediction=prediction)
-        return of_kind(worker.reply(request, Event()), p.RoundDone)
+        return ask(worker, p.SamplingSettings(max_tokens=48, logit_bias=letters, **sampling), prediction=prediction)
 
-    def ids(told: list[p.RoundDone]) -> list[int]:
-        return [token for one in told for token in one.round.tokens]
-
-    hot: dict[str, Any] = {"temperature": 1.0, "seed": 7}
-    for sampling in ({}, {**hot, "acceptance": "coupled"}, hot):
-        alone = rounds("", **sampling)
-        text = "".join(text for one in alone for text in one.round.texts)
+    hot: dict[str, Any] = {"draft_length": 6, "temperature": 1.0, "seed": 7}
+    for sampling in ({"draft_length": 6}, {**hot, "acceptance": "coupled"}, hot):
+        alone = reply("", **sampling)
+        text, rounds = text_of(alone), len(of_kind(alone, p.RoundDone))
         for prediction in (text, f"Something else first. {text}", "nothing of the kind"):
-            again = rounds(prediction, **sampling)
-            assert ids(again) == ids(alone)
-        assert (len(rounds(text, **sampling)) < len(alone)) == (sampling is not hot)
-        assert len(rounds("", **sampling)) == len(alone)
+            assert ids_of(reply(prediction, **sampling)) == ids_of(alone)
+        predicted = reply(text, **sampling)
+        assert (len(of_kind(predicted, p.RoundDone)) < rounds) == (sampling is not hot)
+        assert (end_of(predicted).predicted > 20) == (sampling is not hot) and end_of(alone).predicted == 0
+        assert end_of(predicted).predicted <= sum(one.round.accepted for one in of_kind(predicted, p.RoundDone))
+        assert len(of_kind(reply("", **sampling), p.RoundDone)) == rounds
+    assert end_of(reply(text, **{**hot, "draft_length": 0})).predicted == 0
 
 
 def test_a_request_for_another_target_is_refused(toy_folder: Path) -> None:

@@ -83,13 +83,6 @@ def test_a_reply_equals_plain_decoding_and_continues_where_it_was_stopped(
         assert text_of(begun) + text_of(rest) == text
 
 
-def test_a_refused_load_names_the_pair_that_is_kept(host: HostProcess) -> None:
-    host.send(p.Load(id=9, pair=p.Pair(target="nowhere")), p.Load(id=10, pair=p.Pair(drafter="eagle3")))
-    failed = of_kind(host.until(p.Failed), p.Failed)[0]
-    assert (failed.id, failed.kind, failed.kept_pair) == (9, "ModelError", p.Pair(drafter="eagle3"))
-    assert of_kind(host.until(p.Loaded), p.Loaded)[0].id == 10
-
-
 def test_ready_is_sent_before_anything_slow_is_imported() -> None:
     source = (
         "import sys, app.host.__main__; app.host.server.ready();"

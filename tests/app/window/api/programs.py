@@ -1,4 +1,4 @@
-"""Programs that use the window's API: over HTTP, each in a thread, or as the requests that the window gets from them."""
+"""Programs that use the window's API: over HTTP, each in a thread, or as the requests that reach the window."""
 
 from __future__ import annotations
 
@@ -48,13 +48,15 @@ class Requests:
 
     def text(self, number: int) -> str:
         """Returns the reply, once it has ended well."""
-        assert not isinstance(last := self.last_answer(number), Failed), last
+        last = self.last_answer(number)
+        assert not isinstance(last, Failed), last
         rounds = [answer.round for answer in self.answers[number] if isinstance(answer, RoundDone)]
         return "".join(text for one in rounds for text in one.texts)
 
     def failure(self, number: int) -> tuple[str, str]:
         """Returns how and why a request fails, once it has."""
-        assert isinstance(last := self.last_answer(number), Failed)
+        last = self.last_answer(number)
+        assert isinstance(last, Failed)
         return last.kind, last.message
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Count, Reply
+from app.protocol import Count, Reply, RoundDone
 from app.store.records import Attachment
 from app.window.chat import reply_controller, title_of
 from tests.app.window.chat.fake_host import text_of
@@ -55,7 +55,11 @@ def test_a_reply_is_shown_in_parts_and_its_end_in_a_turn_of_its_own(
         controller, turn = scene.controller, itertools.count()
         shown, ended = {0: 0}, list[int]()  # rounds of each turn, and the turns of the ends
         controller.replies._turn.timeout.connect(lambda: shown.update({next(turn) + 1: 0}))
-        controller.rounds_received.connect(lambda _, rounds: shown.update({max(shown): shown[max(shown)] + len(rounds)}))
+
+        def count(_: int, rounds: list[RoundDone]) -> None:
+            shown[max(shown)] += len(rounds)
+
+        controller.rounds_received.connect(count)
         controller.reply_ended.connect(lambda _: ended.append(max(shown)))
         for record in (scene.ask(), scene.ask("another")):  # sent as soon as the first has ended
             assert record.text == scene.text(record.id) == text_of(900)

@@ -183,7 +183,7 @@ def test_a_host_quits_by_itself_when_asked(listeners: Any) -> None:
 @pytest.mark.parametrize("deaf", [False, True])
 def test_a_host_that_hangs_at_quit_is_ended(listeners: Any, deaf: bool) -> None:
     """deaf: to SIGTERM too."""
-    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(%r, flush=True)\nwhile True: signal.pause()"
+    code = "import signal as s; s.signal(s.SIGTERM, s.SIG_IGN)\nprint(%r, flush=True)\nwhile True: s.pause()"
     ready = encode_line(Ready(version=VERSION, redline="", mlx="", device="")).decode().strip()
     if deaf:
         listener = listeners(python(code % ready), changed(QUICK, quit_s=0.0, terminate_s=0.0))
