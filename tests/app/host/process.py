@@ -72,12 +72,12 @@ class HostProcess:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def next(self) -> AnyAnswer | None:
+    def next(self, deadline_s: float = HANG_S) -> AnyAnswer | None:
         """The next answer; None at the end of output."""
         try:
-            line = self._lines.get(timeout=HANG_S)
+            line = self._lines.get(timeout=deadline_s)
         except Empty:
-            raise AssertionError(f"no answer in {HANG_S} s; it said: {self.said()}") from None
+            raise AssertionError(f"no answer in {deadline_s} s; it said: {self.said()}") from None
         return None if line is None else decode_answer(line)
 
     def until(self, *kinds: type[AnyAnswer]) -> list[AnyAnswer]:

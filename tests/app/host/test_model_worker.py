@@ -378,8 +378,7 @@ def test_no_more_is_kept_than_memory_allows(toy_folder: Path, monkeypatch: pytes
 
 
 def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy_folder: Path) -> None:
-    """The prediction is the reply itself, in part; with a seed of the user's, rejection may not know of it. Its accepted
-    tokens are counted."""
+    """The prediction is the reply itself, in part; with a seed of the user's, rejection may not know of it."""
     worker = worker_with(toy_folder, "lookup")
     pieces = worker._pair.target.tokenizer.pieces
     letters = {token: 30.0 for letter in "bdfgkqvz" for token in pieces(letter)}  # text that has one division
