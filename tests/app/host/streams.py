@@ -11,7 +11,7 @@ from msgspec import structs
 from app.protocol import AnyAnswer, ReplyDone, RoundDone
 
 
-def stretched(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> list[AnyAnswer]:
+def stream_of(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> list[AnyAnswer]:
     """One reply of so many tokens at that pace from its first round on, made of the rounds of a recording."""
     told = [answer for answer in answers if isinstance(answer, RoundDone)]
     end = next(answer for answer in answers if isinstance(answer, ReplyDone))

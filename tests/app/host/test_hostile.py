@@ -11,7 +11,7 @@ import pytest
 
 from app import protocol as p
 from tests.app.host.process import RECORDED, HostProcess, asked, of_kind
-from tests.app.host.test_replay import ANSWERS, stretched
+from tests.app.host.test_replay import ANSWERS, stream_of
 
 
 def reply(number: int, *texts: str) -> p.Reply:
@@ -33,7 +33,7 @@ def quick() -> Iterator[HostProcess]:
 def slow(tmp_path: Path) -> Iterator[HostProcess]:
     """A host whose replies have one round at once, and the next after most of an hour."""
     file = tmp_path / "slow.jsonl"
-    file.write_bytes(b"".join(map(p.encode_line, stretched(ANSWERS, 30, 0.001))))
+    file.write_bytes(b"".join(map(p.encode_line, stream_of(ANSWERS, 30, 0.001))))
     with HostProcess("--replay", file) as host:
         yield host.ready()
 
