@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from tests import waiting
+
 T = TypeVar("T")
 TURNS = 200  # of the loop, in which all happens that waits for no time
-_LOOK_S = 0.005  # between two looks at what another process does
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
@@ -44,5 +44,4 @@ async def settle() -> None:
 
 async def until(holds: Callable[[], object]) -> None:
     """Returns once `holds()`, whatever time another process takes for it."""
-    while not holds():
-        await asyncio.to_thread(threading.Event().wait, _LOOK_S)
+    await asyncio.to_thread(waiting.until, holds)
