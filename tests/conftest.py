@@ -17,8 +17,8 @@ from hypothesis import settings
 import engine  # noqa: F401
 
 # The same examples every time, as nobody should wait for luck. HYPOTHESIS=random looks for new ones.
-settings.register_profile("the same", derandomize=True)
-settings.register_profile("random", derandomize=False)
+settings.register_profile("the same", derandomize=True, deadline=None)
+settings.register_profile("random", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS", "the same"))
 
 # Where no bytecode may lie in the tree, it lies elsewhere: each of some 200 processes would else compile every library.

@@ -17,6 +17,7 @@ from app.api.host_client import HostClient
 from app.api.reply_stream import Engine
 from app.host.recording_player import RecordingPlayer
 from tests.app.host.process import RECORDED
+from tests.waiting import HANG_S
 
 KEY, PORT = "a-key-of-the-tests", 8080
 MODEL = "SmolLM2-135M-Instruct"
@@ -78,7 +79,7 @@ class Answer:
 class Api:
     """The application in front of a fake host."""
 
-    def __init__(self, host: FakeHost, body_time_s: float = 5.0) -> None:
+    def __init__(self, host: FakeHost, body_time_s: float = HANG_S) -> None:
         self.host = host
         self.client = HostClient(host.reader, host)
         loaded = protocol.Loaded(
@@ -132,7 +133,7 @@ class Api:
 def with_api(
     scenario: Callable[[Api], Awaitable[T]],
     held: bool = False,
-    body_time_s: float = 5.0,
+    body_time_s: float = HANG_S,
     host: Callable[[], FakeHost] | None = None,
 ) -> T:
     """Runs a scenario against the API and returns what it does. host: makes another than the usual one."""
@@ -141,7 +142,7 @@ def with_api(
         api = Api(FakeHost(held) if host is None else host(), body_time_s)
         reading = asyncio.create_task(api.client.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_S):
                 return await scenario(api)
         finally:
             reading.cancel()

@@ -16,9 +16,9 @@ import psutil
 
 from models.builtin import builtin_folder
 from tests.toys.tool_families import HERMES
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[3]
-END_S = 15
 _REDLINE = "from app.cli.main import main; raise SystemExit(main())"
 
 
@@ -67,4 +67,4 @@ def served(*arguments: str) -> Iterator[Served]:
             yield Served(url, key, psutil.Process(process.pid))
         finally:
             process.terminate()
-            process.wait(END_S)
+            process.wait(HANG_S)

@@ -25,7 +25,7 @@ def recorded_reply() -> tuple[str, list[str], protocol.ReplyDone]:
     return text, [origin for round_ in rounds for origin in round_.origins], end
 
 
-def asked(path: str, value: Any) -> protocol.Reply:
+def request_of(path: str, value: Any) -> protocol.Reply:
     """The request that the host gets."""
 
     async def scenario(api: Api) -> protocol.Reply:
@@ -68,7 +68,7 @@ def test_a_stream_adds_up_to_the_whole_reply_on_every_endpoint():
 
 def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_models():
     value = {**CHAT, "temperature": 0.5, "top_k": 7, "seed": 11, "stop": "END", "logit_bias": {"3": -100}}
-    sampling = asked("/v1/chat/completions", {**value, "max_completion_tokens": 9, "max_tokens": 4}).sampling
+    sampling = request_of("/v1/chat/completions", {**value, "max_completion_tokens": 9, "max_tokens": 4}).sampling
     assert (sampling.temperature, sampling.top_k, sampling.seed, sampling.stop) == (0.5, 7, 11, ("END",))
     assert (sampling.logit_bias, sampling.max_tokens, sampling.fresh) == ({3: -100.0}, 9, False)
     assert set(sampling.from_model) & {"temperature", "top_k"} == set() and "top_p" in sampling.from_model
@@ -85,12 +85,12 @@ def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_
 )
 def test_a_schema_becomes_the_grammar_of_the_reply(path: str, value: dict[str, Any]) -> None:
     value |= {"/v1/chat/completions": CHAT, "/v1/completions": {"prompt": "x"}, "/v1/responses": {"input": "x"}}[path]
-    assert asked(path, value).sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
+    assert request_of(path, value).sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
 
 
 def test_a_prediction_reaches_the_host():
     value = {**CHAT, "prediction": {"type": "content", "content": [{"type": "text", "text": "a = 1"}]}}
-    assert asked("/v1/chat/completions", value).prediction == "a = 1"
+    assert request_of("/v1/chat/completions", value).prediction == "a = 1"
 
 
 def test_messages_reach_the_host_whole():
@@ -100,11 +100,14 @@ def test_messages_reach_the_host_whole():
         {"role": "assistant", "content": "c", "reasoning_content": "d"},
         {"role": "user", "content": "e"},
     ]
-    told = [(one.role, one.content, one.thought) for one in asked("/v1/chat/completions", {"messages": turns}).messages]
+    told = [
+        (one.role, one.content, one.thought) for one in request_of("/v1/chat/completions", {"messages": turns}).messages
+    ]
     assert told == [("system", "Be brief.", ""), ("user", "ab", ""), ("assistant", "c", "d"), ("user", "e", "")]
-    assert asked("/v1/completions", {"prompt": "Once"}).prompt == "Once"
+    plain = request_of("/v1/completions", {"prompt": "Once"})
+    assert (plain.prompt, plain.target) == ("Once", protocol.Pair().target)
     claude = {"model": MODEL, "max_tokens": 5, "system": "s", **CHAT, "stop_sequences": ["x"]}
-    reply = asked("/v1/messages", claude)
+    reply = request_of("/v1/messages", claude)
     assert [one.role for one in reply.messages] == ["system", "user"] and reply.sampling.stop == ("x",)
 
 
@@ -125,7 +128,7 @@ def test_a_client_that_goes_has_its_reply_stopped(stream: bool):
         call = asyncio.create_task(api.post("/v1/chat/completions", {**CHAT, "stream": stream}, gone=gone))
         while not api.client.waiting:
             await asyncio.sleep(0)
-        for _ in range(20):
+        while len(api.host.requests) == 0:
             await asyncio.sleep(0)
         gone.set()
         answer = await call
@@ -145,6 +148,29 @@ def test_a_host_that_ends_fails_what_is_open_and_all_that_comes_later():
         api.host.reader.feed_eof()
         for answer in (await call, await api.post("/v1/chat/completions", CHAT), await api.call("GET", "/health")):
             assert (answer.status, answer.json["error"]["code"]) == (503, "engine_unavailable")
+
+    with_api(scenario, held=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        (protocol.BUSY, 429, "too_many_requests"),
+        (protocol.NOT_LOADED, 503, "model_not_loaded"),
+        (protocol.OTHER_MODEL, 503, "model_changed"),
+        ("ContextError", 400, "context_length_exceeded"),
+        ("RuntimeError", 500, "engine_error"),
+    ],
+)
+def test_what_the_host_could_not_do_has_its_status(kind: str, status: int, code: str):
+    async def scenario(api: Api) -> None:
+        call = asyncio.create_task(api.post("/v1/chat/completions", CHAT))
+        while not api.host.requests:
+            await asyncio.sleep(0)
+        failed = protocol.Failed(id=api.host.requests[0].id, kind=kind, message="why")
+        api.host.reader.feed_data(protocol.encode_line(failed))
+        answer = await call
+        assert (answer.status, answer.json["error"]["code"], answer.json["error"]["message"]) == (status, code, "why")
 
     with_api(scenario, held=True)
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,24 +19,29 @@ from app.api.application import application
 from app.api.host_client import LOADING, RESTARTING, SLOW_LOAD
 from app.api.own_host import OwnHost
 from app.api.reply_stream import Engine
-from app.protocol.silence import STUCK, PendingRequests, SilenceLimits
-from app.window.api.api_requests import STUCK as STUCK_IN_THE_WINDOW
-from app.window.chat.host_process import Timeouts
+from app.protocol.silence import LATE_S, PendingRequests, SilenceLimits
 from engine.errors import BackendError, ModelError
 from tests.app.api.api_calls import CHAT, KEY, PORT, Answer, Api
+from tests.app.api.stepped_loop import advance, run, until
 from tests.app.host.process import RECORDED
-from tests.app.window.chat.fake_host import command, text_of
+from tests.app.window.chat.fake_host import FOREVER, command, go_line, text_of
 
-SOON = SilenceLimits(load_s=20.0, silent_s=1.0)
+LIMITS = SilenceLimits()
 RECORDING = (sys.executable, "-m", "app.host", "--replay", str(RECORDED), "--speed", "0")
 
 
 class OwnApi(Api):
-    """The application in front of a host of its own."""
+    """The application in front of a host of its own. heard: what the host has answered."""
 
     def __init__(self, own: OwnHost) -> None:
         self.own, self.client = own, own.client
         self.app = application(Engine(own.client), AccessRules(KEY, PORT))
+        self.heard: list[protocol.AnyAnswer] = []
+        self._deliver, own.client._deliver = own.client._deliver, self._hear  # type: ignore[method-assign]
+
+    def _hear(self, answer: protocol.AnyAnswer) -> None:
+        self.heard.append(answer)
+        self._deliver(answer)
 
     @property
     def pid(self) -> int:
@@ -46,48 +50,43 @@ class OwnApi(Api):
     async def chat(self, **more: Any) -> Answer:
         return await self.post("/v1/chat/completions", {**CHAT, **more})
 
-    def begin(self, **more: Any) -> asyncio.Task[Answer]:
-        return asyncio.create_task(self.chat(**more))
+    async def begin(self, **more: Any) -> asyncio.Task[Answer]:
+        """Returns a request that the host has, or that waits for it."""
+        waiting, call = self.client.waiting, asyncio.create_task(self.chat(**more))
+        await until(lambda: self.client.waiting > waiting)
+        return call
 
-    async def until(self, holds: Callable[[], object]) -> None:
-        while not holds():
-            await asyncio.sleep(0.01)
+    async def until_heard(self, kind: type[Any], times: int) -> None:
+        await until(lambda: sum(isinstance(answer, kind) for answer in self.heard) >= times)
+
+    def go_on(self, steps: int = FOREVER) -> None:
+        """Lets the fake host go on, so many steps beyond where it would wait."""
+        assert self.own._process.stdin is not None
+        self.own._process.stdin.write(go_line(steps))
 
 
-def with_host(
-    scenario: Callable[[OwnApi], Awaitable[None]],
-    *words: str,
-    limits: SilenceLimits = SOON,
-    within_s: float = 60,
-    **behaviour: Any,
-) -> None:
+def with_host(scenario: Callable[[OwnApi], Awaitable[None]], *words: str, **behaviour: Any) -> None:
     """Runs a scenario with a fake host that behaves like this, or with the one that `words` start. No process stays."""
 
-    async def run() -> None:
-        async with OwnHost(protocol.Pair(drafter="none"), words or command(**behaviour), limits) as own:
+    async def start() -> None:
+        async with OwnHost(protocol.Pair(drafter="none"), words or command(**behaviour), LIMITS) as own:
             await own.load()
-            async with asyncio.timeout(within_s):
-                await scenario(OwnApi(own))
+            await scenario(OwnApi(own))
         assert not psutil.pid_exists(own._process.pid)
 
-    asyncio.run(run())
+    run(start())
 
 
 def text(answer: Answer) -> str:
     return answer.json["choices"][0]["message"]["content"]
 
 
-def refused(answer: Answer, message: str = RESTARTING) -> bool:
+def is_refused(answer: Answer, message: str = RESTARTING) -> bool:
     error = answer.json["error"]
     return (answer.status, error["code"], error["message"]) == (503, "engine_unavailable", message)
 
 
 # --- programs are told ------------------------------------------------------------------------
-
-
-def test_the_words_and_the_seconds_are_the_windows() -> None:
-    assert Timeouts().silent_s == SilenceLimits().silent_s and Timeouts().load_s == SilenceLimits().load_s
-    assert RESTARTING.startswith(f"{STUCK}: ") and STUCK_IN_THE_WINDOW.startswith(f"{STUCK}: ")
 
 
 def test_a_host_that_hangs_fails_what_it_has_and_what_waits_and_the_next_request_is_answered(
@@ -96,10 +95,11 @@ def test_a_host_that_hangs_fails_what_it_has_and_what_waits_and_the_next_request
     async def scenario(api: OwnApi) -> None:
         assert text(await api.chat()) == text_of(12)
         first = api.pid
-        began_s = time.monotonic()
-        for answer in await asyncio.gather(api.chat(), api.chat(), api.chat(stream=True)):
-            assert refused(answer) and answer.headers["retry-after"]
-        assert time.monotonic() - began_s >= SOON.silent_s
+        calls = [await api.begin(), await api.begin(), await api.begin(stream=True)]
+        await api.until_heard(protocol.RoundDone, 6)
+        await advance(LIMITS.silent_s)
+        for answer in await asyncio.gather(*calls):
+            assert is_refused(answer) and answer.headers["retry-after"]
         health = await api.call("GET", "/health")
         assert health.status == 503 and health.json["error"]["message"] in (RESTARTING, LOADING)
         assert text(await api.chat()) == text_of(12)
@@ -113,14 +113,20 @@ def test_a_host_that_hangs_fails_what_it_has_and_what_waits_and_the_next_request
 @pytest.mark.slow
 def test_streams_that_have_begun_end_with_the_error() -> None:
     async def scenario(api: OwnApi) -> None:
-        answer = await api.chat(stream=True)
+        call = await api.begin(stream=True)
+        await api.until_heard(protocol.RoundDone, 5)
+        await advance(LIMITS.silent_s)
+        answer = await call
         assert answer.status == 200 and answer.complete
         assert answer.events[-1]["error"]["message"] == RESTARTING
         told = [event["choices"][0]["delta"].get("content", "") for event in answer.events[:-1]]
         assert "".join(told) == text_of(15)
         claude = {"model": "Fake", "max_tokens": 60, "stream": True, **CHAT}
-        events = (await api.post("/v1/messages", claude)).events
-        assert events[-1] == {"type": "error", "error": {"type": "overloaded_error", "message": RESTARTING}}
+        late = asyncio.create_task(api.post("/v1/messages", claude))
+        await api.until_heard(protocol.RoundDone, 10)
+        await advance(LIMITS.silent_s)
+        error = {"type": "error", "error": {"type": "overloaded_error", "message": RESTARTING}}
+        assert (await late).events[-1] == error
 
     with_host(scenario, hang_after=5)
 
@@ -131,26 +137,13 @@ def test_a_process_that_is_stopped_is_replaced() -> None:
         reply = text(await api.chat())
         os.kill(first := api.pid, signal.SIGSTOP)
         huge = [{"role": "user", "content": "x" * 1_000_000}]  # more than a pipe holds
-        running, waits = api.begin(messages=huge), api.begin(stream=True)
-        assert refused(await running) and refused(await waits)
+        calls = [await api.begin(messages=huge), await api.begin(stream=True)]
+        await advance(LIMITS.silent_s)
+        assert all(map(is_refused, await asyncio.gather(*calls)))
         assert text(await api.chat()) == reply  # a recording's first
         assert api.pid != first and not psutil.pid_exists(first)
 
     with_host(scenario, *RECORDING)
-
-
-@pytest.mark.slow
-def test_the_real_host_is_replaced_too() -> None:
-    async def scenario(api: OwnApi) -> None:
-        greedy = {"temperature": 0, "max_tokens": 40}
-        reply = text(await api.chat(**greedy))
-        os.kill(api.pid, signal.SIGSTOP)
-        for answer in await asyncio.gather(api.chat(**greedy), api.chat(**greedy)):
-            assert refused(answer)
-        assert text(await api.chat(**greedy)) == reply
-
-    limits = SilenceLimits(load_s=120.0, silent_s=12.0)
-    with_host(scenario, sys.executable, "-m", "app.host", limits=limits, within_s=240)
 
 
 @pytest.mark.slow
@@ -160,11 +153,11 @@ def test_a_host_that_all_programs_have_left_is_replaced() -> None:
         first, gone = api.pid, asyncio.Event()
         body = {**CHAT, "stream": True}
         left = asyncio.create_task(api.post("/v1/chat/completions", body, gone=gone))
-        await api.until(lambda: api.client.waiting)
-        await asyncio.sleep(SOON.silent_s / 2)
+        await api.until_heard(protocol.RoundDone, 6)
         gone.set()
         await left
-        await api.until(lambda: api.pid != first)
+        await advance(LIMITS.silent_s)
+        await until(lambda: api.pid != first)
         assert text(await api.chat()) == text_of(12)
 
     with_host(scenario, rounds=4, hang_after=6)
@@ -173,24 +166,26 @@ def test_a_host_that_all_programs_have_left_is_replaced() -> None:
 @pytest.mark.slow
 def test_a_host_that_says_that_it_works_is_not_stuck() -> None:
     async def scenario(api: OwnApi) -> None:
-        first = api.pid
-        assert text(await api.chat()) == text_of(12) and api.pid == first
+        first, call = api.pid, await api.begin()
+        for number in range(3):
+            await api.until_heard(protocol.Measuring if number == 0 else protocol.Working, max(1, number))
+            await advance(0.9 * LIMITS.silent_s)
+            api.go_on(1)
+        assert text(await call) == text_of(12) and api.pid == first
 
-    with_host(scenario, rounds=4, measure_s=1.5 * SOON.silent_s)
+    with_host(scenario, rounds=4, works=3, hold_at=("work",))
 
 
 @pytest.mark.slow
-def test_a_host_is_not_stuck_where_this_process_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.api.host_client.LATE_S", 0.2)
-
+def test_a_host_is_not_stuck_where_this_process_stood_still() -> None:
     async def scenario(api: OwnApi) -> None:
-        first, call = api.pid, api.begin()
-        await api.until(lambda: api.client.waiting)
-        await asyncio.sleep(0.1)
-        time.sleep(SOON.silent_s + 0.7)  # as after Ctrl-Z
+        first, call = api.pid, await api.begin()
+        await api.until_heard(protocol.RoundDone, 1)
+        await advance(LIMITS.silent_s + 2 * LATE_S)  # as after Ctrl-Z
+        api.go_on()
         assert text(await call) == text_of(12) and api.pid == first
 
-    with_host(scenario, rounds=4, pause_s=0.5)
+    with_host(scenario, rounds=4, hold_after=1)
 
 
 # --- the load of the next host ----------------------------------------------------------------
@@ -199,19 +194,25 @@ def test_a_host_is_not_stuck_where_this_process_stood_still(monkeypatch: pytest.
 @pytest.mark.slow
 def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: pytest.CaptureFixture[str]) -> None:
     async def scenario(api: OwnApi) -> None:
-        api.own._command = command(rounds=4, load_s=2.5)
-        assert refused(await api.chat())
-        await api.until(lambda: api.client._pending.loading)
-        assert refused(await api.call("GET", "/health"), LOADING)
-        assert refused(await api.chat(), SLOW_LOAD)
-        assert refused(await api.call("GET", "/health"), SLOW_LOAD)
+        api.own._command = command(rounds=4, hold_at=("load",))
+        call = await api.begin()
+        await api.until_heard(protocol.RoundDone, 1)
+        await advance(LIMITS.silent_s)
+        assert is_refused(await call)
+        await api.until_heard(protocol.Loading, 1)
+        assert is_refused(await api.call("GET", "/health"), LOADING)
+        call = await api.begin()
+        await advance(LIMITS.load_s)
+        assert is_refused(await call, SLOW_LOAD)
+        assert is_refused(await api.call("GET", "/health"), SLOW_LOAD)
+        assert is_refused(await api.chat(), SLOW_LOAD)  # at once
         second = api.pid
-        assert refused(await api.chat(), SLOW_LOAD)  # at once
-        await api.until(lambda: not api.client._slow)
+        api.go_on()
+        await until(lambda: not api.client._slow)
         assert text(await api.chat()) == text_of(12) and api.pid == second
 
-    with_host(scenario, limits=SilenceLimits(load_s=1.0, silent_s=1.0), hang_after=1)
-    assert "no progress for 1 seconds" in capfd.readouterr().err
+    with_host(scenario, hang_after=1)
+    assert "no progress for 120 seconds" in capfd.readouterr().err
 
 
 @pytest.mark.slow
@@ -219,23 +220,19 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs(capfd: 
     ("words", "kind", "why"),
     [
         (command(fail_load="none"), ModelError, "none does not fit"),
-        *(
-            pytest.param(words, BackendError, why, marks=pytest.mark.slow)
-            for words, why in (
-                (command(kill_on_load=True), "ended while it loaded"),
-                (["no-such-program"], "could not be started again"),
-            )
-        ),
+        (command(kill_on_load=True), BackendError, "ended while it loaded"),
+        (["no-such-program"], BackendError, "could not be started again"),
     ],
 )
 def test_a_host_that_cannot_be_replaced_ends_the_server(words: list[str], kind: type[Exception], why: str) -> None:
     async def scenario(api: OwnApi) -> None:
         api.own._command = words
-        assert refused(await api.chat())
-        later = await api.chat()
-        assert later.status == 503
-        await api.until(api.client.ended.is_set)
-        await api.until(lambda: api.own.failure)
+        call = await api.begin()
+        await api.until_heard(protocol.RoundDone, 1)
+        await advance(LIMITS.silent_s)
+        assert is_refused(await call)
+        assert (await api.chat()).status == 503
+        await until(lambda: api.client.ended.is_set() and api.own.failure)
         assert isinstance(api.own.failure, kind) and why in str(api.own.failure)
         assert (await api.call("GET", "/health")).status == 503
 

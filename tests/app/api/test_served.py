@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from tests.app.api.served import served
+from tests.waiting import HANG_S
 
 
 @pytest.mark.slow
@@ -17,11 +18,11 @@ def test_the_command_replies_and_leaves_no_host_behind():
         body = {"messages": [{"role": "user", "content": "Say hi."}], "max_tokens": 3, "temperature": 0}
         headers = {"authorization": f"Bearer {server.key}", "content-type": "application/json"}
         asked = urllib.request.Request(f"{server.url}/chat/completions", json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=HANG_S) as answer:
             reply = json.load(answer)
         assert reply["usage"]["completion_tokens"] == 3
         assert len(reply["choices"][0]["redline"]["origins"]) == 3
         plain = urllib.request.Request(f"{server.url}/models", headers={"host": "attacker.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(plain, timeout=10)
-    assert psutil.wait_procs([host], timeout=10)[1] == []
+            urllib.request.urlopen(plain, timeout=HANG_S)
+    assert psutil.wait_procs([host], timeout=HANG_S)[1] == []

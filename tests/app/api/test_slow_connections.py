@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api.loopback_server import IDLE_TIME_S, LoopbackServer, open_socket
+from app.api.loopback_server import HEAD_TIME_S, IDLE_TIME_S, LoopbackServer, open_socket
+from tests.app.api.stepped_loop import advance, run
 
-HEAD_TIME_S = 0.4
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -23,26 +22,27 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"hi"})
 
 
-def with_connection(scenario: Callable[[Streams], Awaitable[None]]) -> float:
-    """Runs a scenario on a connection to a server; returns after how many seconds the server closed it."""
+def assert_closed_after(seconds: float, scenario: Callable[[Streams], Awaitable[None]]) -> None:
+    """Runs a scenario on a connection to a server, which is to close it so long after and not before."""
 
-    async def run() -> float:
+    async def connect() -> None:
         with open_socket(0) as listener:
             listener.listen()
-            server = LoopbackServer(hello, HEAD_TIME_S)
+            server = LoopbackServer(hello)
             serving = asyncio.create_task(server.serve([listener]))
             reader, writer = await asyncio.open_connection(*listener.getsockname())
-            began_s = time.monotonic()
+            await advance(0.0)
             await scenario((reader, writer))
-            async with asyncio.timeout(IDLE_TIME_S + 3):
-                assert await reader.read() == b""
-            spent_s = time.monotonic() - began_s
+            await advance(seconds - 0.1)
+            assert not reader.at_eof()
+            await advance(0.2)
+            assert await reader.read() == b""
             writer.close()
             server.should_exit = True
-            await serving
-            return spent_s
+            while not serving.done():
+                await advance(0.1)
 
-    return asyncio.run(run())
+    run(connect())
 
 
 async def send_nothing(_: Streams) -> None:
@@ -53,12 +53,14 @@ async def send_drops(streams: Streams) -> None:
     """A byte of the head now and then, which is never complete."""
     for byte in GET[:4]:
         streams[1].write(bytes([byte]))
-        await asyncio.sleep(HEAD_TIME_S / 5)
+        await advance(HEAD_TIME_S / 5)
 
 
 async def ask(streams: Streams) -> None:
     """A whole request, with its answer."""
     streams[1].write(GET + b"\r\n")
+    await advance(HEAD_TIME_S)
+    await advance(HEAD_TIME_S)
     assert (await streams[0].readuntil(b"hi")).startswith(b"HTTP/1.1 200")
 
 
@@ -67,19 +69,16 @@ async def ask_and_begin_again(streams: Streams) -> None:
     streams[1].write(GET)
 
 
-@pytest.mark.slow_for("send_drops")
-@pytest.mark.parametrize("scenario", [send_nothing, send_drops])
+@pytest.mark.parametrize(("scenario", "left_s"), [(send_nothing, HEAD_TIME_S), (send_drops, HEAD_TIME_S / 5)])
 def test_a_head_that_does_not_come_whole_in_time_closes_its_connection(
-    scenario: Callable[[Streams], Awaitable[None]],
+    scenario: Callable[[Streams], Awaitable[None]], left_s: float
 ) -> None:
-    assert HEAD_TIME_S * 0.9 < with_connection(scenario) < IDLE_TIME_S / 2
+    assert_closed_after(left_s, scenario)
 
 
-@pytest.mark.slow
 def test_a_reply_may_take_longer_and_the_next_head_has_its_own_time() -> None:
-    assert 3 * HEAD_TIME_S * 0.9 < with_connection(ask_and_begin_again) < IDLE_TIME_S / 2
+    assert_closed_after(HEAD_TIME_S, ask_and_begin_again)
 
 
-@pytest.mark.slow
 def test_a_connection_without_another_request_is_closed() -> None:
-    assert IDLE_TIME_S * 0.9 < with_connection(ask) < IDLE_TIME_S + 3
+    assert_closed_after(IDLE_TIME_S, ask)

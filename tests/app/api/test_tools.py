@@ -47,7 +47,7 @@ class CallingHost(FakeHost):
             self.reader.feed_data(protocol.encode_line(answer))
 
 
-def asked(path: str, value: dict[str, Any], text: str = "I look.") -> tuple[Any, Any]:
+def answer_and_request(path: str, value: dict[str, Any], text: str = "I look.") -> tuple[Any, Any]:
     """Returns the answer, and the request that the host got, if it got one."""
 
     async def scenario(api: Api) -> tuple[Any, Any]:
@@ -61,7 +61,7 @@ def asked(path: str, value: dict[str, Any], text: str = "I look.") -> tuple[Any,
 
 def test_chat_has_calls_whole_and_streamed():
     value = {"messages": ASK, "tools": CHAT_TOOLS}
-    answer, request = asked("/v1/chat/completions", value)
+    answer, request = answer_and_request("/v1/chat/completions", value)
     (choice,) = answer.json["choices"]
     assert choice["finish_reason"] == "tool_calls" and choice["message"]["content"] == "I look."
     assert choice["message"]["reasoning_content"] == "hm"
@@ -71,35 +71,35 @@ def test_chat_has_calls_whole_and_streamed():
     assert request.tools.offered == (
         protocol.Tool(name="weather", parameters=json.dumps(SCHEMA, separators=(",", ":"))),
     )
-    events = asked("/v1/chat/completions", {**value, "stream": True})[0].events[:-1]
+    events = answer_and_request("/v1/chat/completions", {**value, "stream": True})[0].events[:-1]
     told = [one for event in events for one in event["choices"][0]["delta"].get("tool_calls", ())]
     assert [one["index"] for one in told] == [0, 1] and [one["function"] for one in told] == functions
     assert "".join(event["choices"][0]["delta"].get("content", "") for event in events) == "I look."
     assert events[-1]["choices"][0]["finish_reason"] == "tool_calls"
-    assert asked("/v1/chat/completions", value, " \n")[0].json["choices"][0]["message"]["content"] is None
+    assert answer_and_request("/v1/chat/completions", value, " \n")[0].json["choices"][0]["message"]["content"] is None
 
 
 def test_messages_have_calls_whole_and_streamed():
     value = {**CLAUDE, "messages": ASK, "tools": CLAUDE_TOOLS}
-    answer = asked("/v1/messages", value)[0].json
+    answer = answer_and_request("/v1/messages", value)[0].json
     assert [one["type"] for one in answer["content"]] == ["thinking", "text", "tool_use", "tool_use"]
     assert answer["content"][2]["input"] == {"city": "K\u00f6ln"} and answer["stop_reason"] == "tool_use"
-    events = asked("/v1/messages", {**value, "stream": True})[0].events
+    events = answer_and_request("/v1/messages", {**value, "stream": True})[0].events
     starts = [one["content_block"] for one in events if one["type"] == "content_block_start"]
     assert [one["type"] for one in starts] == ["thinking", "text", "tool_use", "tool_use"]
     parts = [one["delta"].get("partial_json", "") for one in events if one["type"] == "content_block_delta"]
     assert "".join(parts) == CALLS[0].arguments + CALLS[1].arguments
     stops = [one["index"] for one in events if one["type"] == "content_block_stop"]
     assert stops == [0, 1, 2, 3] and events[-2]["delta"]["stop_reason"] == "tool_use"
-    assert "text" not in [one["type"] for one in asked("/v1/messages", value, "\n")[0].json["content"]]
+    assert "text" not in [one["type"] for one in answer_and_request("/v1/messages", value, "\n")[0].json["content"]]
 
 
 def test_responses_have_calls_whole_and_streamed():
     value = {"input": "the weather?", "tools": FLAT_TOOLS}
-    answer = asked("/v1/responses", value)[0].json
+    answer = answer_and_request("/v1/responses", value)[0].json
     assert [one["type"] for one in answer["output"]] == ["reasoning", "message", "function_call", "function_call"]
     assert (answer["output"][2]["call_id"], answer["output"][2]["arguments"]) == ("abcdefgh1", CALLS[0].arguments)
-    events = asked("/v1/responses", {**value, "stream": True})[0].events
+    events = answer_and_request("/v1/responses", {**value, "stream": True})[0].events
     added = [one for one in events if one["type"] == "response.output_item.added"]
     assert [one["output_index"] for one in added] == [0, 1, 2, 3]
     done = [one["item"] for one in events if one["type"] == "response.output_item.done"]
@@ -127,7 +127,7 @@ def test_a_choice_of_tool_reaches_the_host(path: str, choices: list[Any]):
     for choice in choices:
         if path == "/v1/messages":
             choice = {**choice, "disable_parallel_tool_use": True}
-        tools = asked(path, {**body, "tool_choice": choice})[1].tools
+        tools = answer_and_request(path, {**body, "tool_choice": choice})[1].tools
         found.append(tools and (tools.required, tools.named, tools.several))
     assert found == [(False, "", False), (True, "", False), (True, "weather", False), None]
 
@@ -157,9 +157,9 @@ def test_calls_and_results_reach_the_host_in_one_form():
         {"type": "function_call_output", "call_id": "abcdefgh1", "output": "rain"},
     ]
     told = [
-        asked("/v1/chat/completions", {"messages": chat})[1].messages,
-        asked("/v1/messages", {**CLAUDE, "messages": claude})[1].messages,
-        asked("/v1/responses", {"input": responses})[1].messages,
+        answer_and_request("/v1/chat/completions", {"messages": chat})[1].messages,
+        answer_and_request("/v1/messages", {**CLAUDE, "messages": claude})[1].messages,
+        answer_and_request("/v1/responses", {"input": responses})[1].messages,
     ]
     expected = protocol.ToolCall(id="abcdefgh1", name="weather", arguments='{"city":"Rome"}')
     assert told[0] == told[1] == told[2] and told[0][1].calls == (expected,) and told[0][1].thought == "hm"
@@ -194,7 +194,7 @@ def test_calls_and_results_reach_the_host_in_one_form():
     ],
 )
 def test_tools_that_cannot_be_are_refused_before_the_host(path: str, value: dict[str, Any], param: str | None):
-    answer, request = asked(path, value)
+    answer, request = answer_and_request(path, value)
     assert answer.status == 400 and request is None
     if path != PATHS[2]:
         assert answer.json["error"]["param"] == param

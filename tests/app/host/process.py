@@ -14,20 +14,22 @@ from types import TracebackType
 from typing import TypeVar
 
 from app.protocol import AnyAnswer, AnyRequest, Message, Pair, Quit, Ready, decode_answer, encode_line
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[3]
 RECORDED = Path(__file__).with_name("recorded.jsonl")
-DEADLINE_S = 90.0  # that a host says nothing: far beyond what loading takes on a machine that is busy
+_HOST = "import sys; from app.host import __main__, server; server.GRACE_S = {}; sys.exit(__main__.main())"
 
 T = TypeVar("T")
 
 
 class HostProcess:
-    """`python -m app.host` with arguments. Whatever it writes must be answers: a line that is none fails the test."""
+    """`python -m app.host` with arguments. Whatever it writes must be answers: a line that is none fails the test.
+    grace_s: that it has for leaving."""
 
-    def __init__(self, *arguments: str | Path) -> None:
+    def __init__(self, *arguments: str | Path, grace_s: float = HANG_S) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "app.host", *map(str, arguments)],
+            [sys.executable, "-c", _HOST.format(grace_s), *map(str, arguments)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -52,7 +54,7 @@ class HostProcess:
         self.process.wait()
         self.reading.set()
         for thread in self._threads:
-            thread.join(DEADLINE_S)
+            thread.join(HANG_S)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
@@ -70,7 +72,7 @@ class HostProcess:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def next(self, deadline_s: float = DEADLINE_S) -> AnyAnswer | None:
+    def next(self, deadline_s: float = HANG_S) -> AnyAnswer | None:
         """The next answer; None at the end of output."""
         try:
             line = self._lines.get(timeout=deadline_s)
@@ -97,7 +99,7 @@ class HostProcess:
         return self.wait()
 
     def wait(self) -> int:
-        return self.process.wait(DEADLINE_S)
+        return self.process.wait(HANG_S)
 
     def rest(self) -> list[AnyAnswer]:
         """Every answer to the end of output."""
@@ -109,7 +111,7 @@ class HostProcess:
     def said(self) -> str:
         """What it wrote to standard error so far; all of it once it has left."""
         if self.process.poll() is not None:
-            self._threads[1].join(DEADLINE_S)
+            self._threads[1].join(HANG_S)
         return self.errors.decode(errors="replace")
 
     def _read(self) -> None:

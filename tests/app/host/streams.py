@@ -11,8 +11,8 @@ from msgspec import structs
 from app.protocol import AnyAnswer, ReplyDone, RoundDone
 
 
-def stretched(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> list[AnyAnswer]:
-    """One reply of so many tokens at that pace, made of the rounds of a recording over and over."""
+def stream_of(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> list[AnyAnswer]:
+    """One reply of so many tokens at that pace from its first round on, made of the rounds of a recording."""
     told = [answer for answer in answers if isinstance(answer, RoundDone)]
     end = next(answer for answer in answers if isinstance(answer, ReplyDone))
     made: list[AnyAnswer] = []
@@ -23,7 +23,6 @@ def stretched(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> l
         if left <= 0:
             break
         kept = round_.tokens[:left]
-        said += len(kept)
         cut = replace(
             round_,
             index=len(made),
@@ -34,4 +33,5 @@ def stretched(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> l
             time_s=said / per_second,
         )
         made.append(structs.replace(answer, id=end.id, round=cut))
+        said += len(kept)
     return [*made, structs.replace(end, finished=replace(end.finished, tokens=said, time_s=said / per_second))]

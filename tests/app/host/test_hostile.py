@@ -3,9 +3,7 @@
 A replaying host is asked: reading, queueing, stopping and leaving are the same as with a model.
 """
 
-import random
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +11,7 @@ import pytest
 
 from app import protocol as p
 from tests.app.host.process import RECORDED, HostProcess, asked, of_kind
-from tests.app.host.test_replay import ANSWERS, stretched
-
-LEAVES_IN_S = 5.0
+from tests.app.host.test_replay import ANSWERS, stream_of
 
 
 def reply(number: int, *texts: str) -> p.Reply:
@@ -35,9 +31,9 @@ def quick() -> Iterator[HostProcess]:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[HostProcess]:
-    """A host whose replies take two minutes, 20 tokens a second."""
+    """A host whose replies have one round at once, and the next after most of an hour."""
     file = tmp_path / "slow.jsonl"
-    file.write_bytes(b"".join(map(p.encode_line, stretched(ANSWERS, 2_400, 20.0))))
+    file.write_bytes(b"".join(map(p.encode_line, stream_of(ANSWERS, 30, 0.001))))
     with HostProcess("--replay", file) as host:
         yield host.ready()
 
@@ -77,22 +73,6 @@ def test_a_malformed_line_is_answered_and_the_next_one_obeyed(quick: HostProcess
     listens(quick)
 
 
-def test_noise_is_answered_line_by_line(quick: HostProcess) -> None:
-    """Bytes at random, and pieces of good lines cut and joined at random."""
-    noise, good = random.Random(4), p.encode_line(reply(1)) + p.encode_line(p.Load(id=1, pair=p.Pair()))
-    lines: list[bytes] = []
-    for _ in range(400):
-        at, other = noise.randrange(1, len(good)), noise.randrange(1, len(good))
-        cut = good[:at] + good[other:] if noise.random() < 0.5 else noise.randbytes(noise.randrange(1, 300))
-        lines.append(b"?" + cut.replace(b"\n", b""))
-    quick.send_bytes(b"\n".join(lines) + b"\n")
-    answers = [quick.next() for _ in lines]
-    assert [a.line[:9] for a in of_kind(answers, p.Malformed)] == [
-        line[:200].decode(errors="replace")[:9] for line in lines
-    ]
-    listens(quick)
-
-
 def test_half_lines_wait_for_their_other_half(quick: HostProcess) -> None:
     line = p.encode_line(count(5))
     for byte in line[:-1]:
@@ -101,11 +81,8 @@ def test_half_lines_wait_for_their_other_half(quick: HostProcess) -> None:
     assert of_kind([quick.next()], p.Counted)[0].id == 5
     quick.send_bytes(p.encode_line(count(6))[9:])
     assert of_kind([quick.next()], p.Counted)[0].id == 6
-
-
-def test_empty_lines_and_other_line_ends_are_accepted(quick: HostProcess) -> None:
-    quick.send_bytes(b"\n\n   \n\r\n" + p.encode_line(count(5)).strip() + b"\r\n")
-    assert of_kind([quick.next()], p.Counted)[0].id == 5
+    quick.send_bytes(b"\n\n   \n\r\n" + p.encode_line(count(7)).strip() + b"\r\n")  # empty lines, other line ends
+    assert of_kind([quick.next()], p.Counted)[0].id == 7
 
 
 def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess) -> None:
@@ -139,14 +116,8 @@ def test_stops_for_unknown_requests_are_ignored(quick: HostProcess) -> None:
     listens(quick)
 
 
-@pytest.mark.parametrize("number", [-1, 0, 2**63, 10**30])
-def test_any_whole_number_is_an_id(quick: HostProcess, number: int) -> None:
-    quick.send(count(number))
-    assert of_kind([quick.next()], p.Counted)[0].id == number
-
-
 def test_stop_ends_the_reply_and_not_the_next(slow: HostProcess) -> None:
-    for number in range(1, 6):
+    for number in (1, 2):
         slow.send(reply(number), reply(number + 100))
         slow.until(p.RoundDone)
         slow.send(p.Stop(id=number))
@@ -161,7 +132,7 @@ def test_stop_ends_the_reply_and_not_the_next(slow: HostProcess) -> None:
 @pytest.mark.slow
 def test_a_stop_sent_together_with_its_reply_ends_or_cancels_it(slow: HostProcess) -> None:
     """It may still wait or have begun: either way the end is reported."""
-    for number in range(1, 40):
+    for number in range(1, 20):
         slow.send(reply(number), p.Stop(id=number))
         last = slow.until(p.ReplyDone, p.Failed)[-1]
         if isinstance(last, p.Failed):
@@ -184,10 +155,8 @@ def test_a_waiting_request_can_be_cancelled(slow: HostProcess) -> None:
 
 
 def leaves(host: HostProcess, code: int = 0) -> list[p.AnyAnswer]:
-    began = time.monotonic()
     answers = host.rest()
     assert host.wait() == code
-    assert time.monotonic() - began < LEAVES_IN_S
     assert "Traceback" not in host.said()
     return answers
 
@@ -220,18 +189,20 @@ def test_leaving_ends_the_reply_and_cancels_waiting_requests(
 
 
 @pytest.mark.slow
-def test_a_host_whose_answers_cannot_be_written_leaves(slow: HostProcess) -> None:
-    slow.send(reply(1))
-    slow.until(p.RoundDone)
-    assert slow.process.stdout is not None
-    slow.process.stdout.close()
-    assert slow.wait() == 0
+def test_a_host_whose_answers_cannot_be_written_leaves() -> None:
+    with HostProcess("--replay", RECORDED) as host:
+        host.ready().reading.clear()
+        listens(host)  # after which nobody reads, and the pipe can be closed
+        assert host.process.stdout is not None
+        host.process.stdout.close()
+        host.send(count(1))
+        assert host.wait() == 0
 
 
 @pytest.mark.slow
 def test_a_host_whose_answers_are_not_read_can_be_ended() -> None:
-    """It leaves even while it waits for space in its pipe."""
-    with HostProcess("--replay", RECORDED, "--speed", "0") as host:
+    """It leaves even while it waits for space in its pipe, as it does whatever it is busy with."""
+    with HostProcess("--replay", RECORDED, "--speed", "0", grace_s=0.0) as host:
         host.ready()
         host.reading.clear()
         for number in range(400):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import time
 from pathlib import Path
-from threading import Timer
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -15,7 +14,6 @@ import pytest
 from app import protocol as p
 from app.host import memory_relief, server
 from app.host.memory_relief import LOOK_S, MemoryRelief
-from app.host.task_queue import TaskQueue
 from app.inference import machine, memory_check
 from app.inference.machine import memory_is_short
 from tests.app.host.process import asked, of_kind
@@ -45,6 +43,9 @@ class Recorder:
 
     def __init__(self) -> None:
         self.done: list[object] = []
+
+    def prepare(self, _: object) -> None:
+        pass
 
     def give_back_memory(self) -> None:
         self.done.append("given back")
@@ -86,7 +87,7 @@ def test_the_processor_is_still_named_by_the_same_call(monkeypatch: pytest.Monke
 
 def test_the_system_is_asked_now_and_then_and_the_window_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, asked_at, both = 100.0, list[float](), Recorder()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(memory_relief, "time", SimpleNamespace(monotonic=lambda: now_s))
     monkeypatch.setattr(memory_relief, "memory_is_short", lambda: asked_at.append(now_s) or now_s > 101)
     relief = MemoryRelief(both)
     for _ in range(40):
@@ -135,17 +136,25 @@ def test_giving_back_drops_freed_buffers_and_waits_for_nothing(
     assert worker._pair.session.tokens == in_use and len(in_use) > 64
 
 
+class IdleQueue:
+    """A queue whose waits are over at once. It closes after the first five."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+
+    def wait(self, _: float) -> bool:
+        self.waits += 1
+        return self.waits > 5
+
+    def take(self) -> None:
+        return None
+
+
 def test_a_host_that_nobody_asks_looks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_memory(monkeypatch)
-    monkeypatch.setattr(server, "LOOK_S", 0.01)
-    monkeypatch.setattr(server, "IDLE_S", 0.0)
-    tasks, both = TaskQueue(), Recorder()
-    both.prepare = lambda wait: None  # type: ignore[attr-defined]
-    timer = Timer(0.2, lambda: tasks.close(stop=True))
-    timer.start()
-    assert server._next(tasks, both, MemoryRelief(both)) is None  # type: ignore[arg-type]
-    timer.join()
-    assert both.done.count("given back") > 1 and both.done.count(p.MemoryShort()) == 1
+    both: Any = Recorder()
+    assert server._next(IdleQueue(), both, MemoryRelief(both)) is None  # type: ignore[arg-type]
+    assert both.done == ["given back", p.MemoryShort(), *["given back"] * 3]
 
 
 def test_a_window_that_is_gone_ends_a_host_that_has_something_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +162,7 @@ def test_a_window_that_is_gone_ends_a_host_that_has_something_to_say(monkeypatch
         raise server.WindowGoneError("answers cannot be written")
 
     shorten_memory(monkeypatch)
-    monkeypatch.setattr(server, "LOOK_S", 0.01)
-    monkeypatch.setattr(server, "IDLE_S", 0.0)
-    both = Recorder()
-    both.prepare, both.write = lambda wait: None, write  # type: ignore[attr-defined, method-assign]
+    both: Any = Recorder()
+    both.write = write
     with pytest.raises(server.WindowGoneError):
-        server._next(TaskQueue(), both, MemoryRelief(both))  # type: ignore[arg-type]
+        server._next(IdleQueue(), both, MemoryRelief(both))  # type: ignore[arg-type]

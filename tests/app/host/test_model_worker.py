@@ -20,7 +20,7 @@ from app.reply_history import ReplyHistory
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.app.host.process import asked, of_kind, pair
-from tests.app.host.replies import served
+from tests.app.host.replies import ask, end_of, ids_of, served, text_of, worker_with
 from tests.toys.folders import CONTEXT, make_folder, make_stranger
 
 
@@ -28,14 +28,14 @@ def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnsw
     return list(worker.load(p.Load(id=number, pair=wanted)))
 
 
-def loaded(worker: ModelWorker, wanted: p.Pair) -> p.Loaded:
+def load_pair(worker: ModelWorker, wanted: p.Pair) -> p.Loaded:
     answers = load(worker, wanted)
     assert [type(answer) for answer in answers[:-1]] == [p.Loading] * (len(answers) - 1)
     assert isinstance(answers[-1], p.Loaded), answers[-1]
     return answers[-1]
 
 
-def refused(worker: ModelWorker, wanted: p.Pair) -> str:
+def refusal_of(worker: ModelWorker, wanted: p.Pair) -> str:
     with pytest.raises(RedlineError) as caught:
         load(worker, wanted)
     assert "\n" not in str(caught.value)
@@ -65,7 +65,7 @@ def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def test_a_loaded_pair_is_described(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker = ModelWorker()
-    answer = loaded(worker, pair(toy_folder, toy_drafter_folder))
+    answer = load_pair(worker, pair(toy_folder, toy_drafter_folder))
     assert (answer.target, answer.drafter, answer.speculation, answer.note) == ("target", "drafter", "on", "")
     assert (answer.context, answer.drafts_trees) == (CONTEXT, False)
     assert answer.pair == pair(toy_folder, toy_drafter_folder)
@@ -74,9 +74,9 @@ def test_a_loaded_pair_is_described(toy_folder: Path, toy_drafter_folder: Path) 
 
 def test_speculation_is_off_without_a_drafter_and_auto_reports_its_choice(toy_folder: Path) -> None:
     worker = ModelWorker()
-    off = loaded(worker, pair(toy_folder))
+    off = load_pair(worker, pair(toy_folder))
     assert (off.drafter, off.speculation, off.note) == ("none", "off", "")
-    auto = loaded(worker, pair(toy_folder, "auto"))
+    auto = load_pair(worker, pair(toy_folder, "auto"))
     assert (auto.drafter, auto.speculation) == ("lookup", "on")
     assert "auto took prompt lookup" in auto.note
 
@@ -92,20 +92,31 @@ def test_another_drafter_or_context_does_not_load_the_target_again(
         pair(toy_folder, toy_drafter_folder, context=40),
         pair(toy_folder, "lookup"),
     ):
-        answer = loaded(worker, wanted)
+        answer = load_pair(worker, wanted)
         assert answer.pair == wanted
         assert answer.context == (wanted.context or CONTEXT)
         assert works(worker)
     assert counted_loads == ["target", "drafter"]
 
 
-def test_a_replaced_target_is_freed(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_a_target_that_is_replaced_or_unloaded_is_freed(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    load_pair(worker, pair(toy_folder, toy_drafter_folder))
     assert works(worker)
     old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.loaded.model)]
-    loaded(worker, pair(toy_drafter_folder))
+    load_pair(worker, pair(toy_drafter_folder))
     assert [one() for one in old] == [None, None]
+    assert works(worker)
+    network = weakref.ref(worker._pair.target.network)
+    for number in (3, 4):
+        assert list(worker.unload(p.Unload(id=number))) == [p.Unloaded(id=number)]
+        assert worker.pair is None and network() is None
+        with pytest.raises(NotLoaded):
+            next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
+    sides = (p.Side(drafter="none"),) * 2
+    (failed,) = served(worker, p.Race(id=9, prompt="Hi", sampling=p.SamplingSettings(), sides=sides, runs=1))
+    assert isinstance(failed, p.Failed) and (failed.id, failed.kind) == (9, "NotLoaded")
+    load_pair(worker, pair(toy_folder))
     assert works(worker)
 
 
@@ -114,13 +125,13 @@ def test_conversations_that_are_kept_do_not_keep_a_replaced_drafter(
 ) -> None:
     """The memory may not hold both: the old drafter is gone before the next one is loaded."""
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    load_pair(worker, pair(toy_folder, toy_drafter_folder))
     long = asked("a question that is long enough to be kept over a switch " * 3)
     sampling = p.SamplingSettings(max_tokens=4, draft_length=2)
     first = list(worker.reply(p.Reply(id=1, messages=long, sampling=sampling), Event()))
     assert of_kind(first, p.PrefillProgress)[0].progress.total > 64
     old = weakref.ref(worker._pair.drafter.loaded.model)
-    loaded(worker, pair(toy_folder, "lookup"))
+    load_pair(worker, pair(toy_folder, "lookup"))
     assert len(worker._pair.session.kept) == 1 and old() is None
     again = list(worker.reply(p.Reply(id=2, messages=long, sampling=sampling), Event()))
     assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64
@@ -137,12 +148,12 @@ def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, t
         (damaged, "damaged"),
         ("nobody", "a folder, or an installed model"),
     ):
-        answer = loaded(worker, pair(toy_folder, spec))
+        answer = load_pair(worker, pair(toy_folder, spec))
         assert answer.speculation == "unsupported"
         assert why in answer.note
         assert "\n" not in answer.note
         assert works(worker)
-    assert loaded(worker, pair(toy_folder, "lookup")).speculation == "on"
+    assert load_pair(worker, pair(toy_folder, "lookup")).speculation == "on"
 
 
 def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,16 +162,16 @@ def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monk
 
     monkeypatch.setattr("engine.drafters.prompt_lookup.PromptLookup", burst)
     worker = ModelWorker()
-    answer = loaded(worker, pair(toy_folder, "lookup"))
+    answer = load_pair(worker, pair(toy_folder, "lookup"))
     assert (answer.speculation, answer.note) == ("unsupported", "MemoryError: 18 GB are not there")
     assert works(worker)
 
 
 def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_folder: Path, tmp_path: Path) -> None:
     worker, late = ModelWorker(), tmp_path / "late"
-    assert loaded(worker, pair(toy_folder, late)).speculation == "unsupported"
+    assert load_pair(worker, pair(toy_folder, late)).speculation == "unsupported"
     make_folder(late, seed=1, like=toy_folder, noise=0.03)
-    assert loaded(worker, pair(toy_folder, late)).speculation == "on"
+    assert load_pair(worker, pair(toy_folder, late)).speculation == "on"
 
 
 @pytest.mark.parametrize(
@@ -171,12 +182,12 @@ def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_fo
 def test_a_load_that_is_refused_beforehand_leaves_the_loaded_pair(toy_folder: Path, wanted: dict[str, Any]) -> None:
     worker = ModelWorker()
     nonsense = p.Pair(**{"target": str(toy_folder), **wanted})
-    refused(worker, nonsense)
+    refusal_of(worker, nonsense)
     assert worker.pair is None
-    loaded(worker, pair(toy_folder, "lookup"))
-    refused(worker, nonsense)
-    assert worker.pair == pair(toy_folder, "lookup")
-    assert works(worker)
+    load_pair(worker, pair(toy_folder, "lookup"))
+    failed = served(worker, p.Load(id=9, pair=nonsense))[-1]
+    assert isinstance(failed, p.Failed) and (failed.id, failed.kept_pair) == (9, pair(toy_folder, "lookup"))
+    assert worker.pair == pair(toy_folder, "lookup") and works(worker)
 
 
 def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it_fits_here(
@@ -186,7 +197,7 @@ def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it
         raise BackendError("studio cannot be reached: install ssh")
 
     hosts, worker = tmp_path / "hosts.json", ModelWorker()
-    loaded(worker, pair(toy_folder))
+    load_pair(worker, pair(toy_folder))
     shared = pair(toy_folder, hosts=str(hosts))
     failed = load(worker, shared)[-1]
     assert isinstance(failed, p.Failed) and "is not a list of machines" in failed.message
@@ -207,7 +218,7 @@ def test_a_target_with_mismatched_files_leaves_the_loaded_pair(toy_folder: Path,
     config = (broken / "config.json").read_text()
     (broken / "config.json").write_text(config.replace('"hidden_size": 32', '"hidden_size": 48'))
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder))
+    load_pair(worker, pair(toy_folder))
     with pytest.raises(ModelError, match="does not load"):
         load(worker, pair(broken))
     assert works(worker)
@@ -221,7 +232,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
 
     broken = Path(shutil.copytree(toy_folder, tmp_path / "broken"))
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder))
+    load_pair(worker, pair(toy_folder))
     with (
         monkeypatch.context() as patched,
         pytest.raises(ModelError, match=r"does not answer.*the model that was loaded before is gone"),
@@ -233,20 +244,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
         next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
     with pytest.raises(NotLoaded):
         next(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=p.SamplingSettings()), Event()))
-    loaded(worker, pair(toy_folder))
-    assert works(worker)
-
-
-def test_an_unloaded_pair_is_freed_and_can_be_loaded_again(toy_folder: Path) -> None:
-    worker = ModelWorker()
-    loaded(worker, pair(toy_folder))
-    network = weakref.ref(worker._pair.target.network)
-    assert list(worker.unload(p.Unload(id=3))) == [p.Unloaded(id=3)]
-    assert worker.pair is None and network() is None
-    with pytest.raises(NotLoaded):
-        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
-    assert list(worker.unload(p.Unload(id=4))) == [p.Unloaded(id=4)]
-    loaded(worker, pair(toy_folder))
+    load_pair(worker, pair(toy_folder))
     assert works(worker)
 
 
@@ -264,7 +262,7 @@ def test_a_missing_library_is_reported_every_time(monkeypatch: pytest.MonkeyPatc
 def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
     """It includes the template, the system prompt and the opening of the reply."""
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder, context=300))
+    load_pair(worker, pair(toy_folder, context=300))
     turns = asked("Why is the sky blue?", "It is not.", "It is so.")
     for messages in (turns[:1], turns, (*asked("")[:1],), turns[:2]):
         count = next(worker.count(p.Count(id=3, messages=messages), Event()))
@@ -277,7 +275,7 @@ def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
 def test_a_reply_is_drafted_from_earlier_ones_where_its_text_cannot_change(toy_folder: Path, tmp_path: Path) -> None:
     """The earlier reply is the same one, so it is copied; with a seed of the user's, rejection may not know of it."""
     worker, history = ModelWorker(), ReplyHistory(tmp_path / "history")
-    vocabulary = loaded(worker, pair(toy_folder, "lookup")).vocabulary
+    vocabulary = load_pair(worker, pair(toy_folder, "lookup")).vocabulary
 
     def rounds(folder: Path | str, **sampling: Any) -> list[p.RoundDone]:
         settings = p.SamplingSettings(max_tokens=24, draft_length=6, **sampling)
@@ -323,7 +321,7 @@ def test_a_model_whose_files_change_while_it_is_loaded_goes_on_replying(
     toy_folder: Path, tmp_path: Path, edit: Callable[[Path], object]
 ) -> None:
     folder, worker = Path(shutil.copytree(toy_folder, tmp_path / "model")), ModelWorker()
-    loaded(worker, pair(folder))
+    load_pair(worker, pair(folder))
     edit(folder)
     assert works(worker)
     worker.recover()
@@ -340,7 +338,7 @@ def test_conversations_stay_warm_over_switches_verifications_and_races(
 ) -> None:
     """The next turn of each reads what is new, and says what a worker says that has done nothing else."""
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    load_pair(worker, pair(toy_folder, toy_drafter_folder))
     sampling = p.SamplingSettings(max_tokens=6, draft_length=2)
 
     def reply(to: ModelWorker, messages: tuple[p.Message, ...]) -> tuple[str, int, int]:
@@ -364,7 +362,7 @@ def test_conversations_stay_warm_over_switches_verifications_and_races(
     assert of_kind(worker.race(race, Event()), p.RaceDone)
     for chat in chats:
         fresh = ModelWorker()
-        loaded(fresh, pair(toy_folder, toy_drafter_folder))
+        load_pair(fresh, pair(toy_folder, toy_drafter_folder))
         text, reused, total = reply(worker, chat)
         assert text == reply(fresh, chat)[0]
         assert total - reused < 40
@@ -372,7 +370,7 @@ def test_conversations_stay_warm_over_switches_verifications_and_races(
 
 def test_no_more_is_kept_than_memory_allows(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder))
+    load_pair(worker, pair(toy_folder))
     monkeypatch.setattr(memory_check, "memory", lambda: (8 << 30, 8 << 30))
     assert works(worker)
     roomy = worker._pair.session.kept.limit_bytes
@@ -384,32 +382,31 @@ def test_no_more_is_kept_than_memory_allows(toy_folder: Path, monkeypatch: pytes
 
 def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy_folder: Path) -> None:
     """The prediction is the reply itself, in part; with a seed of the user's, rejection may not know of it."""
-    worker = ModelWorker()
-    loaded(worker, pair(toy_folder, "lookup"))
+    worker = worker_with(toy_folder, "lookup")
+    pieces = worker._pair.target.tokenizer.pieces
+    letters = {token: 30.0 for letter in "bdfgkqvz" for token in pieces(letter)}  # text that has one division
 
-    def rounds(prediction: str, **sampling: Any) -> list[p.RoundDone]:
-        settings = p.SamplingSettings(max_tokens=24, draft_length=6, **sampling)
+    def reply(prediction: str, **sampling: Any) -> list[p.AnyAnswer]:
         worker.recover()
-        request = p.Reply(id=1, messages=asked("Hi"), sampling=settings, prediction=prediction)
-        return of_kind(worker.reply(request, Event()), p.RoundDone)
+        return ask(worker, p.SamplingSettings(max_tokens=48, logit_bias=letters, **sampling), prediction=prediction)
 
-    def ids(told: list[p.RoundDone]) -> list[int]:
-        return [token for one in told for token in one.round.tokens]
-
-    hot: dict[str, Any] = {"temperature": 1.0, "seed": 7}
-    for sampling in ({}, {**hot, "acceptance": "coupled"}, hot):
-        alone = rounds("", **sampling)
-        text = "".join(text for one in alone for text in one.round.texts)
+    hot: dict[str, Any] = {"draft_length": 6, "temperature": 1.0, "seed": 7}
+    for sampling in ({"draft_length": 6}, {**hot, "acceptance": "coupled"}, hot):
+        alone = reply("", **sampling)
+        text, rounds = text_of(alone), len(of_kind(alone, p.RoundDone))
         for prediction in (text, f"Something else first. {text}", "nothing of the kind"):
-            again = rounds(prediction, **sampling)
-            assert ids(again) == ids(alone)
-        assert (len(rounds(text, **sampling)) < len(alone)) == (sampling is not hot)
-        assert len(rounds("", **sampling)) == len(alone)
+            assert ids_of(reply(prediction, **sampling)) == ids_of(alone)
+        predicted = reply(text, **sampling)
+        assert (len(of_kind(predicted, p.RoundDone)) < rounds) == (sampling is not hot)
+        assert (end_of(predicted).predicted > 20) == (sampling is not hot) and end_of(alone).predicted == 0
+        assert end_of(predicted).predicted <= sum(one.round.accepted for one in of_kind(predicted, p.RoundDone))
+        assert len(of_kind(reply("", **sampling), p.RoundDone)) == rounds
+    assert end_of(reply(text, **{**hot, "draft_length": 0})).predicted == 0
 
 
 def test_a_request_for_another_target_is_refused(toy_folder: Path) -> None:
     worker = ModelWorker()
-    loaded(worker, pair(toy_folder, "none"))
+    load_pair(worker, pair(toy_folder, "none"))
     sampling = p.SamplingSettings(max_tokens=1, draft_length=0)
     for target in ("", str(toy_folder)):
         reply = p.Reply(id=1, messages=asked("Hi"), sampling=sampling, target=target)

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -84,13 +83,6 @@ def test_a_reply_equals_plain_decoding_and_continues_where_it_was_stopped(
         assert text_of(begun) + text_of(rest) == text
 
 
-def test_a_refused_load_names_the_pair_that_is_kept(host: HostProcess) -> None:
-    host.send(p.Load(id=9, pair=p.Pair(target="nowhere")), p.Load(id=10, pair=p.Pair(drafter="eagle3")))
-    failed = of_kind(host.until(p.Failed), p.Failed)[0]
-    assert (failed.id, failed.kind, failed.kept_pair) == (9, "ModelError", p.Pair(drafter="eagle3"))
-    assert of_kind(host.until(p.Loaded), p.Loaded)[0].id == 10
-
-
 def test_ready_is_sent_before_anything_slow_is_imported() -> None:
     source = (
         "import sys, app.host.__main__; app.host.server.ready();"
@@ -101,18 +93,12 @@ def test_ready_is_sent_before_anything_slow_is_imported() -> None:
 
 
 @pytest.mark.real_model
-@pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
-def test_a_host_that_is_loading_leaves_at_once(how: str) -> None:
-    with HostProcess() as host:
+def test_a_host_that_is_loading_leaves_at_once() -> None:
+    """While MLX is imported."""
+    with HostProcess(grace_s=0.0) as host:
         host.ready().send(p.Load(id=1, pair=p.Pair()))
-        began = time.monotonic()
-        if how == "SIGTERM":  # while MLX is imported
-            host.process.send_signal(signal.SIGTERM)
-        else:
-            host.until(p.Loading)
-            host.close_input()
+        host.process.send_signal(signal.SIGTERM)
         assert host.wait() == 0
-        assert time.monotonic() - began < 10
         assert "Traceback" not in host.said()
 
 

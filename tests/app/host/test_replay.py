@@ -1,8 +1,8 @@
 """A recording in place of a model: played whole, in time, again, from the middle, and without MLX."""
 
-import time
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,34 +12,34 @@ from app import protocol as p
 from app.host.recording_player import RecordingPlayer, tokens_of
 from engine.errors import UsageError
 from tests.app.host.process import RECORDED, HostProcess, asked, of_kind
-from tests.app.host.streams import stretched
+from tests.app.host.streams import stream_of
 
 ANSWERS = [p.decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
 HI = asked("Hi")
 
 
-def played(player: RecordingPlayer, number: int = 1, said: tuple[int, ...] = ()) -> list[p.AnyAnswer]:
+def play_reply(player: RecordingPlayer, number: int = 1, said: tuple[int, ...] = ()) -> list[p.AnyAnswer]:
     request = p.Reply(id=number, messages=HI, sampling=p.SamplingSettings(), continuation_ids=said)
     return list(player.reply(request, Event()))
 
 
-def recorded(number: int) -> list[p.AnyAnswer]:
+def recording_of(number: int) -> list[p.AnyAnswer]:
     return [answer for answer in ANSWERS if getattr(answer, "id", None) == number]
 
 
 def test_replies_are_played_in_turn_with_the_ids_of_the_requests() -> None:
     player = RecordingPlayer(ANSWERS, 0)
     for number, original in ((7, 2), (8, 3), (9, 2)):
-        assert played(player, number) == [structs.replace(answer, id=number) for answer in recorded(original)]
+        assert play_reply(player, number) == [structs.replace(answer, id=number) for answer in recording_of(original)]
 
 
 def test_a_reply_continues_with_the_recording_that_begins_alike() -> None:
     player = RecordingPlayer(ANSWERS, 0)
-    whole = recorded(3)
+    whole = recording_of(3)
     ids = tokens_of(whole)
     told = of_kind(whole, p.RoundDone)
     for at in (len(told[0].round.tokens), sum(len(t.round.tokens) for t in told[:4])):
-        rest = played(player, 3, ids[:at])
+        rest = play_reply(player, 3, ids[:at])
         assert tokens_of(rest) == ids[at:]
         assert [t.round.texts for t in of_kind(rest, p.RoundDone)] == [t.round.texts for t in told][
             -len(of_kind(rest, p.RoundDone)) :
@@ -50,7 +50,7 @@ def test_a_reply_continues_with_the_recording_that_begins_alike() -> None:
         assert times[0] < told[-1].round.time_s
     first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
     for cut in range(len(first), len(first) + 4):  # inside rounds too
-        assert tokens_of(played(player, 3, ids[:cut])) == ids[cut:]
+        assert tokens_of(play_reply(player, 3, ids[:cut])) == ids[cut:]
     assert second
 
 
@@ -69,12 +69,24 @@ def test_a_stopped_replay_ends_as_cancelled() -> None:
     assert len(of_kind(answers, p.RoundDone)) == 3
 
 
-@pytest.mark.parametrize("speed", [4.0, 16.0])
-def test_speed_scales_the_recorded_times(speed: float) -> None:
-    answers = stretched(ANSWERS, tokens=200, per_second=400.0)
-    began = time.monotonic()
-    assert len(tokens_of(played(RecordingPlayer(answers, speed)))) == 200
-    assert 0.5 / speed <= time.monotonic() - began < 0.5 / speed + 2.0
+class SteppedStop(Event):
+    """A stop that never comes. Whoever waits for it goes on at once, so much later."""
+
+    now_s = 100.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now_s += timeout or 0.0
+        return False
+
+
+@pytest.mark.parametrize("speed", [0.5, 4.0])
+def test_speed_scales_the_recorded_times(monkeypatch: pytest.MonkeyPatch, speed: float) -> None:
+    stop, answers = SteppedStop(), stream_of(ANSWERS, tokens=200, per_second=400.0)
+    monkeypatch.setattr("app.host.recording_player.time", SimpleNamespace(monotonic=lambda: stop.now_s))
+    request = p.Reply(id=1, messages=HI, sampling=p.SamplingSettings())
+    for answer in RecordingPlayer(answers, speed).reply(request, stop):
+        at_s = answer.round.time_s if isinstance(answer, p.RoundDone) else 0.5
+        assert stop.now_s - 100.0 == pytest.approx(at_s / speed)
 
 
 def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
@@ -93,7 +105,7 @@ def test_a_recording_without_a_load_answers_one_and_plays_failures() -> None:
     fell = [p.FellBack(id=5, reason="why"), p.Failed(id=5, kind="X", message="broke")]
     refused: list[p.AnyAnswer] = [p.Loading(id=4, message="l"), p.Failed(id=4, kind="ModelError", message="no")]
     assert of_kind(RecordingPlayer(fell, 0).load(p.Load(id=1, pair=p.Pair())), p.Loaded)[0].speculation == "on"
-    assert played(RecordingPlayer(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
+    assert play_reply(RecordingPlayer(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
     assert [type(a) for a in RecordingPlayer([*refused, *ANSWERS], 0).load(p.Load(id=1, pair=p.Pair()))] == [
         p.Loading,
         p.Failed,
@@ -101,9 +113,9 @@ def test_a_recording_without_a_load_answers_one_and_plays_failures() -> None:
 
 
 def test_a_recording_that_was_cut_off_fails_where_it_ends() -> None:
-    cut = recorded(2)[:5]
-    assert played(RecordingPlayer(cut, 0), 2)[:5] == cut
-    assert of_kind(played(RecordingPlayer(cut, 0)), p.Failed)[0].kind == "RecordingEnds"
+    cut = recording_of(2)[:5]
+    assert play_reply(RecordingPlayer(cut, 0), 2)[:5] == cut
+    assert of_kind(play_reply(RecordingPlayer(cut, 0)), p.Failed)[0].kind == "RecordingEnds"
 
 
 @pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])

@@ -38,7 +38,7 @@ def settings(worker: ModelWorker, **changes: Any) -> p.SamplingSettings:
     return replace(base, **changes)
 
 
-def answered(worker: ModelWorker, sampling: p.SamplingSettings, ids: tuple[int, ...] = ()) -> tuple[list[Any], Any]:
+def reply_with(worker: ModelWorker, sampling: p.SamplingSettings, ids: tuple[int, ...] = ()) -> tuple[list[Any], Any]:
     *events, last = worker.reply(p.Reply(id=2, messages=QUESTION, sampling=sampling, continuation_ids=ids), Event())
     rounds = [event.round for event in events if isinstance(event, p.RoundDone)]
     assert isinstance(last, p.ReplyDone)
@@ -57,11 +57,11 @@ def test_the_host_tells_what_the_model_has(worker: ModelWorker) -> None:
 
 
 def test_thought_and_answer_are_those_of_plain_decoding_under_the_models_own_settings(worker: ModelWorker) -> None:
-    rounds, done = answered(worker, settings(worker))
+    rounds, done = reply_with(worker, settings(worker))
     assert done.sampling is not None and (done.sampling.temperature, done.sampling.top_k) == (0.8, 30)
     channels = [channel for one in rounds for channel in one.channels]
     assert channels[0] == "thought" and channels.count("answer") == 12 and done.finished.reason == "length"
-    plain, _ = answered(worker, settings(worker, draft_length=0))
+    plain, _ = reply_with(worker, settings(worker, draft_length=0))
     assert tokens(plain) == tokens(rounds)
     verified = list(worker.verify(p.Verify(
         id=3, messages=QUESTION, sampling=done.sampling, rounds=p.RoundTokens.of(rounds), complete=True,
@@ -71,10 +71,10 @@ def test_thought_and_answer_are_those_of_plain_decoding_under_the_models_own_set
 
 
 def test_a_thought_that_reaches_its_limit_ends_the_reply_and_goes_on(worker: ModelWorker) -> None:
-    whole, _ = answered(worker, settings(worker))
-    cut, done = answered(worker, settings(worker, max_thought_tokens=9))
+    whole, _ = reply_with(worker, settings(worker))
+    cut, done = reply_with(worker, settings(worker, max_thought_tokens=9))
     assert done.finished.reason == "thought" and tokens(cut) == tokens(whole)[:9]
-    rest, done = answered(worker, settings(worker), tokens(cut))
+    rest, done = reply_with(worker, settings(worker), tokens(cut))
     assert tokens(cut) + tokens(rest) == tokens(whole) and done.finished.reason == "length"
     [verified] = [a for a in worker.verify(p.Verify(
         id=3, messages=QUESTION, sampling=settings(worker, max_thought_tokens=9), rounds=p.RoundTokens.of(cut),
@@ -84,7 +84,7 @@ def test_a_thought_that_reaches_its_limit_ends_the_reply_and_goes_on(worker: Mod
 
 
 def test_with_thinking_off_the_whole_reply_is_answer(worker: ModelWorker) -> None:
-    rounds, _ = answered(worker, settings(worker, thinking=False, logit_bias={}))
+    rounds, _ = reply_with(worker, settings(worker, thinking=False, logit_bias={}))
     assert {channel for one in rounds for channel in one.channels} <= {"answer", "markup", "thought"}
     assert rounds[0].channels[0] == "answer"
     [counted] = worker.count(p.Count(id=4, messages=QUESTION, sampling=settings(worker, thinking=False)), Event())
@@ -107,12 +107,12 @@ def test_each_family_replies_as_plain_decoding_does_and_goes_on_anywhere(
         logit_bias={**marks, **dict.fromkeys(tokenizer.eos, -100.0)},
         thinking=family.switches.get("thinking"), effort=family.switches.get("effort", ""),  # type: ignore[arg-type]
     )  # fmt: skip
-    rounds, done = answered(worker, sampling)
-    plain, end = answered(worker, replace(sampling, draft_length=0))
+    rounds, done = reply_with(worker, sampling)
+    plain, end = reply_with(worker, replace(sampling, draft_length=0))
     assert tokens(rounds) == tokens(plain) and done.finished.reason == end.finished.reason
     assert channels(rounds) == channels(plain) and len(set(channels(rounds))) > 1
     half = len(tokens(rounds)) // 2
-    rest, _ = answered(worker, replace(sampling, max_tokens=20, max_thought_tokens=20), tokens(rounds)[:half])
+    rest, _ = reply_with(worker, replace(sampling, max_tokens=20, max_thought_tokens=20), tokens(rounds)[:half])
     assert (tokens(rounds)[:half] + tokens(rest))[: len(tokens(rounds))] == tokens(rounds)
     assert channels(rest)[: len(tokens(rounds)) - half] == channels(rounds)[half:]
 

@@ -55,7 +55,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelWorker]:
     return Workers()
 
 
-def answered(
+def reply_with(
     worker: ModelWorker, sampling: p.SamplingSettings, tools: p.Tools
 ) -> tuple[list[p.ToolCall], str, list[int], p.ReplyDone]:
     """Returns calls, text, tokens and the end of a reply, which does not think: random models never stop."""
@@ -96,7 +96,7 @@ def test_required_calls_are_valid_and_those_of_plain_masked_decoding(
 ) -> None:
     (kind, seed), worker = draw, workers[family.name]
     sampling = replace(SAMPLINGS[kind], seed=seed)
-    calls, text, tokens, done = answered(worker, sampling, REQUIRED)
+    calls, text, tokens, done = reply_with(worker, sampling, REQUIRED)
     for call in calls:
         check(call)
     assert done.sampling is not None and done.sampling.grammar is not None
@@ -104,7 +104,7 @@ def test_required_calls_are_valid_and_those_of_plain_masked_decoding(
     if done.finished.reason == "eos":
         assert not text.strip()
     if kind != "rejection":
-        assert answered(worker, replace(sampling, draft_length=0), REQUIRED)[2] == tokens
+        assert reply_with(worker, replace(sampling, draft_length=0), REQUIRED)[2] == tokens
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_named_tool_is_called_once_and_ends_the_reply(
     workers: dict[str, ModelWorker], family: ToolFamily, seed: int
 ) -> None:
     sampling = replace(SAMPLINGS["coupled"], seed=seed)
-    calls, text, _, done = answered(workers[family.name], sampling, replace_named(REQUIRED, "weather"))
+    calls, text, _, done = reply_with(workers[family.name], sampling, replace_named(REQUIRED, "weather"))
     assert [call.name for call in calls] == ["weather"] and not text.strip() and done.finished.reason == "eos"
     check(calls[0])
 
@@ -134,14 +134,14 @@ def test_strict_arguments_leave_the_text_before_a_call_free(
     for seed in range(12):
         sampling = replace(SAMPLINGS["coupled"], seed=seed, logit_bias=bias, max_tokens=120)
         tools = p.Tools(offered=(WEATHER, CLOCK), several=seed % 2 == 0)
-        calls, text, tokens, _ = answered(worker, sampling, tools)
+        calls, text, tokens, _ = reply_with(worker, sampling, tools)
         for call in calls:
             if call.name == "weather":
                 check(call)
         assert seed % 2 == 0 or len(calls) <= 1
         seen, texts = seen + len(calls), texts + bool(text.strip())
         if seed < 4:
-            assert answered(worker, replace(sampling, draft_length=0), tools)[2] == tokens
+            assert reply_with(worker, replace(sampling, draft_length=0), tools)[2] == tokens
     assert texts and (seen or start is None)
 
 
@@ -152,9 +152,9 @@ def test_formats_without_a_grammar_say_so_and_are_free_otherwise(
     worker, sampling = workers[family.name], SAMPLINGS["greedy"]
     for tools in (REQUIRED, p.Tools(offered=(WEATHER,)), p.Tools(offered=(CLOCK,), several=False)):
         with pytest.raises(UsageError, match=f"{family.parser}, for which there is no grammar.*leave out strict"):
-            answered(worker, sampling, tools)
+            reply_with(worker, sampling, tools)
     free = p.Tools(offered=(CLOCK,))
-    assert answered(worker, replace(sampling, max_tokens=8), free)[3].finished.tokens
+    assert reply_with(worker, replace(sampling, max_tokens=8), free)[3].finished.tokens
 
 
 @pytest.mark.parametrize(
@@ -177,15 +177,15 @@ def test_schemas_that_cannot_be_followed_are_refused(
     schema = json.dumps({"type": "object", "properties": properties, "required": list(properties)})
     tools = p.Tools(offered=(p.Tool(name="f", parameters=schema, strict=True),))
     with pytest.raises(UsageError, match=message):
-        answered(workers[name], SAMPLINGS["greedy"], tools)
-    assert answered(workers[name], replace(SAMPLINGS["greedy"], max_tokens=4), p.Tools(offered=(CLOCK,)))[3]
+        reply_with(workers[name], SAMPLINGS["greedy"], tools)
+    assert reply_with(workers[name], replace(SAMPLINGS["greedy"], max_tokens=4), p.Tools(offered=(CLOCK,)))[3]
 
 
 def test_a_model_whose_template_has_no_tools_refuses_them(toy_folder: Path) -> None:
     worker = ModelWorker()
     list(worker.load(p.Load(id=1, pair=p.Pair(target=str(toy_folder), drafter="none"))))
     with pytest.raises(UsageError, match="this model takes no tools: leave tools out, or choose another"):
-        answered(worker, SAMPLINGS["greedy"], REQUIRED)
+        reply_with(worker, SAMPLINGS["greedy"], REQUIRED)
     call = p.ToolCall(id="a", name="f", arguments="{}")
     turns = (*QUESTION, p.Message(role="assistant", content="", calls=(call,)))
     with pytest.raises(UsageError, match="the conversation contains tool calls"):
@@ -194,7 +194,7 @@ def test_a_model_whose_template_has_no_tools_refuses_them(toy_folder: Path) -> N
 
 def test_a_choice_of_a_tool_that_is_not_offered_is_refused(workers: dict[str, ModelWorker]) -> None:
     with pytest.raises(UsageError, match="not among the tools"):
-        answered(workers["qwen3"], SAMPLINGS["greedy"], replace_named(REQUIRED, "other"))
+        reply_with(workers["qwen3"], SAMPLINGS["greedy"], replace_named(REQUIRED, "other"))
 
 
 def test_tools_are_counted_with_the_prompt(workers: dict[str, ModelWorker]) -> None:

@@ -46,7 +46,7 @@ def receipt_of(answers: list[p.AnyAnswer]) -> Receipt:
     return answers[-1].receipt
 
 
-def forged(wanted: p.Verify, position: int, token: int) -> p.Verify:
+def forgery_of(wanted: p.Verify, position: int, token: int) -> p.Verify:
     """The same request with another token at one position of the reply."""
     rounds, start = [], 0
     for said in wanted.rounds:
@@ -77,7 +77,7 @@ def test_a_forged_token_is_found_and_named(worker: ModelWorker, name: str) -> No
     told = ask(worker, SAMPLINGS[name])
     wanted = request(told, SAMPLINGS[name])
     other = (ids_of(told)[5] + 1) % 256
-    found = receipt_of(verify(worker, forged(wanted, 5, other))).differences[0]
+    found = receipt_of(verify(worker, forgery_of(wanted, 5, other))).differences[0]
     assert (found.position, found.plain_token, found.other_token) == (5, ids_of(told)[5], other)
     assert not found.near_tie and (found.gap_ulps or 0) > 0
     piece = worker._pair.target.tokenizer.piece
@@ -130,7 +130,7 @@ def test_an_exact_reply_is_identical_to_the_last_bit(worker: ModelWorker, name: 
     tampered = changed(first, fingerprints=(first.fingerprints[0] ^ 1, *first.fingerprints[1:]))
     other = receipt_of(verify(worker, changed(wanted, rounds=(tampered, *wanted.rounds[1:]))))
     assert other.identical and other.same_bits is False and "not to the last bit" in other.summary
-    assert receipt_of(verify(worker, forged(wanted, 5, (ids_of(told)[5] + 1) % 256))).differences[0].noise_ulps == 0
+    assert receipt_of(verify(worker, forgery_of(wanted, 5, (ids_of(told)[5] + 1) % 256))).differences[0].noise_ulps == 0
     assert ids_of(ask(worker, SAMPLINGS[name])) == ids_of(told)  # laid on no grid again
 
 
@@ -199,7 +199,7 @@ def test_a_check_can_be_stopped_while_a_difference_is_measured(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, stop = ask(worker, SAMPLINGS["greedy"]), Event()
-    wanted = forged(request(told, SAMPLINGS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
+    wanted = forgery_of(request(told, SAMPLINGS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
     measure = __import__("engine.audit.reply_check", fromlist=["measure_noise"]).measure_noise
 
     def stopped(*given: Any) -> Any:
@@ -253,7 +253,7 @@ def test_a_recording_plays_its_check_and_invents_none(worker: ModelWorker) -> No
     replay = RecordingPlayer([*told, *checked], 0.0)
     played = list(replay.verify(changed(wanted, id=33), Event()))
     assert receipt_of(played) == receipt_of(checked) and {answer.id for answer in played} == {33}  # type: ignore[union-attr]
-    for other in (forged(wanted, 5, 1), changed(wanted, rounds=wanted.rounds[:-1])):
+    for other in (forgery_of(wanted, 5, 1), changed(wanted, rounds=wanted.rounds[:-1])):
         with pytest.raises(UsageError, match="a recording has no model"):
             list(replay.verify(other, Event()))
     with pytest.raises(UsageError, match="a recording has no model"):

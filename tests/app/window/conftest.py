@@ -20,7 +20,7 @@ from app.window.common.appearance import LIGHT
 from app.window.common.timer import use_clock
 from app.window.main_window.main_window import MainWindow
 from tests.app.window.chats import TITLES, end, make_controller, open_window
-from tests.app.window.stepped_clock import SteppedClock
+from tests.app.window.stepped_clock import LongWaitsClock, SteppedClock
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +47,15 @@ def no_window_stays(app: QApplication) -> Iterator[None]:
 def clock() -> Iterator[SteppedClock]:
     """Has the window go by a clock that the test steps."""
     stepped = SteppedClock()
+    before = use_clock(stepped)
+    yield stepped
+    use_clock(before)
+
+
+@pytest.fixture
+def long_waits() -> Iterator[LongWaitsClock]:
+    """Has the test step what the window waits for for a second or longer."""
+    stepped = LongWaitsClock()
     before = use_clock(stepped)
     yield stepped
     use_clock(before)

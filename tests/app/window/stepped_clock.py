@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtCore import QCoreApplication, QEvent, QTimer
 from shiboken6 import isValid
 
 from app.window.common.timer import Timer
 
 TURN_MS = 1  # timers of at most this wait for the next turn of the event loop, which takes no time here
 MOST_TURNS = 10_000  # a window that takes more never comes to rest
+LONG_MS = 1000
 
 
 class SteppedClock:
@@ -71,6 +72,24 @@ class SteppedClock:
         if not timer.isSingleShot():
             self.start(timer)
         timer.timeout.emit()
+
+
+class LongWaitsClock(SteppedClock):
+    """Steps waits of at least LONG_MS alone, such as for a process that hangs. Shorter ones, of frames and turns, take
+    the time that they take: tests with other processes wait for these with `until`."""
+
+    def start(self, timer: Timer) -> None:
+        if timer.interval() < LONG_MS:
+            QTimer.start(timer)
+        else:
+            super().start(timer)
+
+    def stop(self, timer: Timer) -> None:
+        QTimer.stop(timer)
+        super().stop(timer)
+
+    def is_running(self, timer: Timer) -> bool:
+        return QTimer.isActive(timer) or super().is_running(timer)
 
 
 def deliver_events() -> None:

@@ -1,4 +1,4 @@
-"""Waits for events of Qt, with a deadline."""
+"""Waits for a state while the event loop of Qt runs, never for a time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QObject, QTimer
 
 from app.window.chat.host_process import Timeouts
 
+_MOST_TURNS, _QUIET_TURNS = 1000, 3  # of the event loop, until layouts must have ended
+HANG_S = 300.0  # only what hangs takes as long, on any machine
 QUICK = Timeouts(
-    ready_s=8.0, quick_s=0.0, restart_s=(0.01, 0.02), quit_s=0.6, terminate_s=0.2, stop_s=0.4, silent_s=6.0
+    ready_s=HANG_S,
+    load_s=HANG_S,
+    silent_s=HANG_S,
+    stop_s=HANG_S,
+    quit_s=HANG_S,
+    terminate_s=HANG_S,
+    quick_s=0.0,
+    restart_s=(0.01, 0.02),
 )
 
 
-def until(holds: Callable[[], object], seconds: float = 15.0) -> None:
-    """Runs the event loop until `holds()`, which is checked after every event. Fails at the deadline."""
+def until(holds: Callable[[], object], seconds: float = HANG_S) -> None:
+    """Runs the event loop until `holds()`, which is checked after every event. Fails where it hangs."""
     deadline = time.monotonic() + seconds
     wake = QTimer()
     wake.start(5)
@@ -28,7 +37,7 @@ def until(holds: Callable[[], object], seconds: float = 15.0) -> None:
 
 
 def for_a_while(seconds: float) -> None:
-    """Runs the event loop for some time, to see that something does not happen."""
+    """Runs the event loop for some time, for programs that measure."""
     deadline = time.monotonic() + seconds
     until(lambda: time.monotonic() >= deadline, seconds + 5)
 
@@ -57,15 +66,19 @@ class _LayoutRequests(QObject):
         return False
 
 
-def layouts_end(seconds: float = 5) -> bool:
-    """Returns whether widgets come to request no layout for a while, as they must: else they do so for ever."""
-    application, deadline = QCoreApplication.instance(), time.monotonic() + seconds
+def layouts_end() -> bool:
+    """Returns whether widgets come to request no layout, as they must: else they do so for ever."""
+    application, requests = QCoreApplication.instance(), _LayoutRequests()
     assert application is not None
-    while time.monotonic() < deadline:
-        requests = _LayoutRequests()
-        application.installEventFilter(requests)
-        for_a_while(0.2)
+    application.installEventFilter(requests)
+    try:
+        quiet = 0
+        for _ in range(_MOST_TURNS):
+            before = requests.count
+            QCoreApplication.processEvents()
+            quiet = quiet + 1 if requests.count == before else 0
+            if quiet == _QUIET_TURNS:
+                return True
+        return False
+    finally:
         application.removeEventFilter(requests)
-        if not requests.count:
-            return True
-    return False

@@ -30,14 +30,14 @@ def scene(app: QApplication, tmp_path: Path) -> Iterator[Scene]:
         yield scene
 
 
-def opened(scene: Scene, folder: Path) -> MainWindow:
+def open_window(scene: Scene, folder: Path) -> MainWindow:
     window = MainWindow(scene.controller, folder / "conversations.sqlite")
     window.show()
     return window
 
 
 def test_programs_are_served_once_switched_on_and_at_the_next_start(scene: Scene, tmp_path: Path) -> None:
-    window = opened(scene, tmp_path)
+    window = open_window(scene, tmp_path)
     window.commands["serve"].trigger()
     page, server = window.api.window, window.api.server
     assert page is not None and server is not None
@@ -52,7 +52,7 @@ def test_programs_are_served_once_switched_on_and_at_the_next_start(scene: Scene
     server.quit()
     end(window)
 
-    again = opened(scene, tmp_path)
+    again = open_window(scene, tmp_path)
     assert again.api.server is not None
     until(lambda: again.api.server.state().phase == "on")
     page = again.api.show()
@@ -72,7 +72,7 @@ def free_port() -> int:
 
 
 def test_every_control_has_a_name_and_is_reached_by_tab(scene: Scene, tmp_path: Path) -> None:
-    window = opened(scene, tmp_path)
+    window = open_window(scene, tmp_path)
     page = window.api.show()
     window.api._refresh.stop()
     page.show_state(True, PORT, ON)
@@ -92,7 +92,7 @@ def test_every_control_has_a_name_and_is_reached_by_tab(scene: Scene, tmp_path: 
 
 
 def test_what_cannot_be_used_is_disabled_and_errors_are_shown(scene: Scene, tmp_path: Path) -> None:
-    window = opened(scene, tmp_path)
+    window = open_window(scene, tmp_path)
     page = window.api.show()
     window.api._refresh.stop()
     page.show_state(True, PORT, ApiState("failed", error="Port 8080 cannot be used."))

@@ -11,7 +11,6 @@ import queue
 import signal
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,42 +24,45 @@ from engine.events import Finished, PromptProgress, Reason, Round
 
 ROUND_TOKENS = 3  # tokens
 CONTEXT = 4096
-WORKING_S = 0.1  # between two signs that it works
+ROUND_S = 0.001  # what a round takes, as it says
+GO, FOREVER = b"go ", 1_000_000
 LOST = f"studio, which computes a part of this model, has ended{AGAIN}"
 
 
 class Behaviour(msgspec.Struct, frozen=True):
-    """How to behave. Counts are of rounds of one process; 0 is never. Seconds end in _s.
+    """How to behave. Counts are of rounds of one process; 0 is never.
 
-    verify_s: between the progress reports of a verification, which fails with `refuse_verify`, or finds that plain
-    decoding writes `differ` at token 4. thought: how many tokens of a reply, from its beginning, are thought. reason:
-    why replies end. temperature: the model's own. quit_delay_s: before Quit is carried out. bad_line: lines written as
-    they are, in the middle of every reply; overlong_bytes: the length of another such line. flood: writes without end.
-    measure_s: how long it measures before each reply, saying that it works. lose_after: another machine is lost then.
-    unreachable: why other machines cannot be joined.
+    hold_at: where it waits until it is told to go on (`go_line`): "ready", "load" before the result, "work" before each
+    of `works` signs that it measures, "verify" before each report, and "quit", which nothing ends. hold_after: rounds
+    of each reply before it waits the same way for each further round; Stop and Quit end such a wait. hang_after: from
+    then on it does nothing until Quit. pause_s: between rounds, for programs that measure.
+
+    A verification fails with `refuse_verify`, or finds that plain decoding writes `differ` at token 4. thought: how
+    many tokens of a reply, from its beginning, are thought. reason: why replies end. temperature: the model's own.
+    bad_line: lines written as they are, in the middle of every reply; overlong_bytes: the length of another such line.
+    flood: writes without end. lose_after: another machine is lost then. unreachable: why other machines cannot be
+    joined.
     """
 
     rounds: int = 20
     context: int = CONTEXT
-    pause_s: float = 0.002
-    ready_s: float = 0.0
-    load_s: float = 0.0
+    hold_at: tuple[str, ...] = ()
+    hold_after: int = 0
+    works: int = 0
+    pause_s: float = 0.0
     fail_load: str = ""
     fail_after: int = 0
     kill_after: int = 0
     lose_after: int = 0
     unreachable: str = ""
     hang_after: int = 0
-    measure_s: float = 0.0
     skip_after: int = 0
     fall_back_after: int = 0
-    verify_s: float = 0.0
     refuse_verify: str = ""
     differ: str = ""
     thought: int = 0
     reason: Reason = "eos"
     temperature: float = 0.0
-    quit_delay_s: float = 0.0
     kill_on_load: bool = False
     bad_line: str = ""
     overlong_bytes: int = 0
@@ -103,32 +105,60 @@ class FakeHost:
         self.requests: queue.SimpleQueue[p.AnyRequest] = queue.SimpleQueue()
         self.stopped: set[int] = set()
         self.leaving = False
+        self.changed = threading.Condition()  # what of the above the listener changes, and `steps`
+        self.steps = 0  # that it may still go on
         self.rounds_sent = 0  # rounds
         self.target = ""  # of the pair that is loaded
 
     def run(self) -> None:
-        time.sleep(self.behaviour.ready_s)
+        threading.Thread(target=self.listen, daemon=True).start()
+        self.hold("ready")
         sys.stderr.write(self.behaviour.stderr)
         sys.stderr.flush()
         self.send(p.Ready(version=p.VERSION, redline="fake", mlx="none", device="a fake"))
-        threading.Thread(target=self.listen, daemon=True).start()
         while not isinstance(request := self.requests.get(), p.Quit):
             self.carry_out(request)
-        time.sleep(self.behaviour.quit_delay_s)
+        if "quit" in self.behaviour.hold_at:
+            threading.Event().wait()
 
     def listen(self) -> None:
         for line in p.read_lines(sys.stdin.fileno()):
             if isinstance(line, p.Malformed):
                 self.send(line)
                 continue
-            request = p.decode_request(line)
-            if isinstance(request, p.Stop):
-                self.stopped.add(request.id)
-            else:
-                self.leaving = self.leaving or isinstance(request, p.Quit)
-                self.requests.put(request)
-        self.leaving = True
-        self.requests.put(p.Quit(id=0))
+            with self.changed:
+                if line.startswith(GO):
+                    self.steps += int(line.removeprefix(GO))
+                else:
+                    self.queue(p.decode_request(line))
+                self.changed.notify()
+        with self.changed:
+            self.queue(p.Quit(id=0))
+            self.changed.notify()
+
+    def queue(self, request: p.AnyRequest) -> None:
+        if isinstance(request, p.Stop):
+            self.stopped.add(request.id)
+        else:
+            self.leaving = self.leaving or isinstance(request, p.Quit)
+            self.requests.put(request)
+
+    def hold(self, place: str, request: int = 0) -> None:
+        """Waits, where it is to wait at this place, for a step that it may go on or for the end of the request."""
+        if place in self.behaviour.hold_at:
+            self.wait_for_step(request)
+
+    def wait_for_step(self, request: int) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: self.steps or self.over(request))
+            self.steps = max(0, self.steps - 1)
+
+    def over(self, request: int) -> bool:
+        return self.leaving or request in self.stopped
+
+    def hang(self) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: self.leaving)
 
     def carry_out(self, request: p.AnyRequest) -> None:
         if isinstance(request, p.Load):
@@ -148,7 +178,7 @@ class FakeHost:
         if behaviour.kill_on_load:
             os.kill(os.getpid(), signal.SIGKILL)
         self.send(p.Loading(id=request.id, message="Reading weights"))
-        time.sleep(behaviour.load_s)
+        self.hold("load")
         if behaviour.fail_load and behaviour.fail_load in request.pair.drafter:
             self.send(p.Failed(id=request.id, kind="PairError", message=f"{request.pair.drafter} does not fit"))
             return
@@ -177,16 +207,17 @@ class FakeHost:
         if request.target and request.target != self.target:
             self.send(p.Failed(id=request.id, kind=p.OTHER_MODEL, message="another model is loaded: try again"))
             return
-        if behaviour.measure_s:
+        if behaviour.works:
             self.send(p.Measuring(id=request.id, message="Measuring what a pass costs here"))
-            for _ in range(round(behaviour.measure_s / WORKING_S)):
-                time.sleep(WORKING_S)
+            for _ in range(behaviour.works):
+                self.hold("work", request.id)
                 self.send(p.Working(id=request.id))
-        began_s = time.monotonic()
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(0, 30 + first, 0, 0.0)))
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30 + first, 30 + first, 0, 0.01)))
         for index in range(behaviour.rounds):
-            if request.id in self.stopped or self.leaving:
+            if behaviour.hold_after and index >= behaviour.hold_after:
+                self.wait_for_step(request.id)
+            if self.over(request.id):
                 self.end(request, "cancelled", index)
                 return
             self.maybe_fail(request.id, index)
@@ -194,13 +225,13 @@ class FakeHost:
                 self.send(p.Failed(id=request.id, kind="BackendError", message="the device is gone: plug it in"))
                 return
             skipped = 1 if behaviour.skip_after and self.rounds_sent >= behaviour.skip_after else 0
-            made = round_of(index + skipped, first + index * ROUND_TOKENS, time.monotonic() - began_s)
+            made = round_of(index + skipped, first + index * ROUND_TOKENS, ROUND_S * index)
             if behaviour.thought:
                 channels = tuple("thought" if token < behaviour.thought else "answer" for token in made.tokens)
                 made = replace(made, channels=channels)  # type: ignore[arg-type]
             self.send(p.RoundDone(id=request.id, round=made, drafted_texts=(*made.texts[:2], "x")))
             self.rounds_sent += 1
-            time.sleep(behaviour.pause_s)
+            threading.Event().wait(behaviour.pause_s)
         self.end(request, behaviour.reason, behaviour.rounds)
 
     def verify(self, request: p.Verify) -> None:
@@ -211,11 +242,11 @@ class FakeHost:
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(0, 30, 0, 0.0)))
         for done in range(0, total + 1, ROUND_TOKENS):
             self.die_after_rounds()
-            if request.id in self.stopped or self.leaving:
+            self.hold("verify", request.id)
+            if self.over(request.id):
                 self.send(p.Failed(id=request.id, kind="Cancelled", message="stopped"))
                 return
             self.send(p.VerifyProgress(id=request.id, done=done, total=total))
-            time.sleep(behaviour.verify_s)
         found = Difference(4, 99, 4, 1.0, 2.0, near_tie=True, plain_text=behaviour.differ, other_text=word(4))
         self.send(p.VerifyDone(id=request.id, receipt=Receipt(total, (found,) if behaviour.differ else ())))
 
@@ -232,7 +263,7 @@ class FakeHost:
             print("11 was closed by the peer", file=sys.stderr, flush=True)
             os._exit(FAILURE)
         if behaviour.hang_after and self.rounds_sent >= behaviour.hang_after:
-            time.sleep(3600)
+            self.hang()
         if behaviour.fall_back_after and self.rounds_sent == behaviour.fall_back_after:
             self.send(p.FellBack(id=request, reason="the drafter broke"))
         if index == behaviour.rounds // 2 and behaviour.bad_line:
@@ -253,6 +284,11 @@ class FakeHost:
     def write(self, data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
+
+
+def go_line(steps: int = FOREVER) -> bytes:
+    """Returns the line that lets a host go on for so many steps, beyond where it would wait."""
+    return GO + b"%d\n" % steps
 
 
 def command(**behaviour: Any) -> list[str]:

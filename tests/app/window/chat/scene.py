@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,7 +16,7 @@ from app.store import Store
 from app.store.records import MessageRecord
 from app.window.chat import Controller, Notice
 from app.window.chat.host_process import HostProcess, Timeouts
-from tests.app.window.chat.fake_host import command
+from tests.app.window.chat.fake_host import FOREVER, command, go_line
 from tests.app.window.waiting import QUICK, until
 
 
@@ -79,17 +81,25 @@ class Scene:
         """Waits until the pair is loaded."""
         until(lambda: self.controller.status.state not in ("loading", "host down"))
 
-    def ask(self, text: str = "Hello?", seconds: float = 15.0) -> MessageRecord:
+    def ask(self, text: str = "Hello?") -> MessageRecord:
         """Sends a message and returns the reply once it has ended."""
         before = len(self.ended)
         assert self.controller.send(text)
-        until(lambda: len(self.ended) > before, seconds)
+        until(lambda: len(self.ended) > before)
         return self.ended[-1]
 
-    def streaming(self, tokens: int = 6, seconds: float = 15.0) -> int:
+    def streaming(self, tokens: int = 6) -> int:
         """Waits until a reply has so many tokens and returns its id."""
-        until(lambda: self.began and len(self.tokens(self.began[-1].id)) >= tokens, seconds)
+        until(lambda: self.began and len(self.tokens(self.began[-1].id)) >= tokens)
         return self.began[-1].id
+
+    def go_on(self, steps: int = FOREVER) -> None:
+        """Lets the fake host go on, so many steps beyond where it would wait."""
+        self.process._process.write(go_line(steps))
+
+    def kill_host(self) -> None:
+        """Kills the host, as the system does."""
+        os.kill(self.process.pid, signal.SIGKILL)
 
     def tokens(self, message: int) -> list[int]:
         """Returns the tokens of a reply as they were emitted."""

@@ -7,23 +7,21 @@ import os
 import random
 import signal
 import sqlite3
-import time
 from contextlib import closing
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtGui import QGuiApplication
 
-from app.protocol import LONGEST_LINE, Count, Message, SamplingSettings
+from app.protocol import LONGEST_LINE, Count, Message, SamplingSettings, Working
 from app.store.records import ChatSettings
-from app.window.chat.host_process import Timeouts
+from tests import waiting
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Disk, Scene, reopened, whole_path
-from tests.app.window.waiting import for_a_while, until
-
-FOREVER: dict[str, Any] = {"rounds": 1_000_000, "pause_s": 0.002}
-
+from tests.app.window.stepped_clock import LongWaitsClock
+from tests.app.window.waiting import HANG_S, QUICK, until
 
 # --- the engine dies --------------------------------------------------------------------------
 
@@ -32,23 +30,24 @@ FOREVER: dict[str, Any] = {"rounds": 1_000_000, "pause_s": 0.002}
 def test_a_host_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
     chance = random.Random(4)
     kept: dict[int, str] = {}
-    with Scene(tmp_path, **FOREVER) as scene:
-        for number in range(10):
+    with Scene(tmp_path, rounds=200, hold_after=1) as scene:
+        for number in range(6):
             scene.ready()
             assert scene.controller.send(f"question {number}")
             message = scene.controller.path[-1].id
-            before = len(scene.ended)
-            moment = time.monotonic() + chance.random() * 0.4
-            until(lambda moment=moment: scene.process.phase == "ready" and time.monotonic() >= moment)
-            os.kill(scene.process.pid, signal.SIGKILL)
-            until(lambda before=before: len(scene.ended) > before)
+            rounds = chance.randrange(60)
+            scene.go_on(rounds)
+            until(lambda number=number: scene.process.phase == "ready" and len(scene.began) > number)
+            if number % 2:
+                scene.streaming(3 * rounds)
+            scene.kill_host()
+            until(lambda number=number: len(scene.ended) > number)
             cut = scene.ended[-1]
             assert cut.id == message and cut.state == "cut" and "was killed (SIGKILL" in cut.note
             assert cut.text == scene.text(message) == text_of(len(scene.tokens(message)))
             assert (cut.statistics.tokens if cut.statistics else 0) == len(scene.tokens(message))
             assert scene.states[-1] == "host down" and scene.notice("The text so far is saved")
             kept[message] = cut.text
-        assert max(len(text) for text in kept.values()) > 100
     path = whole_path(tmp_path)
     assert {record.id: record.text for record in path if record.role == "assistant"} == kept
     assert all(record.state == "cut" for record in path if record.role == "assistant")
@@ -56,11 +55,11 @@ def test_a_host_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=40, pause_s=0.005, kill_after=8) as scene:
+    with Scene(tmp_path, changed(QUICK, restart_s=(HANG_S,) * 4), rounds=40, kill_after=8) as scene:
         scene.controller.send("go on")
         for cuts in range(1, 4):
             until(lambda cuts=cuts: len(scene.ended) == cuts)
-            assert scene.process.phase in ("down", "starting")
+            assert scene.process.phase == "down"
             scene.press("The text so far is saved", "Continue")
         until(lambda: len(scene.ended) == 4)
         assert scene.ended[-1].text == scene.text(scene.ended[0].id) == text_of(8 * 3 * 4)
@@ -69,20 +68,20 @@ def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_cut_reply_of_a_deleted_conversation_is_not_offered(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=40, pause_s=0.005) as scene:
+    with Scene(tmp_path, rounds=40, hold_after=2) as scene:
         scene.controller.send("go on")
-        until(lambda: scene.tokens(scene.controller.path[-1].id))
-        os.kill(scene.process.pid, signal.SIGKILL)
+        scene.streaming()
+        scene.kill_host()
         scene.controller.delete(scene.controller.conversation.id)
+        until(lambda: "host down" in scene.states)
         scene.ready()
-        for_a_while(0.2)
         assert not scene.notice("The text so far is saved")
 
 
 def test_a_death_without_a_reply_is_reported_and_the_engine_restarts(tmp_path: Path) -> None:
     with Scene(tmp_path, stderr="out of tea\n") as scene:
         scene.ready()
-        os.kill(scene.process.pid, signal.SIGKILL)
+        scene.kill_host()
         until(lambda: scene.notice("is restarting"))
         assert scene.controller.status.state == "host down"
         assert "out of tea" in scene.controller.host.error_report()
@@ -129,19 +128,15 @@ def test_falling_back_is_a_status_and_a_note(tmp_path: Path) -> None:
 # --- the engine hangs or is late --------------------------------------------------------------
 
 
-@pytest.mark.slow_for("*no progress")
-@pytest.mark.parametrize(
-    ("timeouts", "behaviour", "text"),
-    [
-        ({"ready_s": 0.1}, {"ready_s": 30.0}, "has not started after"),
-        ({"load_s": 0.1}, {"load_s": 60.0}, "no progress"),
-    ],
-)
+@pytest.mark.parametrize(("place", "text"), [("ready", "has not started after"), ("load", "no progress")])
 def test_a_slow_engine_is_reported_and_can_be_restarted(
-    tmp_path: Path, timeouts: dict[str, float], behaviour: dict[str, float], text: str
+    tmp_path: Path, long_waits: LongWaitsClock, place: str, text: str
 ) -> None:
-    with Scene(tmp_path, Timeouts(restart_s=(0.01,) * 9, quit_s=0.2, **timeouts), **behaviour) as scene:
-        until(lambda: scene.notice(text))
+    with Scene(tmp_path, hold_at=(place,)) as scene:
+        if place == "load":
+            until(lambda: scene.controller.status.detail == "Reading weights")
+        long_waits.advance(HANG_S)
+        assert scene.notice(text)
         assert scene.controller.status.state == "loading"
         assert scene.controller.host.stuck
         pid = scene.process.pid
@@ -150,14 +145,17 @@ def test_a_slow_engine_is_reported_and_can_be_restarted(
         assert "host down" not in scene.states
 
 
-def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Path, activities: list[str]) -> None:
-    timeouts = Timeouts(silent_s=0.2, stop_s=0.2, restart_s=(0.01,) * 9, quit_s=0.2)
-    with Scene(tmp_path, timeouts, rounds=40, hang_after=5) as scene:
+def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(
+    tmp_path: Path, long_waits: LongWaitsClock, activities: list[str]
+) -> None:
+    with Scene(tmp_path, rounds=40, hang_after=5) as scene:
         scene.controller.send("hi")
-        until(lambda: scene.notice("has not responded for"))
+        scene.streaming(15)
+        long_waits.advance(HANG_S)
+        assert scene.notice("has not responded for")
         assert activities[-1] == "ends"  # the Mac may sleep
         scene.controller.stop()
-        until(lambda: scene.notice("has not stopped yet"))
+        long_waits.advance(HANG_S)
         scene.press("has not stopped yet", "Restart Engine")
         until(lambda: scene.ended)
         assert scene.ended[0].state == "stopped" and scene.ended[0].text == text_of(15)
@@ -166,16 +164,16 @@ def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path) -> None:
-    with Scene(tmp_path, Timeouts(silent_s=0.3)) as scene:
+def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path, long_waits: LongWaitsClock) -> None:
+    with Scene(tmp_path) as scene:
         scene.ready()
         host = scene.controller.host
         os.kill(scene.process.pid, signal.SIGSTOP)
         try:
             asked = (Message(role="user", content="hi"),)
             host.request(Count(id=0, messages=asked, sampling=SamplingSettings()), lambda _: None)
-            until(lambda: host.stuck)
-            assert not scene.notices
+            long_waits.advance(HANG_S)
+            assert host.stuck and not scene.notices
             scene.controller.send("hi")
             until(lambda: scene.notice("has not responded for"))
         finally:
@@ -183,36 +181,39 @@ def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_an_engine_that_says_that_it_works_is_not_reported(tmp_path: Path) -> None:
-    with Scene(tmp_path, Timeouts(silent_s=0.3), measure_s=0.9) as scene:
-        assert scene.ask().state == "complete"
-        assert not scene.notices
+def test_an_engine_that_says_that_it_works_is_not_reported(tmp_path: Path, long_waits: LongWaitsClock) -> None:
+    heard: list[Any] = []
+    with Scene(tmp_path, works=3, hold_at=("work",)) as scene:
+        scene.process.answered.connect(heard.extend)
+        scene.controller.send("hi")
+        until(lambda: scene.controller.status.state == "loading" and scene.controller.status.detail[:9] == "Measuring")
+        for number in range(1, 4):
+            long_waits.advance(0.9 * HANG_S)
+            scene.go_on(1)
+            until(lambda number=number: sum(isinstance(one, Working) for one in heard) == number)
+        until(lambda: scene.ended)
+        assert scene.ended[0].state == "complete" and not scene.notices
 
 
 @pytest.mark.slow
-def test_an_engine_is_not_stuck_where_the_window_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_is_not_stuck_where_the_window_stood_still(tmp_path: Path, long_waits: LongWaitsClock) -> None:
     """As after the computer slept: what the engine said meanwhile has not been read yet."""
-    monkeypatch.setattr("app.window.chat.host_connection.LATE_S", 0.1)
-    stuck: list[bool] = []
-    with Scene(tmp_path, Timeouts(silent_s=0.5), rounds=10, pause_s=0.1) as scene:
-        scene.controller.host.became_stuck.connect(lambda: stuck.append(True))
+    with Scene(tmp_path, rounds=10, hold_after=3) as scene:
         scene.controller.send("Hello?")
-        scene.streaming(3)
-        time.sleep(0.9)
+        scene.streaming(9)
+        long_waits.time_s += 2 * HANG_S
+        long_waits.advance(0.0)
+        assert not scene.controller.host.stuck
+        scene.go_on()
         until(lambda: scene.ended)
-        assert scene.ended[0].state == "complete" and not stuck
+        assert scene.ended[0].state == "complete"
 
 
-@pytest.mark.slow_for("True")
-@pytest.mark.parametrize("stuck", [False, True])
-def test_quitting_during_a_reply_saves_it_and_takes_two_seconds_at_most(tmp_path: Path, stuck: bool) -> None:
-    behaviour = {"hang_after": 30} if stuck else {}
-    with Scene(tmp_path, Timeouts(), **FOREVER | behaviour) as scene:
+def test_quitting_during_a_reply_saves_it(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1000, hold_after=30) as scene:
         scene.controller.send("hi")
-        message = scene.streaming(90)
-        pid, began = scene.process.pid, time.monotonic()
+        message, pid = scene.streaming(90), scene.process.pid
         scene.controller.close()
-        assert time.monotonic() - began < 2
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     record = whole_path(tmp_path)[-1]
@@ -223,23 +224,16 @@ def test_quitting_during_a_reply_saves_it_and_takes_two_seconds_at_most(tmp_path
 # --- the engine talks nonsense ----------------------------------------------------------------
 
 
-@pytest.mark.slow_for("bad[12]")
+@pytest.mark.slow_for("unknown", "late", "overlong", "deep", "several")
 @pytest.mark.parametrize(
     "bad",
     [
-        {"bad_line": '{"type": "Told"}'},
-        {"bad_line": '{"type":"ReplyDone","id":77,"finished":{"reason":"eos","tokens":0,"time_s":1},"seed":1}'},
-        {"overlong_bytes": LONGEST_LINE + 1},
-        *(
-            pytest.param({"bad_line": line}, marks=pytest.mark.slow)
-            for line in (
-                '{"type":"Counted","id":1e99,"tokens":1,"context":1}',
-                '{"type":"Counted","id":99,"tokens":1,"context":1}',
-                '{"type":"Malformed","reason":"no such request","line":"x"}',
-                "[" * 50_000,
-                "one bad line\nand another",
-            )
-        ),
+        pytest.param({"bad_line": '{"type": "Told"}'}, id="no answer"),
+        pytest.param({"bad_line": '{"type":"Counted","id":99,"tokens":1,"context":1}'}, id="unknown"),
+        pytest.param({"bad_line": '{"type":"Malformed","reason":"no such request","line":"x"}'}, id="late"),
+        pytest.param({"overlong_bytes": LONGEST_LINE + 1}, id="overlong"),
+        pytest.param({"bad_line": "[" * 50_000}, id="deep"),
+        pytest.param({"bad_line": "one bad line\nand another"}, id="several"),
     ],
 )
 def test_a_bad_line_is_reported_once_and_loses_nothing(tmp_path: Path, bad: dict[str, Any]) -> None:
@@ -254,22 +248,20 @@ def test_a_conversation_too_long_for_the_protocol_fails_at_once_and_the_next_is_
     with Scene(tmp_path, rounds=2) as scene:
         scene.ready()
         assert scene.controller.send("x" * LONGEST_LINE)
-        until(lambda: len(scene.ended) == 1)
+        until(lambda: scene.ended)
         assert scene.ended[0].state == "failed" and "longer than the 8 MB" in scene.ended[0].note
         scene.controller.new()
-        assert scene.controller.send("short")
-        until(lambda: len(scene.ended) == 2)
-        assert scene.ended[1].state == "complete"
+        assert scene.ask("short").state == "complete"
 
 
 @pytest.mark.slow
 def test_a_missing_round_ends_the_reply_and_what_follows_is_ignored(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=20, skip_after=6, pause_s=0.0) as scene:
+    with Scene(tmp_path, rounds=20, skip_after=6) as scene:
         record = scene.ask()
         assert record.state == "failed" and record.text == text_of(18)
         assert "received round 7, expected round 6" in record.note and scene.notice("inconsistent data")
         scene.controller.new()
-        for_a_while(0.05)
+        assert scene.ask("next").state == "complete"  # all that followed was read before
         assert scene.controller.rounds_of(record.id)[-1].round.index == 5 and len(scene.notices) == 1
 
 
@@ -277,7 +269,7 @@ def test_a_missing_round_ends_the_reply_and_what_follows_is_ignored(tmp_path: Pa
 
 
 def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=60, pause_s=0.001) as scene:
+    with Scene(tmp_path, rounds=60) as scene:
         beside = sqlite3.connect(tmp_path / "conversations.sqlite")
         missing: list[str] = []
 
@@ -294,13 +286,11 @@ def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_window_that_stalls_keeps_nothing_from_the_disk(tmp_path: Path) -> None:
-    with Scene(tmp_path, **FOREVER) as scene:
+    with Scene(tmp_path, rounds=1000, hold_after=10) as scene:
         scene.controller.send("hi")
-        message = scene.streaming(30)
-        shown = scene.text(message)
-        scene.controller.replies.flush()
-        time.sleep(0.3)  # no event of Qt is handled
-        assert reopened_beside(tmp_path, message).startswith(shown)
+        message = scene.controller.path[-1].id
+        until(lambda: scene.controller.replies.reply and scene.controller.replies.reply.handed == 10)
+        waiting.until(lambda: reopened_beside(tmp_path, message) == text_of(30))  # no event of Qt is handled
 
 
 def reopened_beside(folder: Path, message: int) -> str:
@@ -313,17 +303,20 @@ def reopened_beside(folder: Path, message: int) -> str:
 def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_path: Path) -> None:
     store = reopened(tmp_path)
     disk = Disk(store)
-    with Scene(tmp_path, store=store, rounds=900, pause_s=0.001) as scene:
+    with Scene(tmp_path, store=store, rounds=900, hold_after=2) as scene:
         scene.controller.send("hi")
         message = scene.streaming()
         with disk:
+            scene.go_on(400)
             until(lambda: scene.notice("the disk is full"))
             shown = len(scene.tokens(message))
-            until(lambda: len(scene.tokens(message)) > shown + 60)
+            scene.go_on(20)
+            until(lambda: len(scene.tokens(message)) > shown)
             assert [notice.level for notice in scene.notices] == ["error"]
             assert len(scene.controller.rounds_of(message)) * 3 >= shown
         scene.press("the disk is full", "Try Now")
         until(lambda: scene.notice("all pending changes have been saved"))
+        scene.go_on()
         until(lambda: scene.ended)
         assert scene.ended[0].text == text_of(2700)
     assert whole_path(tmp_path)[-1] == scene.ended[0]
@@ -333,10 +326,11 @@ def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_pa
 def test_a_reply_that_ends_on_a_full_disk_stays_on_screen_and_is_saved_later(tmp_path: Path) -> None:
     store = reopened(tmp_path)
     disk = Disk(store)
-    with Scene(tmp_path, store=store, rounds=400, pause_s=0.001) as scene:
+    with Scene(tmp_path, store=store, rounds=400, hold_after=2) as scene:
         scene.controller.send("hi")
         message = scene.streaming()
         with disk:
+            scene.go_on()
             until(lambda: scene.ended)
             assert scene.ended[0].state == "complete" and scene.ended[0].text == text_of(1200)
             conversation = scene.controller.conversation.id

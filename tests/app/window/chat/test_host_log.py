@@ -26,14 +26,14 @@ def log(tmp_path: Path) -> Iterator[Path]:
     close_log()
 
 
-def logged(scene: Scene, log: Path) -> Scene:
+def scene_with_log(scene: Scene, log: Path) -> Scene:
     scene.controller.host.log_file = log
     HostLog(scene.controller.host)
     return scene
 
 
 def test_a_death_is_logged_after_all_that_the_engine_wrote_to_standard_error(tmp_path: Path, log: Path) -> None:
-    with logged(Scene(tmp_path, stderr="out of tea\nand mi\xedlk"), log) as scene:
+    with scene_with_log(Scene(tmp_path, stderr="out of tea\nand mi\xedlk"), log) as scene:
         scene.ready()
         os.kill(scene.process.pid, signal.SIGKILL)
         until(lambda: scene.notice("is restarting"))
@@ -43,16 +43,16 @@ def test_a_death_is_logged_after_all_that_the_engine_wrote_to_standard_error(tmp
 
 
 def test_loads_and_failed_loads_are_logged_with_the_reason(tmp_path: Path, log: Path) -> None:
-    with logged(Scene(tmp_path), log) as scene:
+    with scene_with_log(Scene(tmp_path), log) as scene:
         scene.ready()
     assert "INFO Loaded target " in log.read_text()
-    with logged(Scene(tmp_path, fail_load="auto"), log):
+    with scene_with_log(Scene(tmp_path, fail_load="auto"), log):
         until(lambda: "WARNING Could not load target builtin with drafter auto: " in log.read_text())
 
 
 def test_nothing_of_a_conversation_is_logged_even_where_everything_fails(tmp_path: Path, log: Path) -> None:
     behaviour = {"rounds": 40, "fail_after": 30, "fall_back_after": 2, "bad_line": '{"my secret diary'}
-    with logged(Scene(tmp_path, **behaviour), log) as scene:
+    with scene_with_log(Scene(tmp_path, **behaviour), log) as scene:
         record = scene.ask("my secret diary")
         until(lambda: scene.notice("could not be read"))
     text = log.read_text()
@@ -63,7 +63,7 @@ def test_nothing_of_a_conversation_is_logged_even_where_everything_fails(tmp_pat
 def test_the_error_report_says_where_the_log_is_and_not_who_the_user_is(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with logged(Scene(tmp_path), log) as scene:
+    with scene_with_log(Scene(tmp_path), log) as scene:
         monkeypatch.setattr(Path, "home", lambda: tmp_path)
         report = scene.controller.host.error_report()
         assert "Log: ~/logs/redline.log\n" in report and str(tmp_path) not in report
@@ -73,7 +73,7 @@ def test_the_error_report_says_where_the_log_is_and_not_who_the_user_is(
 
 @pytest.mark.slow
 def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Path) -> None:
-    with logged(Scene(tmp_path), log) as scene:
+    with scene_with_log(Scene(tmp_path), log) as scene:
         scene.ready()
         for _ in range(2):
             scene.process.answered.emit([MemoryShort()])
@@ -88,7 +88,7 @@ def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Pat
 @pytest.mark.slow
 def test_a_character_that_comes_in_two_parts_is_logged_whole(tmp_path: Path, log: Path) -> None:
     written = "café au lait\n".encode()
-    with logged(Scene(tmp_path), log) as scene:
+    with scene_with_log(Scene(tmp_path), log) as scene:
         for part in (written[:4], written[4:]):
             scene.process.stderr_read.emit(part)
     assert "engine: café au lait" in log.read_text()

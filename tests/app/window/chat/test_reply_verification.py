@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from app.protocol import Load, Pair, Verify
 from app.store.records import ChatSettings
@@ -55,76 +56,76 @@ def test_a_difference_survives_restart_export_and_import(tmp_path: Path) -> None
 
 
 def test_a_verification_can_be_stopped_and_repeated(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=30, verify_s=0.02) as scene:
+    with Scene(tmp_path, rounds=30, hold_at=("verify",)) as scene:
         record = scene.ask()
         scene.controller.verify(record.id)
+        scene.go_on(2)
         until(lambda: len(scene.verifying) > 3)
         assert not scene.controller.verify(record.id)  # the same again lets it be
         until(scene.verification_over)
         assert scene.verified == [] == scene.not_verified and scene.controller.path[1].receipt is None
         assert scene.controller.verify(record.id)
+        scene.go_on()
         until(lambda: scene.verified)
     assert whole_path(tmp_path)[1].receipt is not None
 
 
 @pytest.mark.slow
 def test_a_new_reply_ends_the_verification(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=30, verify_s=0.05) as scene:
+    with Scene(tmp_path, rounds=30, hold_at=("verify",)) as scene:
         record = scene.ask()
         scene.controller.verify(record.id)
+        scene.go_on(2)
         until(lambda: len(scene.verifying) > 3)
         assert scene.ask("And?").state == "complete"
         assert scene.verification_over() and scene.verified == [] and scene.controller.path[1].receipt is None
         assert not any(notice.level == "error" for notice in scene.notices)
 
 
-@pytest.mark.slow
-def test_nothing_is_verified_during_a_reply(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=100) as scene:
-        record = scene.ask()
-        scene.controller.send("And?")
-        assert not scene.controller.verify(record.id) and scene.notice("A reply is being written") is not None
-        until(lambda: len(scene.ended) == 2)
-
-
-def test_one_reply_is_verified_at_a_time(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=30, verify_s=0.05) as scene:
+def test_one_reply_is_verified_at_a_time_and_none_during_a_reply(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=30, hold_at=("verify",)) as scene:
         first, second = scene.ask(), scene.ask("And?")
         scene.controller.verify(first.id)
         assert not scene.controller.verify(second.id)
         scene.press("Another reply is being verified", "Stop Verifying")
         until(scene.verification_over)
         assert scene.controller.verifying_message is None and scene.verified == []
+        scene.controller.send("And now?")
+        assert not scene.controller.verify(first.id) and scene.notice("A reply is being written") is not None
+
+
+LARGE = Pair(target="models/large", drafter="lookup", hosts="hosts.json")
 
 
 @pytest.mark.slow
-def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Path) -> None:
-    """The conversation has changed its model since. Verifying needs no drafter."""
+@pytest.mark.parametrize(
+    ("wrote", "chosen_since", "loads"),
+    [
+        pytest.param(Pair(), ANOTHER, [Pair(drafter="none"), ANOTHER], id="another model"),
+        pytest.param(LARGE, Pair(), [replace(LARGE, drafter="none"), Pair()], id="other machines"),
+        pytest.param(
+            Pair(),
+            Pair(drafter="lookup", context=512),
+            [Pair(drafter="lookup"), Pair(drafter="lookup", context=512)],
+            id="another context, same target",
+        ),
+    ],
+)
+def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(
+    tmp_path: Path, wrote: Pair, chosen_since: Pair, loads: list[Pair]
+) -> None:
+    """Verifying needs no drafter."""
     with Scene(tmp_path, rounds=2) as scene:
+        scene.controller.change_settings(ChatSettings(pair=wrote))
         record = scene.ask()
-        old = scene.controller.conversation.settings
-        scene.controller.change_settings(ChatSettings(pair=ANOTHER))
-        until(lambda: scene.loaded_pair() == ANOTHER)
+        scene.controller.change_settings(ChatSettings(pair=chosen_since))
+        until(lambda: scene.loaded_pair() == chosen_since)
         scene.requests.clear()
         scene.controller.verify(record.id)
         until(lambda: scene.verified)
-        until(lambda: scene.loaded_pair() == ANOTHER)
-        loads = [load.pair for load in scene.requested(Load)]
-        assert loads == [Pair(target=old.pair.target, drafter="none"), ANOTHER]
+        until(lambda: scene.loaded_pair() == chosen_since)
+        assert [load.pair for load in scene.requested(Load)] == loads
         assert any("which wrote this reply" in text for _, text in scene.verifying)
-
-
-@pytest.mark.slow
-def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=2) as scene:
-        record = scene.ask()
-        pair = scene.controller.conversation.settings.pair
-        scene.controller.change_settings(ChatSettings(pair=Pair(target=pair.target, drafter="lookup", context=512)))
-        until(lambda: (loaded := scene.loaded_pair()) and loaded.context == 512)
-        scene.requests.clear()
-        scene.controller.verify(record.id)
-        until(lambda: scene.verified)
-        assert [(load.pair.drafter, load.pair.context) for load in scene.requested(Load)][:1] == [("lookup", None)]
 
 
 @pytest.mark.slow
@@ -209,17 +210,3 @@ def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) ->
         controller.host.racing = False
         controller.host.race_ended.emit()
         until(lambda: scene.loaded_pair() == ANOTHER)
-
-
-@pytest.mark.slow
-def test_a_reply_of_a_target_that_is_shared_is_verified_on_the_same_machines(tmp_path: Path) -> None:
-    shared = Pair(target="models/large", drafter="lookup", hosts="hosts.json")
-    with Scene(tmp_path, rounds=2) as scene:
-        scene.controller.change_settings(ChatSettings(pair=shared))
-        record = scene.ask()
-        scene.controller.change_settings(ChatSettings())
-        until(lambda: scene.loaded_pair() == Pair())
-        scene.requests.clear()
-        scene.controller.verify(record.id)
-        until(scene.verification_over)
-        assert scene.requested(Load)[0].pair == Pair(target="models/large", drafter="none", hosts="hosts.json")

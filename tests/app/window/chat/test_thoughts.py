@@ -39,10 +39,19 @@ def test_thought_and_answer_are_saved_apart_with_the_settings_that_were_used(tmp
     assert whole_path(tmp_path)[1].thought == record.thought
 
 
-def test_a_thought_that_reached_its_limit_says_so_and_goes_on(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=2, thought=9, reason="thought") as scene:
+@pytest.mark.parametrize(
+    ("reason", "note"),
+    [
+        pytest.param("thought", THOUGHT_REACHED, id="thought"),
+        pytest.param("length", f"{LENGTH_REACHED} {UNANSWERED}", id="length", marks=pytest.mark.slow),
+    ],
+)
+def test_a_reply_that_reached_a_limit_in_its_thought_says_so_and_goes_on(
+    tmp_path: Path, reason: str, note: str
+) -> None:
+    with Scene(tmp_path, rounds=2, thought=9, reason=reason) as scene:
         record = scene.ask()
-        assert (record.thought, record.text, record.note) == (text_of(6), "", THOUGHT_REACHED)
+        assert (record.thought, record.text, record.note) == (text_of(6), "", note)
         assert can_continue(record)
         assert scene.controller.resume(record.id)
         until(lambda: len(scene.ended) == 2)
@@ -51,14 +60,8 @@ def test_a_thought_that_reached_its_limit_says_so_and_goes_on(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_another_limit_within_the_thought_says_so_too(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=2, thought=9, reason="length") as scene:
-        assert scene.ask().note == f"{LENGTH_REACHED} {UNANSWERED}"
-
-
-@pytest.mark.slow
 def test_a_reply_stopped_in_its_thought_goes_on_and_is_drawn_again_and_asked_anew(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=60, thought=120, pause_s=0.005) as scene:
+    with Scene(tmp_path, rounds=60, thought=120, hold_after=3) as scene:
         scene.controller.send("why")
         message = scene.streaming(9)
         scene.controller.stop()
@@ -66,6 +69,7 @@ def test_a_reply_stopped_in_its_thought_goes_on_and_is_drawn_again_and_asked_ane
         stopped = scene.ended[0]
         assert (stopped.state, stopped.text) == ("stopped", "") and stopped.thought.startswith(text_of(9))
         assert scene.controller.resume(message)
+        scene.go_on()
         until(lambda: len(scene.ended) == 2)
         assert scene.ended[1].thought == text_of(120) and scene.ended[1].text.startswith(word(120))
         assert not scene.controller.regenerate(message)  # greedy, it would be the same

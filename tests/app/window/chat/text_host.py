@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 
 from app import protocol as p
 from engine.events import Finished, PromptProgress, Round
-from tests.app.window.chat.fake_host import Behaviour, FakeHost
+from tests.app.window.chat.fake_host import ROUND_S, Behaviour, FakeHost
 
 ROUND_TOKENS = 4  # tokens, of which all but the last were drafted
 
@@ -29,17 +28,15 @@ class TextHost(FakeHost):
     def reply(self, request: p.Reply) -> None:
         wanted = msgspec.json.decode(request.messages[-1].content, type=TextRequest)
         text = Path(wanted.file).read_bytes().decode()
-        began_s = time.monotonic()
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30, 30, 0, 0.01)))
         step = wanted.token * ROUND_TOKENS
         for index, start in enumerate(range(0, len(text), step)):
-            if request.id in self.stopped or self.leaving:
+            if self.over(request.id):
                 self.end(request, "cancelled", index)
                 return
             part = text[start : start + step]
             texts = tuple(part[at : at + wanted.token] for at in range(0, len(part), wanted.token))
-            self.send(p.RoundDone(id=request.id, round=_round(index, texts, time.monotonic() - began_s)))
-            time.sleep(self.behaviour.pause_s)
+            self.send(p.RoundDone(id=request.id, round=_round(index, texts, ROUND_S * index)))
         finished = Finished("eos", -(-len(text) // wanted.token), 1.0, "")
         self.send(p.ReplyDone(id=request.id, finished=finished, seed=request.sampling.seed or 0))
 
@@ -61,8 +58,8 @@ def _round(index: int, texts: tuple[str, ...], time_s: float) -> Round:
 
 
 def command() -> list[str]:
-    """Returns the command that starts this host, which writes without a pause."""
-    return [sys.executable, "-m", __name__, '{"pause_s": 0.0}']
+    """Returns the command that starts this host."""
+    return [sys.executable, "-m", __name__, "{}"]
 
 
 def main(words: Sequence[str]) -> None:
