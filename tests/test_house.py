@@ -43,6 +43,9 @@ CLOCKS = {
     "perf_counter_ns",
     "process_time_ns",
 }
+SLEEPS = {"qWait", "qSleep", "msleep", "usleep"}
+LIMITS = {"timeout", "timeout_s", "limit_s"}  # names of arguments; also the first one of wait() and join()
+HANG_S = 60  # a shorter limit is reached by a slow machine
 MEASURING = (
     "tests/programs/",
     "tests/attack/",
@@ -188,22 +191,58 @@ def faults_of_size(path: Path) -> Iterator[str]:
 
 def uses_of_time(tree: ast.Module) -> Iterator[str]:
     """What depends on the speed of the machine, outside of tests that are marked as `timing`: sleeping, reading a
-    clock, and processing events of Qt a fixed number of times."""
-    todo: list[ast.AST] = [tree]
+    clock, waiting for less than a hang takes, and processing events of Qt a fixed number of times."""
     if any(isinstance(node, ast.Assign) and _marked_timing(node.value) for node in tree.body):
         return
+    numbers = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.FunctionDef) and any(map(_marked_timing, node.decorator_list)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(_marked_timing, node.decorator_list)):
             continue
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
-            if node.attr == "sleep" or node.attr in CLOCKS:
-                yield f"{node.lineno}: time.{node.attr}"
-        elif isinstance(node, ast.ImportFrom) and node.module == "time":
-            yield from (f"{node.lineno}: time.{alias.name}" for alias in node.names if alias.name in {"sleep", *CLOCKS})
-        elif isinstance(node, ast.For) and "processEvents" in {getattr(n, "attr", "") for n in ast.walk(node)}:
-            yield f"{node.lineno}: processEvents in a counted loop"
+        yield from (f"{node.lineno}: {use}" for use in _use_of_time(node, numbers))  # type: ignore[attr-defined]
         todo += ast.iter_child_nodes(node)
+
+
+def _use_of_time(node: ast.AST, numbers: dict[str, ast.expr]) -> Iterator[str]:
+    """numbers: what the names of a module stand for."""
+    if isinstance(node, ast.Attribute):
+        owner = getattr(node.value, "id", "")
+        if node.attr in SLEEPS or (owner in ("time", "QThread") and node.attr in {"sleep", *CLOCKS}):
+            yield f"{owner}.{node.attr}"
+    elif isinstance(node, ast.ImportFrom) and node.module == "time":
+        yield from (f"time.{alias.name}" for alias in node.names if alias.name in {"sleep", *CLOCKS})
+    elif isinstance(node, ast.For | ast.ListComp | ast.GeneratorExp):
+        if "processEvents" in {getattr(each, "attr", "") for each in ast.walk(node)}:
+            yield "processEvents in a counted loop"
+    elif isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        limits = [key.value for key in node.keywords if key.arg in LIMITS]
+        limits += node.args[:1] if called in ("wait", "join") or ast.unparse(node.func) == "asyncio.sleep" else []
+        yield from (f"{called} of {limit.value} s" for each in limits for limit in _short_times(each, numbers))
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        limits = [default for name, default in _defaults(node.args) if name in LIMITS]
+        yield from (f"a limit of {limit.value} s" for each in limits for limit in _short_times(each, numbers))
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    named = [*arguments.posonlyargs, *arguments.args][::-1]
+    yield from ((arg.arg, default) for arg, default in zip(named, arguments.defaults[::-1], strict=False))
+    keyed = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    yield from ((arg.arg, default) for arg, default in keyed if default is not None)
+
+
+def _short_times(node: ast.expr, numbers: dict[str, ast.expr]) -> Iterator[ast.Constant]:
+    """The number that an expression is, if it is one and seconds in which only a quick machine is done."""
+    value = numbers.get(node.id) if isinstance(node, ast.Name) else node
+    if isinstance(value, ast.Constant) and isinstance(value.value, int | float) and 0 < value.value < HANG_S:
+        yield value
 
 
 def _marked_timing(mark: ast.AST) -> bool:

@@ -247,7 +247,7 @@ def test_what_only_begins_as_a_macho_file_is_told_and_a_java_class_is_not(layout
 
 def verify(app: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "packaging" / "verify.py"), str(app), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_the_command_tells_faults_and_sizes_and_ends_with_the_right_code(layout: Layout, tmp_path: Path) -> None:
