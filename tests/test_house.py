@@ -406,8 +406,23 @@ def test_what_the_readme_points_at_exists() -> None:
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:|#", link)]
     folders = "|".join(map(re.escape, (*SOURCE, "resources", ".ci", ".github")))
     files = re.findall(rf"`((?:{folders})/[^`\s<>*{{}}]*)`", text)
-    run_as = [name.replace(".", "/") + ".py" for name in re.findall(r"python -m (tests\.[\w.]+)", text)]
-    assert not [name for name in (*links, *files, *run_as) if not (ROOT / name.split("::")[0]).exists()]
+    assert not [name for name in (*links, *files) if not (ROOT / name.split("::")[0]).exists()]
+
+
+@pytest.mark.style
+def test_every_program_that_a_page_or_a_docstring_names_exists() -> None:
+    named = {
+        (name, module.strip("."))
+        for name in tracked()
+        if name.endswith((".md", ".py"))
+        for module in re.findall(r"python -m (tests\.[\w.]+)", (ROOT / name).read_text())
+    }
+    places = {module: ROOT / module.replace(".", "/") for _, module in named}
+    assert not [
+        f"{name}: {module}"
+        for name, module in sorted(named)
+        if not any(path.exists() for path in (places[module].with_suffix(".py"), places[module] / "__main__.py"))
+    ]
 
 
 # --- the checks themselves --------------------------------------------------------------------
@@ -425,12 +440,21 @@ def test_the_checks_see_what_they_look_for() -> None:
     assert circles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [("a", "b")]
     source = "if TYPE_CHECKING:\n    import a\nelse:\n    import b\nif x:\n    import c\n"
     assert sorted(imports_of(run_time_nodes(ast.parse(source)))) == ["b", "c"]
-    source = "time.sleep(1)\nfor _ in range(3):\n    app.processEvents()\nfrom time import monotonic\n"
-    assert sorted(uses_of_time(ast.parse(source))) == [
-        "1: time.sleep",
-        "2: processEvents in a counted loop",
-        "4: time.monotonic",
-    ]
+    used = {
+        "time.sleep(1)": "time.sleep",
+        "for _ in range(3):\n    app.processEvents()": "processEvents in a counted loop",
+        "[app.processEvents() for _ in range(3)]": "processEvents in a counted loop",
+        "from time import monotonic": "time.monotonic",
+        "QTest.qWait(1)": "QTest.qWait",
+        "QThread.msleep(1)": "QThread.msleep",
+        "Event().wait(0.5)": "wait of 0.5 s",
+        "PATIENCE_S = 5\nthread.join(PATIENCE_S)": "join of 5 s",
+        "queue.get(timeout=5)": "get of 5 s",
+        "def until(holds, limit_s=5.0):\n    pass": "a limit of 5.0 s",
+    }
+    for source, use in used.items():
+        assert [found.split(": ")[1] for found in uses_of_time(ast.parse(source))] == [use]
+    assert not list(uses_of_time(ast.parse("process.wait()\nprocess.wait(300)\n', '.join(words)\nasyncio.sleep(0)\n")))
     marked = "@pytest.mark.timing\ndef test():\n    time.perf_counter()\n"
     assert not list(uses_of_time(ast.parse(marked)))
     todo = "x = 1  # TO" + "DO: tidy\n# TO" + "DO: wait until mlx fuses it\n"
