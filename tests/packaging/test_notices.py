@@ -20,13 +20,6 @@ PLUGINS = ("platforms/libqcocoa", "styles/libqmacstyle", "iconengines/libqsvgico
 OF_PYTHON = ("OpenSSL", "SQLite", "XZ Utils (liblzma)", "bzip2", "zlib", "Expat", "libffi", "mpdecimal")
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path / "Redline.app")
-    made.site_packages.mkdir(parents=True)
-    return made
-
-
 def put(*paths: Path) -> None:
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
