@@ -11,6 +11,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,16 +27,18 @@ from tests.models.hub.loopback import TOKEN, Loopback, loopback
 from tests.models.hub.raw_server import RawServer, Script, answer, dripped, raw_server, write_certificate
 from tests.models.hub.tiny import NAME, read_folder, tiny, wanted
 
-LONGEST_S = 10.0  # of a pull; the times of the policy are a hundredth of the real ones
+LONGEST_S = 300.0  # of a pull, which only one without a bound takes
+# The times are a hundredth of the real ones; where the model must arrive, nobody is too slow.
 POLICY = RetryPolicy(2, 0.01, 0.02, 0.2, silence_s=1.0, answer_s=1.0, slow_window_s=0.5, least_bytes_per_s=1000.0)
+PATIENT = replace(POLICY, silence_s=LONGEST_S, answer_s=LONGEST_S, slow_window_s=LONGEST_S)
 FIRST = "model-00001-of-00003.safetensors"
 DEEP = b"[" * 200_000 + b"]" * 200_000
 Case = Callable[[Path], str]  # what did not hold in an empty folder, or ""
 
 
-def outcome(endpoint: str, folder: Path, repo: Repo, whole: bool = False, token: bool = True) -> str:
+def outcome(endpoint: str, folder: Path, repo: Repo, whole: bool = False) -> str:
     """Pulls; returns what did not hold. whole: whether the model must arrive."""
-    hub, begun_s = Hub(endpoint, folder / "hub", TOKEN if token else None, POLICY), time.monotonic()
+    hub, begun_s = Hub(endpoint, folder / "hub", TOKEN, PATIENT if whole else POLICY), time.monotonic()
     try:
         last = list(pull(hub, NAME))[-1]
         said = "" if isinstance(last, Done) and read_folder(Path(last.path)) == wanted(repo) else "not the model"
