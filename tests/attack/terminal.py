@@ -68,7 +68,7 @@ class Screen(io.StringIO):
         return self._terminal
 
 
-def shown(show: Callable[[], object], terminal: bool) -> tuple[str, str, str]:
+def output_of(show: Callable[[], object], terminal: bool) -> tuple[str, str, str]:
     """What came out on both streams, and what escaped from the command though it should not have."""
     out, err, escaped = Screen(terminal), Screen(terminal), ""
     with mock.patch.multiple(sys, stdout=out, stderr=err, stdin=io.StringIO()), mock.patch.dict(os.environ, TERMINAL):
@@ -406,7 +406,7 @@ def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
                     if short and source not in _QUICK and dice.random() < 0.95:
                         continue
                     for terminal in (False, True):
-                        found, wrong = judged(name, show, terminal)
+                        found, wrong = fault_of(name, show, terminal)
                         runs, raw = runs + 1, raw + found
                         failures += [f"{source}, {name}, {kind}, terminal {terminal}: {wrong}"] if wrong else []
             said = f"{runs:,} runs, {raw:,} raw control characters, {len(failures) - before} failures"
@@ -414,9 +414,9 @@ def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
     return failures
 
 
-def judged(name: str, show: Callable[[], object], terminal: bool) -> tuple[int, str]:
+def fault_of(name: str, show: Callable[[], object], terminal: bool) -> tuple[int, str]:
     """Returns how many raw control characters came out, and what did not hold."""
-    out, err, escaped = shown(show, terminal)
+    out, err, escaped = output_of(show, terminal)
     raw = count_raw(out, terminal) + count_raw(err, terminal)
     longest = max(map(len, err.splitlines()), default=0)
     wrong = [f"{raw} raw"] * bool(raw) + [escaped] * bool(escaped)

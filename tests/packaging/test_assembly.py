@@ -50,7 +50,7 @@ def fill(folder: Path, *names: str) -> None:
         (folder / name).write_text(name)
 
 
-def left(folder: Path) -> set[str]:
+def files_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -72,7 +72,7 @@ def test_what_the_list_names_goes_and_what_it_keeps_stays(layout: Layout) -> Non
     }
     fill(layout.site_packages, *kept, *gone)
     taken = trim.trim(layout)
-    assert left(layout.site_packages) == kept
+    assert files_in(layout.site_packages) == kept
     assert sum(taken.values()) == sum(map(len, gone)) and all(len(why) > 10 for why in taken)
     assert not (layout.site_packages / "PySide6" / "Qt" / "qml").exists()
 
@@ -85,7 +85,7 @@ def test_a_package_of_which_nothing_stays_loses_its_metadata(layout: Layout) -> 
         (info / "RECORD").write_text(f"{files}{info.name}/METADATA,,\n")
     trim.trim(layout)
     trim.trim_metadata(layout)
-    assert left(layout.site_packages) == {
+    assert files_in(layout.site_packages) == {
         *("rich/__init__.py", "rich-1.dist-info/METADATA", "rich-1.dist-info/entry_points.txt")
     }
 
@@ -96,7 +96,7 @@ def test_the_standard_library_keeps_its_packages_and_loses_its_tests(layout: Lay
         layout.stdlib, *kept, "test/test_json.py", "tkinter/__init__.py", "lib-dynload/_testcapi.so", "venv/__init__.py"
     )
     trim.trim(layout)
-    assert left(layout.stdlib) == kept
+    assert files_in(layout.stdlib) == kept
 
 
 # --- licences -----------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_every_licence_is_collected_with_its_text(layout: Layout, tmp_path: Path
     }
     assert found["new"].homepage == "https://new.test"
     assert (layout.licences / found["qt"].texts / "LGPL-3.0.txt").read_text().lstrip().startswith("GNU LESSER")
-    assert left(layout.licences / "old-1.0") == {"LICENSE.txt", "AUTHORS"}
+    assert files_in(layout.licences / "old-1.0") == {"LICENSE.txt", "AUTHORS"}
     listed = json.loads((layout.licences / licences.LIST).read_text())
     assert [row["name"] for row in listed] == ["new", "old", "Python", "qt"]
 

@@ -169,14 +169,14 @@ UNSIGNED: dict[str, tuple[Break, str]] = {
 }
 
 
-def found(layout: Layout, source: Path) -> tuple[set[str], str]:
+def faults_of(layout: Layout, source: Path) -> tuple[set[str], str]:
     """The checks that fail, and all that they say."""
     faults = list(checks.faults(toys.bundle(layout, source)))
     return {fault.check for fault in faults}, "\n".join(f"{fault.place} {fault.what}" for fault in faults)
 
 
 def test_a_whole_bundle_has_no_fault(whole: Layout, source: Path) -> None:
-    assert found(whole, source) == (set(), "")
+    assert faults_of(whole, source) == (set(), "")
 
 
 @pytest.mark.parametrize("broken", RESIGNED)
@@ -188,7 +188,7 @@ def test_each_fault_is_found_by_its_check_and_by_no_other(layout: Layout, source
         allowed = {check}
     else:
         allowed = {check, "signature"}
-    failed, told = found(layout, source)
+    failed, told = faults_of(layout, source)
     assert check in failed and failed <= allowed, told
     assert said in told
 
@@ -197,7 +197,7 @@ def test_each_fault_is_found_by_its_check_and_by_no_other(layout: Layout, source
 def test_what_changes_after_signing_is_found(layout: Layout, source: Path, broken: str) -> None:
     break_it, said = UNSIGNED[broken]
     break_it(layout)
-    failed, told = found(layout, source)
+    failed, told = faults_of(layout, source)
     assert "signature" in failed and said in told, told
 
 
@@ -216,16 +216,16 @@ def test_a_universal_file_is_checked_by_its_part_for_arm64(layout: Layout, sourc
     intel = macho(replace(toys.CORE, cpu=X86_64, minimum=(10, 15)))
     core(layout).write_bytes(universal(intel, macho(replace(toys.CORE, cpu=ARM64))))
     toys.sign(layout)
-    assert found(layout, source) == (set(), "")
+    assert faults_of(layout, source) == (set(), "")
     core(layout).write_bytes(universal(intel, macho(replace(toys.CORE, minimum=(26, 0)))))
     toys.sign(layout)
-    assert found(layout, source)[0] == {"system"}
+    assert faults_of(layout, source)[0] == {"system"}
 
 
 def test_a_weak_dependency_need_not_be_there(layout: Layout, source: Path) -> None:
     core(layout).write_bytes(macho(replace(toys.CORE, weak=("@rpath/libabsent.dylib",))))
     toys.sign(layout)
-    assert found(layout, source) == (set(), "")
+    assert faults_of(layout, source) == (set(), "")
 
 
 def test_a_newer_system_is_excused_by_name_only_as_far_as_the_reason_goes(
@@ -234,18 +234,18 @@ def test_a_newer_system_is_excused_by_name_only_as_far_as_the_reason_goes(
     monkeypatch.setattr(checks, "NEWER_SYSTEM", {(r"mlx/core\.", (15, 0)): "a test"})
     core(layout).write_bytes(macho(replace(toys.CORE, minimum=(15, 0))))
     toys.sign(layout)
-    assert found(layout, source) == (set(), "")
+    assert faults_of(layout, source) == (set(), "")
     core(layout).write_bytes(macho(replace(toys.CORE, minimum=(26, 0))))
     toys.sign(layout)
-    assert found(layout, source)[0] == {"system"}
+    assert faults_of(layout, source)[0] == {"system"}
 
 
 def test_what_only_begins_as_a_macho_file_is_told_and_a_java_class_is_not(layout: Layout, source: Path) -> None:
     own(layout, "some/Main.class").write_bytes(bytes.fromhex("cafebabe00000041") + bytes(40))
     toys.sign(layout)
-    assert found(layout, source) == (set(), "")
+    assert faults_of(layout, source) == (set(), "")
     own(layout, "some/cut.dylib").write_bytes(macho(Recipe(DYLIB))[:40])
-    failed, told = found(layout, source)
+    failed, told = faults_of(layout, source)
     assert "architecture" in failed and "cut.dylib it begins as a Mach-O file" in told
 
 
