@@ -68,7 +68,7 @@ class Screen(io.StringIO):
         return self._terminal
 
 
-def output_of(show: Callable[[], object], terminal: bool) -> tuple[str, str, str]:
+def shown(show: Callable[[], object], terminal: bool) -> tuple[str, str, str]:
     """What came out on both streams, and what escaped from the command though it should not have."""
     out, err, escaped = Screen(terminal), Screen(terminal), ""
     with mock.patch.multiple(sys, stdout=out, stderr=err, stdin=io.StringIO()), mock.patch.dict(os.environ, TERMINAL):
@@ -416,7 +416,7 @@ def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
 
 def fault_of(name: str, show: Callable[[], object], terminal: bool) -> tuple[int, str]:
     """Returns how many raw control characters came out, and what did not hold."""
-    out, err, escaped = output_of(show, terminal)
+    out, err, escaped = shown(show, terminal)
     raw = count_raw(out, terminal) + count_raw(err, terminal)
     longest = max(map(len, err.splitlines()), default=0)
     wrong = [f"{raw} raw"] * bool(raw) + [escaped] * bool(escaped)
