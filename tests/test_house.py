@@ -212,7 +212,7 @@ def uses_of_time(tree: ast.Module) -> Iterator[str]:
 
 
 def _use_of_time(node: ast.AST, numbers: dict[str, ast.expr]) -> Iterator[str]:
-    """numbers: what the names of a module stand for."""
+    """What one node uses. numbers: what the names of its module stand for."""
     if isinstance(node, ast.Attribute):
         owner = getattr(node.value, "id", "")
         if node.attr in SLEEPS or (owner in ("time", "QThread") and node.attr in {"sleep", *CLOCKS}):
@@ -228,10 +228,10 @@ def _use_of_time(node: ast.AST, numbers: dict[str, ast.expr]) -> Iterator[str]:
             yield called
         limits = [key.value for key in node.keywords if key.arg in LIMITS]
         limits += node.args[:1] if called in ("wait", "join") or ast.unparse(node.func) == "asyncio.sleep" else []
-        yield from (f"{called} of {limit.value} s" for each in limits for limit in _short_times(each, numbers))
+        yield from (f"{called} of {limit} s" for each in limits for limit in _short_times(each, numbers))
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         limits = [default for name, default in _defaults(node.args) if name in LIMITS]
-        yield from (f"a limit of {limit.value} s" for each in limits for limit in _short_times(each, numbers))
+        yield from (f"a limit of {limit} s" for each in limits for limit in _short_times(each, numbers))
 
 
 def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
@@ -241,11 +241,11 @@ def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
     yield from ((arg.arg, default) for arg, default in keyed if default is not None)
 
 
-def _short_times(node: ast.expr, numbers: dict[str, ast.expr]) -> Iterator[ast.Constant]:
-    """The number that an expression is, if it is one and seconds in which only a quick machine is done."""
+def _short_times(node: ast.expr, numbers: dict[str, ast.expr]) -> Iterator[float]:
+    """Yields the number of seconds that an expression stands for, if only a quick machine is done in it."""
     value = numbers.get(node.id) if isinstance(node, ast.Name) else node
     if isinstance(value, ast.Constant) and isinstance(value.value, int | float) and 0 < value.value < HANG_S:
-        yield value
+        yield value.value
 
 
 def _marked_timing(mark: ast.AST) -> bool:
