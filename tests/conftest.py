@@ -33,6 +33,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# One core has no use for a second process.
+PROCESSES = min(2, len(os.sched_getaffinity(0)) if sys.platform == "linux" else 2)
+
+
 def _schedule(policy: str) -> None:
     """Sets the scheduling policy, by its name in `os`, of this thread and of those that it starts. Only on Linux."""
     if sys.platform == "linux":
@@ -54,6 +58,18 @@ def users_scheduling(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if timing:
         _schedule("SCHED_BATCH")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Has xdist run two processes, each file in one of them, unless it is not there or the command line says otherwise.
+    A worker that crashes is not started again: xdist would wait for it for ever, and never print the failures."""
+    option = config.option
+    unsaid = getattr(option, "numprocesses", 0) is None and not option.tx and not option.usepdb
+    if unsaid and not hasattr(config, "workerinput"):
+        option.numprocesses = PROCESSES if PROCESSES > 1 else 0
+        option.dist = "loadfile" if option.dist == "no" else option.dist
+        option.maxworkerrestart = option.maxworkerrestart or "0"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""Texts that a terminal must not obey, and what of them came out.."""
+"""Texts that a terminal must not obey, and how much of them came out raw."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\
 
 
 def count_raw(written: str, terminal: bool) -> int:
-    """The control characters in what was written, those of Redline's own sequences to a terminal apart."""
+    """Returns the control characters in what was written, those of Redline's own sequences to a terminal apart."""
     return len(_RAW.findall(_OWN.sub("", written) if terminal else written))

@@ -43,12 +43,16 @@ CLOCKS = {
     "perf_counter_ns",
     "process_time_ns",
 }
+SLEEPS = {"qWait", "qSleep", "msleep", "usleep"}
+LIMITS = {"timeout", "timeout_s", "limit_s"}  # names of arguments; also the first one of wait() and join()
+HANG_S = 60  # a shorter limit is reached by a slow machine
 MEASURING = (
     "tests/programs/",
     "tests/attack/",
     "tests/waiting.py",
     "tests/app/window/waiting.py",
     "tests/machine_speed.py",
+    "tests/test_machine_speed.py",
 )
 
 pytestmark = pytest.mark.usefixtures("trees")
@@ -188,22 +192,60 @@ def faults_of_size(path: Path) -> Iterator[str]:
 
 def uses_of_time(tree: ast.Module) -> Iterator[str]:
     """What depends on the speed of the machine, outside of tests that are marked as `timing`: sleeping, reading a
-    clock, and processing events of Qt a fixed number of times."""
-    todo: list[ast.AST] = [tree]
+    clock, waiting for less than a hang takes, and processing events of Qt a fixed number of times."""
     if any(isinstance(node, ast.Assign) and _marked_timing(node.value) for node in tree.body):
         return
+    numbers = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.FunctionDef) and any(map(_marked_timing, node.decorator_list)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(_marked_timing, node.decorator_list)):
             continue
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
-            if node.attr == "sleep" or node.attr in CLOCKS:
-                yield f"{node.lineno}: time.{node.attr}"
-        elif isinstance(node, ast.ImportFrom) and node.module == "time":
-            yield from (f"{node.lineno}: time.{alias.name}" for alias in node.names if alias.name in {"sleep", *CLOCKS})
-        elif isinstance(node, ast.For) and "processEvents" in {getattr(n, "attr", "") for n in ast.walk(node)}:
-            yield f"{node.lineno}: processEvents in a counted loop"
+        yield from (f"{node.lineno}: {use}" for use in _use_of_time(node, numbers))  # type: ignore[attr-defined]
         todo += ast.iter_child_nodes(node)
+
+
+def _use_of_time(node: ast.AST, numbers: dict[str, ast.expr]) -> Iterator[str]:
+    """What one node uses. numbers: what the names of its module stand for."""
+    if isinstance(node, ast.Attribute):
+        owner = getattr(node.value, "id", "")
+        if node.attr in SLEEPS or (owner in ("time", "QThread") and node.attr in {"sleep", *CLOCKS}):
+            yield f"{owner}.{node.attr}"
+    elif isinstance(node, ast.ImportFrom) and node.module == "time":
+        yield from (f"time.{alias.name}" for alias in node.names if alias.name in {"sleep", *CLOCKS})
+    elif isinstance(node, ast.For | ast.ListComp | ast.GeneratorExp):
+        if "processEvents" in {getattr(each, "attr", "") for each in ast.walk(node)}:
+            yield "processEvents in a counted loop"
+    elif isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called in ("assert_quick", "slowness"):
+            yield called
+        limits = [key.value for key in node.keywords if key.arg in LIMITS]
+        limits += node.args[:1] if called in ("wait", "join") or ast.unparse(node.func) == "asyncio.sleep" else []
+        yield from (f"{called} of {limit} s" for each in limits for limit in _short_times(each, numbers))
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        limits = [default for name, default in _defaults(node.args) if name in LIMITS]
+        yield from (f"a limit of {limit} s" for each in limits for limit in _short_times(each, numbers))
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    named = [*arguments.posonlyargs, *arguments.args][::-1]
+    yield from ((arg.arg, default) for arg, default in zip(named, arguments.defaults[::-1], strict=False))
+    keyed = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    yield from ((arg.arg, default) for arg, default in keyed if default is not None)
+
+
+def _short_times(node: ast.expr, numbers: dict[str, ast.expr]) -> Iterator[float]:
+    """Yields the number of seconds that an expression stands for, if only a quick machine is done in it."""
+    value = numbers.get(node.id) if isinstance(node, ast.Name) else node
+    if isinstance(value, ast.Constant) and isinstance(value.value, int | float) and 0 < value.value < HANG_S:
+        yield value.value
 
 
 def _marked_timing(mark: ast.AST) -> bool:
@@ -367,8 +409,23 @@ def test_what_the_readme_points_at_exists() -> None:
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:|#", link)]
     folders = "|".join(map(re.escape, (*SOURCE, "resources", ".ci", ".github")))
     files = re.findall(rf"`((?:{folders})/[^`\s<>*{{}}]*)`", text)
-    run_as = [name.replace(".", "/") + ".py" for name in re.findall(r"python -m (tests\.[\w.]+)", text)]
-    assert not [name for name in (*links, *files, *run_as) if not (ROOT / name.split("::")[0]).exists()]
+    assert not [name for name in (*links, *files) if not (ROOT / name.split("::")[0]).exists()]
+
+
+@pytest.mark.style
+def test_every_program_that_a_page_or_a_docstring_names_exists() -> None:
+    named = {
+        (name, module.strip("."))
+        for name in tracked()
+        if name.endswith((".md", ".py"))
+        for module in re.findall(r"python -m (tests\.[\w.]+)", (ROOT / name).read_text())
+    }
+    places = {module: ROOT / module.replace(".", "/") for _, module in named}
+    assert not [
+        f"{name}: {module}"
+        for name, module in sorted(named)
+        if not any(path.exists() for path in (places[module].with_suffix(".py"), places[module] / "__main__.py"))
+    ]
 
 
 # --- the checks themselves --------------------------------------------------------------------
@@ -386,12 +443,21 @@ def test_the_checks_see_what_they_look_for() -> None:
     assert circles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [("a", "b")]
     source = "if TYPE_CHECKING:\n    import a\nelse:\n    import b\nif x:\n    import c\n"
     assert sorted(imports_of(run_time_nodes(ast.parse(source)))) == ["b", "c"]
-    source = "time.sleep(1)\nfor _ in range(3):\n    app.processEvents()\nfrom time import monotonic\n"
-    assert sorted(uses_of_time(ast.parse(source))) == [
-        "1: time.sleep",
-        "2: processEvents in a counted loop",
-        "4: time.monotonic",
-    ]
+    used = {
+        "time.sleep(1)": "time.sleep",
+        "for _ in range(3):\n    app.processEvents()": "processEvents in a counted loop",
+        "[app.processEvents() for _ in range(3)]": "processEvents in a counted loop",
+        "from time import monotonic": "time.monotonic",
+        "QTest.qWait(1)": "QTest.qWait",
+        "QThread.msleep(1)": "QThread.msleep",
+        "Event().wait(0.5)": "wait of 0.5 s",
+        "PATIENCE_S = 5\nthread.join(PATIENCE_S)": "join of 5 s",
+        "queue.get(timeout=5)": "get of 5 s",
+        "def until(holds, limit_s=5.0):\n    pass": "a limit of 5.0 s",
+    }
+    for source, use in used.items():
+        assert [found.split(": ")[1] for found in uses_of_time(ast.parse(source))] == [use]
+    assert not list(uses_of_time(ast.parse("process.wait()\nprocess.wait(300)\n', '.join(words)\nasyncio.sleep(0)\n")))
     marked = "@pytest.mark.timing\ndef test():\n    time.perf_counter()\n"
     assert not list(uses_of_time(ast.parse(marked)))
     todo = "x = 1  # TO" + "DO: tidy\n# TO" + "DO: wait until mlx fuses it\n"

@@ -11,6 +11,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,16 +27,18 @@ from tests.models.hub.loopback import TOKEN, Loopback, loopback
 from tests.models.hub.raw_server import RawServer, Script, answer, dripped, raw_server, write_certificate
 from tests.models.hub.tiny import NAME, read_folder, tiny, wanted
 
-LONGEST_S = 10.0  # of a pull; the times of the policy are a hundredth of the real ones
+LONGEST_S = 300.0  # of a pull, which only one without a bound takes
+# The times are a hundredth of the real ones; where the model must arrive, nobody is too slow.
 POLICY = RetryPolicy(2, 0.01, 0.02, 0.2, silence_s=1.0, answer_s=1.0, slow_window_s=0.5, least_bytes_per_s=1000.0)
+PATIENT = replace(POLICY, silence_s=LONGEST_S, answer_s=LONGEST_S, slow_window_s=LONGEST_S)
 FIRST = "model-00001-of-00003.safetensors"
 DEEP = b"[" * 200_000 + b"]" * 200_000
 Case = Callable[[Path], str]  # what did not hold in an empty folder, or ""
 
 
-def outcome(endpoint: str, folder: Path, repo: Repo, whole: bool = False, token: bool = True) -> str:
+def outcome(endpoint: str, folder: Path, repo: Repo, whole: bool = False) -> str:
     """Pulls; returns what did not hold. whole: whether the model must arrive."""
-    hub, begun_s = Hub(endpoint, folder / "hub", TOKEN if token else None, POLICY), time.monotonic()
+    hub, begun_s = Hub(endpoint, folder / "hub", TOKEN, PATIENT if whole else POLICY), time.monotonic()
     try:
         last = list(pull(hub, NAME))[-1]
         said = "" if isinstance(last, Done) and read_folder(Path(last.path)) == wanted(repo) else "not the model"
@@ -53,7 +56,7 @@ def outcome(endpoint: str, folder: Path, repo: Repo, whole: bool = False, token:
 # --- what the hub lists ---------------------------------------------------------------------------
 
 
-def listed(change: Callable[[Repo], object]) -> Case:
+def listing_case(change: Callable[[Repo], object]) -> Case:
     """A loopback hub whose repository is changed."""
 
     def run(folder: Path) -> str:
@@ -65,7 +68,7 @@ def listed(change: Callable[[Repo], object]) -> Case:
     return run
 
 
-def troubled(whole: bool = False, **trouble: Any) -> Case:
+def trouble_case(whole: bool = False, **trouble: Any) -> Case:
     """A loopback hub with this trouble, on every request unless `times` is given."""
 
     def run(folder: Path) -> str:
@@ -94,24 +97,24 @@ def listings() -> Iterator[tuple[str, Case]]:
         "a/../../x.json",
         "x" * 300 + ".json",
     ):
-        yield f"a file {name[:20]!a}", listed(lambda repo, name=name: repo.files.update({name: b"{}"}))
-    yield "two files that are one", listed(lambda repo: repo.files.update({"CONFIG.json": b"{}"}))
-    yield "20,000 files", listed(lambda repo: repo.files.update({f"{i}.json": b"{}" for i in range(20_000)}))
+        yield f"a file {name[:20]!a}", listing_case(lambda repo, name=name: repo.files.update({name: b"{}"}))
+    yield "two files that are one", listing_case(lambda repo: repo.files.update({"CONFIG.json": b"{}"}))
+    yield "20,000 files", listing_case(lambda repo: repo.files.update({f"{i}.json": b"{}" for i in range(20_000)}))
     sizes: tuple[Any, ...] = (-1, "9", 1e30, 10**30, None, True, [], 60_000_000_000)
     for size in sizes:
-        yield f"a file of {size!r} bytes", listed(_entry(size=size))
+        yield f"a file of {size!r} bytes", listing_case(_entry(size=size))
     for digest in ("", "../../x", "A" * 40, "a" * 39, 7, None, {}):
-        yield f"a digest {digest!r}", listed(_entry(blobId=digest))
+        yield f"a digest {digest!r}", listing_case(_entry(blobId=digest))
     for about in ("x", [], {"sha256": "a"}, {"sha256": "a" * 64, "size": -1, "pointerSize": 1}):
-        yield f"LFS {about!r}", listed(_entry(lfs=about))
+        yield f"LFS {about!r}", listing_case(_entry(lfs=about))
     for sha in ("../../x", "", None, 7, "A" * 40):
-        yield f"a commit {sha!r}", listed(lambda repo, sha=sha: repo.listed.update(sha=sha))
+        yield f"a commit {sha!r}", listing_case(lambda repo, sha=sha: repo.listed.update(sha=sha))
     for siblings in (7, "x", [1, 2], [{}], [[]], {"a": 1}, [{"rfilename": {}}], [{"rfilename": None}]):
-        yield f"files {siblings!r}", listed(lambda repo, siblings=siblings: repo.listed.update(siblings=siblings))
+        yield f"files {siblings!r}", listing_case(lambda repo, siblings=siblings: repo.listed.update(siblings=siblings))
     for name in ("id", "lastModified", "tags", "cardData", "safetensors", "gguf", "config", "disabled"):
         for value in (7, "x\x1b[2J", [{}], {"a": [[]]}):
             change = {name: value}
-            yield f"{name} is {value!r}"[:40], listed(lambda repo, change=change: repo.listed.update(change))
+            yield f"{name} is {value!r}"[:40], listing_case(lambda repo, change=change: repo.listed.update(change))
 
 
 def bodies() -> Iterator[tuple[str, Case]]:
@@ -128,44 +131,44 @@ def bodies() -> Iterator[tuple[str, Case]]:
         "a number of 5,000 digits": b'{"siblings": [{"rfilename": "config.json", "size": ' + b"9" * 5000 + b"}]}",
         "not a number": b'{"sha": NaN, "siblings": Infinity}',
     }.items():
-        yield name, troubled(body=body)
+        yield name, trouble_case(body=body)
     packed = {"Content-Encoding": "gzip"}
-    yield "200 MB in gzip", troubled(body=gzip.compress(bytes(200_000_000), 1), headers=packed)
+    yield "200 MB in gzip", trouble_case(body=gzip.compress(bytes(200_000_000), 1), headers=packed)
     for status in (400, 401, 403, 404, 418, 429, 500, 302, 304, 204, 206):
         for where in ("/api/models/", "/resolve/"):
             for body in (DEEP, b"[]", b'{"error": [{}], "errors": 7}'):
-                yield f"{status} at {where} with {body[:6]!r}", troubled(where=where, status=status, body=body)
+                yield f"{status} at {where} with {body[:6]!r}", trouble_case(where=where, status=status, body=body)
     for after in ("1000000000", "nan", "-1", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT", "\x1b[2J"):
-        yield f"wait {after[:12]!a}", troubled(status=429, headers={"Retry-After": after})
+        yield f"wait {after[:12]!a}", trouble_case(status=429, headers={"Retry-After": after})
     for headers in (
         {"X-Error-Code": "GatedRepo"},
         {"X-Error-Message": "\x1b]52;c;x\x07"},
         {"X-Error-Code": "\u00e9" * 999},
     ):
-        yield f"an error {headers}"[:40], troubled(status=403, headers=headers)
+        yield f"an error {headers}"[:40], trouble_case(status=403, headers=headers)
 
 
 def files() -> Iterator[tuple[str, Case]]:
     where = "/blobs/"
-    yield "a wrong byte", troubled(where=where, flip=9)
-    yield "a wrong byte once", troubled(where=where, flip=9, times=1)
-    yield "bytes too many", troubled(where=where, extra=1 << 20)
-    yield "cut each time at the same byte", troubled(where=where, cut_after=999, deaf=True)
-    yield "cut each time a little later", troubled(True, where=where, cut_after=40_000)
-    yield "wrong ETag", troubled(where="/resolve/", status=200, headers={"ETag": '"../../x"'}, body=b"x")
+    yield "a wrong byte", trouble_case(where=where, flip=9)
+    yield "a wrong byte once", trouble_case(where=where, flip=9, times=1)
+    yield "bytes too many", trouble_case(where=where, extra=1 << 20)
+    yield "cut each time at the same byte", trouble_case(where=where, cut_after=999, deaf=True)
+    yield "cut each time a little later", trouble_case(True, where=where, cut_after=40_000)
+    yield "wrong ETag", trouble_case(where="/resolve/", status=200, headers={"ETag": '"../../x"'}, body=b"x")
     ranges = {"Content-Range": "bytes 0-1/-5", "ETag": "x"}
-    yield "a range of nothing", troubled(where=where, status=206, headers=ranges, body=b"xx")
-    yield "no such range, for ever", troubled(where=where, status=416)
+    yield "a range of nothing", trouble_case(where=where, status=206, headers=ranges, body=b"xx")
+    yield "no such range, for ever", trouble_case(where=where, status=416)
     yield (
         "a packed file",
-        troubled(where=where, body=gzip.compress(bytes(10**8), 1), headers={"Content-Encoding": "gzip"}),
+        trouble_case(where=where, body=gzip.compress(bytes(10**8), 1), headers={"Content-Encoding": "gzip"}),
     )
 
 
 # --- how it sends ---------------------------------------------------------------------------------
 
 
-def sent(script: Callable[[Loopback], Script], where: str, whole: bool = False) -> Case:
+def transport_case(script: Callable[[Loopback], Script], where: str, whole: bool = False) -> Case:
     """A hub that answers by a script where `where` is in the path, and elsewhere as a sound one does."""
 
     def run(folder: Path) -> str:
@@ -180,12 +183,12 @@ def sent(script: Callable[[Loopback], Script], where: str, whole: bool = False) 
                     yield answer(status="307 Temporary Redirect", Location=f"{sound.endpoint}{path}")
 
             with raw_server(mixed) as server:
-                return outcome(server.endpoint, folder, repo, whole) or told_elsewhere(server, sound)
+                return outcome(server.endpoint, folder, repo, whole) or leaked_token(server, sound)
 
     return run
 
 
-def told_elsewhere(hub: RawServer, other: Loopback) -> str:
+def leaked_token(hub: RawServer, other: Loopback) -> str:
     """The token must have gone to the hub and not to the other server, which is another host."""
     leaked = [seen.path for seen in other.seen if TOKEN in str(seen.headers)]
     return f"the token went to another host: {leaked}" if leaked else ""
@@ -217,8 +220,8 @@ def transports() -> Iterator[tuple[str, Case]]:
     }
     for name, script in scripts.items():
         for where in ("/api/", "/resolve/"):
-            yield f"{name} at {where}", sent(lambda _, script=script: script, where)
-    yield "a redirect to another host", sent(lambda _: lambda path: iter(()), "/never/", whole=True)
+            yield f"{name} at {where}", transport_case(lambda _, script=script: script, where)
+    yield "a redirect to another host", transport_case(lambda _: lambda path: iter(()), "/never/", whole=True)
 
 
 def insecure(folder: Path, where: str) -> str:
@@ -260,7 +263,7 @@ _VALUES: tuple[Any, ...] = (
 )
 
 
-def spoiled(dice: random.Random) -> Case:
+def random_case(dice: random.Random) -> Case:
     """A sound listing, a few of whose values are others."""
     info = _info(tiny())
 
@@ -300,7 +303,7 @@ def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
             (where, lambda folder, where=where: insecure(folder, where)) for where in ("/api/", "/resolve/")
         ],
         "listings spoiled at random": [
-            (f"number {number}", spoiled(dice)) for number in range(count or (20 if short else 500))
+            (f"number {number}", random_case(dice)) for number in range(count or (20 if short else 500))
         ],
     }
     for kind, cases in kinds.items():

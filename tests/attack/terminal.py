@@ -406,7 +406,7 @@ def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
                     if short and source not in _QUICK and dice.random() < 0.95:
                         continue
                     for terminal in (False, True):
-                        found, wrong = judged(name, show, terminal)
+                        found, wrong = fault_of(name, show, terminal)
                         runs, raw = runs + 1, raw + found
                         failures += [f"{source}, {name}, {kind}, terminal {terminal}: {wrong}"] if wrong else []
             said = f"{runs:,} runs, {raw:,} raw control characters, {len(failures) - before} failures"
@@ -414,7 +414,7 @@ def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
     return failures
 
 
-def judged(name: str, show: Callable[[], object], terminal: bool) -> tuple[int, str]:
+def fault_of(name: str, show: Callable[[], object], terminal: bool) -> tuple[int, str]:
     """Returns how many raw control characters came out, and what did not hold."""
     out, err, escaped = shown(show, terminal)
     raw = count_raw(out, terminal) + count_raw(err, terminal)

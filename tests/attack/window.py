@@ -35,7 +35,7 @@ from tests.app.window.chats import end, open_window
 from tests.app.window.markdown.hostile_replies import CLASSES, NAMED
 from tests.app.window.waiting import for_a_while, until
 from tests.machine_speed import slowness
-from tests.programs.transcript_bench import Gaps
+from tests.programs.frame_meter import Gaps
 
 GOAL_MS = 100  # on the machine of `tests.machine_speed`; failures are counted by how slow this one is just then
 LONGEST = 10_000_000  # characters

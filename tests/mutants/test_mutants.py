@@ -1,30 +1,40 @@
-"""Does the suite notice? Each mutant is put into a copy of the tree, and its tests must fail there.
+"""Does the suite notice? Each mistake of the past is put into a copy of the tree, and its tests must fail there.
 
-Style: every mutant has its place. Slow: every mutant is killed. By hand, for those whose name matches:
-`uv run pytest -m slow tests/mutants -k residual`.
+By hand, for those whose name matches: `uv run pytest -m slow tests/mutants -k residual`.
+
+Most of what a mutant's tests take is imports. Therefore pytest runs in a fork of a process that has imported the large
+libraries once, and nothing of the tree; each fork then imports the tree from the copy.
 """
 
 import ast
+import multiprocessing
 import os
 import shutil
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import signal
+import sys
+from contextlib import suppress
 from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
-from queue import Queue
+from typing import NamedTuple
 
 import pytest
 
-from tests.mutants.forked_pytest import Result, run
 from tests.mutants.wrong_edits import ROOT, SOURCES, Mutant, read_mutants
 
 MUTANTS = read_mutants()
 COPIED = (*SOURCES, "tests", "resources")
-TIMEOUT_S = 180
-WORKERS = min(4, os.cpu_count() or 1)
-FAILED = 1  # pytest's exit status when tests ran and failed; an error of collection or usage has another
+HANG_S = 900
+FAILED, HANGS = 1, -1  # pytest's exit status when tests ran and failed; no exit status of pytest's
+OPTIONS = ("-x", "-q", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "")
+KNOWN = "ignore::pytest.PytestAssertRewriteWarning"  # of plugins that the fork server has imported
 BEFORE_S = 10**9  # Unix time, before any file of the tree
-PARTS = 16  # that the tests of all mutants are run in, for the time limit
+# In an order that the engine allows: its BLAS before MLX. None starts a thread, so the process may fork.
+LARGE_LIBRARIES = [
+    "engine",
+    *("mlx.nn", "mlx_lm.utils", "numpy", "tokenizers", "transformers", "huggingface_hub"),
+    *("PySide6.QtNetwork", "PySide6.QtSvg", "PySide6.QtWidgets", "rich", "hypothesis", "pytest"),
+]
 
 PROBE = """
 import app, engine.loop, models
@@ -35,7 +45,14 @@ def test_the_copy_is_what_is_tested():
 """
 
 
-def by_name(mutant: Mutant) -> str:
+class Result(NamedTuple):
+    """status: pytest's exit status, or HANGS. output: what it wrote."""
+
+    status: int
+    output: str
+
+
+def name_of(mutant: Mutant) -> str:
     return mutant.name
 
 
@@ -50,12 +67,58 @@ def defined_tests() -> dict[str, list[str]]:
     return found
 
 
-def ids(mutant: Mutant) -> tuple[str, ...]:
+def ids_of(mutant: Mutant) -> list[str]:
     """The pytest ids of a mutant's tests."""
-    return tuple(f"{file}::{test}" for test in mutant.tests for file in defined_tests().get(test.partition("[")[0], ()))
+    return [f"{file}::{test}" for test in mutant.tests for file in defined_tests().get(test.partition("[")[0], ())]
 
 
-def copied(folder: Path) -> Path:
+def run_in_copy(copy: Path, tests: list[str]) -> Result:
+    """Runs tests in the copy, on the copy's source. What they leave running is killed."""
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(LARGE_LIBRARIES)
+    output = copy / "output.txt"
+    child = forks.Process(target=run_pytest, args=(copy, tests, output))
+    child.start()
+    wait([child.sentinel], HANG_S)
+    status = HANGS if child.exitcode is None else child.exitcode
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid or 0, signal.SIGKILL)
+    child.join()
+    return Result(status, output.read_text(errors="replace"))
+
+
+def run_pytest(copy: Path, tests: list[str], output: Path) -> None:
+    """Runs in the fork."""
+    os.setpgid(0, 0)
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.chdir(copy)
+    import_from(copy)
+    status = int(pytest.main([*OPTIONS, "-W", KNOWN, *tests]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def import_from(copy: Path) -> None:
+    """Forgets the tree that this process came from, and finds it in the copy. The engine looks for its BLAS before MLX
+    is imported, so MLX is hidden from it meanwhile; the fork server loaded both in that order."""
+    os.environ["PYTHONPATH"] = str(copy)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(copy / "bytecode")
+    for name in [name for name in sys.modules if name.partition(".")[0] in (*SOURCES, "tests")]:
+        del sys.modules[name]
+    sys.path[:] = [str(copy), *(place for place in sys.path if place not in ("", str(ROOT)))]
+    hidden = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "mlx"}
+    for name in hidden:
+        del sys.modules[name]
+    __import__("engine")
+    sys.modules.update(hidden)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mutants")
     for name in COPIED:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -63,54 +126,13 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def judge(mutant: Mutant, copies: Queue[Path]) -> Result:
-    """Runs the mutant's tests in a copy that nobody else uses meanwhile, and puts the copy right again. Each mutant's
-    file has a time of its own, in seconds, so that Python takes no bytecode of another mutant for its."""
-    copy = copies.get()
-    (place,) = mutant.places()
-    file = copy / place[0].relative_to(ROOT)
-    try:
-        file.write_text(mutant.applied(*place))
-        os.utime(file, (BEFORE_S + MUTANTS.index(mutant), BEFORE_S + MUTANTS.index(mutant)))
-        return run(copy, ids(mutant), TIMEOUT_S)
-    finally:
-        shutil.copy2(place[0], file)
-        copies.put(copy)
-
-
-@pytest.fixture(scope="module")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> Queue[Path]:
-    queue: Queue[Path] = Queue()
-    for _ in range(WORKERS):
-        queue.put(copied(tmp_path_factory.mktemp("mutants")))
-    return queue
-
-
-@pytest.fixture(scope="module")
-def verdicts(request: pytest.FixtureRequest, copies: Queue[Path]) -> Iterator[dict[str, Future[Result]]]:
-    """By name, of the mutants that this run asks for; a few at a time, because most of it is imports."""
-    kills = [item for item in request.session.items if getattr(item, "originalname", "") == "test_the_suite_kills"]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        wanted = [item.callspec.params["mutant"] for item in kills]  # type: ignore[attr-defined]
-        yield {mutant.name: pool.submit(judge, mutant, copies) for mutant in wanted}
-        pool.shutdown(cancel_futures=True)
-
-
-# --- style --------------------------------------------------------------------------------------
-
-
 @pytest.mark.style
 def test_every_mutant_has_one_place_and_is_python() -> None:
-    wrong = []
+    places = {mutant.name: mutant.places() for mutant in MUTANTS}
+    assert not {name: len(found) for name, found in places.items() if len(found) != 1}
     for mutant in MUTANTS:
-        places = mutant.places()
-        if len(places) != 1:
-            wrong.append(f"{mutant.name}: {len(places)} places in {mutant.symbol}")
-            continue
-        before, after = mutant.definition(*places[0])
-        assert before != after, mutant.name
-        ast.parse(after)
-    assert not wrong
+        (place,) = places[mutant.name]
+        assert ast.dump(ast.parse(mutant.applied(*place))) != ast.dump(ast.parse(place[0].read_text())), mutant.name
 
 
 @pytest.mark.style
@@ -121,23 +143,24 @@ def test_every_mutant_has_a_name_of_its_own_and_tests_that_exist() -> None:
     assert all(mutant.tests for mutant in MUTANTS)
 
 
-# --- slow ---------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_the_copy_is_tested_and_passes_unharmed(copy: Path) -> None:
+    """Otherwise the mutants would die of something else."""
+    tests = sorted({test for mutant in MUTANTS for test in ids_of(mutant)})
+    done = run_in_copy(copy, ["tests/test_probe.py", *tests])
+    assert done.status == 0, done.output[-3000:]
 
 
 @pytest.mark.slow
-def test_the_copy_is_tested_and_passes_unharmed(copies: Queue[Path]) -> None:
-    """Otherwise the mutants would die of something else. In parts, for the time limit."""
-    tests = sorted({test for mutant in MUTANTS for test in ids(mutant)})
-    most = -(-len(tests) // PARTS)
-    copy = copies.get()
-    for part in (("tests/test_probe.py",), *(tuple(tests[at : at + most]) for at in range(0, len(tests), most))):
-        done = run(copy, part, TIMEOUT_S)
-        assert done.status == 0, done.output[-3000:]
-    copies.put(copy)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=by_name)
-def test_the_suite_kills(mutant: Mutant, verdicts: dict[str, Future[Result]]) -> None:
-    done = verdicts[mutant.name].result()
+@pytest.mark.parametrize("mutant", MUTANTS, ids=name_of)
+def test_the_suite_kills(mutant: Mutant, copy: Path) -> None:
+    """Each mutant's file has a time of its own, in seconds, so that Python takes no bytecode of another one for its."""
+    (place,) = mutant.places()
+    file, time_s = copy / place[0].relative_to(ROOT), BEFORE_S + MUTANTS.index(mutant)
+    try:
+        file.write_text(mutant.applied(*place))
+        os.utime(file, (time_s, time_s))
+        done = run_in_copy(copy, ids_of(mutant))
+    finally:
+        shutil.copy2(place[0], file)
     assert done.status == FAILED, f"{mutant.name} lives:\n{done.output[-2000:]}"

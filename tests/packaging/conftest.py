@@ -12,6 +12,7 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path.insert(0, str(Path(__file__).parents[2] / "packaging"))
 
+from bundling.layout import Layout
 from PySide6.QtWidgets import QApplication
 
 
@@ -20,3 +21,11 @@ def application() -> Iterator[QApplication]:
     """One that the window's tests, should they run in the same process, can go on with."""
     existing = QApplication.instance()
     yield existing if isinstance(existing, QApplication) else QApplication(["redline"])
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """A bundle with nothing in it."""
+    empty = Layout(tmp_path / "Redline.app")
+    empty.site_packages.mkdir(parents=True)
+    return empty

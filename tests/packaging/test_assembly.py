@@ -27,7 +27,6 @@ from bundling import (
     iso,
     leaks,
     licences,
-    plists,
     trim,
     wheels,
 )
@@ -36,20 +35,13 @@ from bundling.machos import slices
 from bundling.tools import BuildError
 from PIL import Image
 
-from tests.packaging import made
+from tests.packaging import toys
 from tests.packaging.machofiles import ARM64, X86_64, macho, universal
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made_ = Layout(tmp_path / "Redline.app")
-    made_.site_packages.mkdir(parents=True)
-    return made_
-
-
-@pytest.fixture
 def bundle(tmp_path: Path) -> Layout:
-    return made.make_bundle(tmp_path, made.make_source(tmp_path / "source"))
+    return toys.make_bundle(tmp_path, toys.make_source(tmp_path / "source"))
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -58,7 +50,7 @@ def fill(folder: Path, *names: str) -> None:
         (folder / name).write_text(name)
 
 
-def left(folder: Path) -> set[str]:
+def files_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -80,7 +72,7 @@ def test_what_the_list_names_goes_and_what_it_keeps_stays(layout: Layout) -> Non
     }
     fill(layout.site_packages, *kept, *gone)
     taken = trim.trim(layout)
-    assert left(layout.site_packages) == kept
+    assert files_in(layout.site_packages) == kept
     assert sum(taken.values()) == sum(map(len, gone)) and all(len(why) > 10 for why in taken)
     assert not (layout.site_packages / "PySide6" / "Qt" / "qml").exists()
 
@@ -93,7 +85,7 @@ def test_a_package_of_which_nothing_stays_loses_its_metadata(layout: Layout) -> 
         (info / "RECORD").write_text(f"{files}{info.name}/METADATA,,\n")
     trim.trim(layout)
     trim.trim_metadata(layout)
-    assert left(layout.site_packages) == {
+    assert files_in(layout.site_packages) == {
         *("rich/__init__.py", "rich-1.dist-info/METADATA", "rich-1.dist-info/entry_points.txt")
     }
 
@@ -104,7 +96,7 @@ def test_the_standard_library_keeps_its_packages_and_loses_its_tests(layout: Lay
         layout.stdlib, *kept, "test/test_json.py", "tkinter/__init__.py", "lib-dynload/_testcapi.so", "venv/__init__.py"
     )
     trim.trim(layout)
-    assert left(layout.stdlib) == kept
+    assert files_in(layout.stdlib) == kept
 
 
 # --- licences -----------------------------------------------------------------------------------
@@ -131,7 +123,7 @@ def test_every_licence_is_collected_with_its_text(layout: Layout, tmp_path: Path
     }
     assert found["new"].homepage == "https://new.test"
     assert (layout.licences / found["qt"].texts / "LGPL-3.0.txt").read_text().lstrip().startswith("GNU LESSER")
-    assert left(layout.licences / "old-1.0") == {"LICENSE.txt", "AUTHORS"}
+    assert files_in(layout.licences / "old-1.0") == {"LICENSE.txt", "AUTHORS"}
     listed = json.loads((layout.licences / licences.LIST).read_text())
     assert [row["name"] for row in listed] == ["new", "old", "Python", "qt"]
 
@@ -139,25 +131,19 @@ def test_every_licence_is_collected_with_its_text(layout: Layout, tmp_path: Path
 @pytest.mark.parametrize(
     ("metadata", "texts"),
     [
-        ("License-Expression: MIT", ()),
-        ("License-Expression: MIT", ("AUTHORS", "licenses/NOTICE")),
-        ("", ("LICENSE",)),
-        ("", ()),
+        ("License-Expression: MIT", {}),
+        ("License-Expression: MIT", {"AUTHORS": "all of us", "licenses/NOTICE": "terms"}),
+        ("License-Expression: MIT", {"LICENSE": ""}),
+        ("", {"LICENSE": "terms"}),
     ],
 )
 def test_a_package_without_a_licence_stops_the_build(
-    layout: Layout, tmp_path: Path, metadata: str, texts: tuple[str, ...]
+    layout: Layout, tmp_path: Path, metadata: str, texts: dict[str, str]
 ) -> None:
     fill(tmp_path, "LICENSE.txt")
     package(layout, "odd", metadata, *texts)
-    with pytest.raises(BuildError, match="odd does not say under which licence"):
-        licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")
-
-
-def test_an_empty_text_is_none(layout: Layout, tmp_path: Path) -> None:
-    fill(tmp_path, "LICENSE.txt")
-    package(layout, "odd", "License-Expression: MIT", "LICENSE")
-    (layout.site_packages / "odd-1.0.dist-info" / "LICENSE").write_bytes(b"")
+    for name, text in texts.items():
+        (layout.site_packages / "odd-1.0.dist-info" / name).write_text(text)
     with pytest.raises(BuildError, match="odd does not say under which licence"):
         licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")
 
@@ -183,11 +169,11 @@ def test_every_locked_package_that_is_installed_here_has_a_licence_with_its_text
 
 
 def test_slices_for_other_processors_go_and_the_rest_is_as_it_was(tmp_path: Path) -> None:
-    path, arm = tmp_path / "lib.dylib", macho(made.CORE)
-    path.write_bytes(universal(macho(replace(made.CORE, cpu=X86_64)), arm))
+    path, arm = tmp_path / "lib.dylib", macho(toys.CORE)
+    path.write_bytes(universal(macho(replace(toys.CORE, cpu=X86_64)), arm))
     binary_patches.thin(path)
     assert path.read_bytes()[: len(arm)] == arm and [part.cpu for part in slices(path)] == [ARM64]
-    path.write_bytes(macho(replace(made.CORE, cpu=X86_64)))
+    path.write_bytes(macho(replace(toys.CORE, cpu=X86_64)))
     with pytest.raises(BuildError, match="nothing for arm64"):
         binary_patches.thin(path)
 
@@ -195,7 +181,7 @@ def test_slices_for_other_processors_go_and_the_rest_is_as_it_was(tmp_path: Path
 def test_search_paths_of_builders_lead_nowhere_and_libraries_are_renamed(tmp_path: Path) -> None:
     path = tmp_path / "lib.dylib"
     rpaths = ("@loader_path/lib", "/builds/somebody/lib/python", "@loader_path/lib", "/usr/lib/swift")
-    path.write_bytes(macho(replace(made.MLX, identity="/install/lib/libmlx.dylib", rpaths=rpaths)))
+    path.write_bytes(macho(replace(toys.MLX, identity="/install/lib/libmlx.dylib", rpaths=rpaths)))
     size = path.stat().st_size
     binary_patches.quiet_rpaths(path)
     binary_patches.rename(path, "@rpath/libmlx.dylib")
@@ -217,7 +203,7 @@ def test_frameworks_get_the_links_that_wheels_cannot_hold(tmp_path: Path) -> Non
 
 def test_compiled_files_are_the_same_wherever_they_are_compiled(tmp_path: Path) -> None:
     first, second = (
-        made.make_bundle(tmp_path / name, made.make_source(tmp_path / f"{name} source")) for name in ("a", "b b")
+        toys.make_bundle(tmp_path / name, toys.make_source(tmp_path / f"{name} source")) for name in ("a", "b b")
     )
     assert image.contents(first.app) == image.contents(second.app)
     assert list(leaks.leaks(first, [str(tmp_path)])) == []
@@ -347,16 +333,12 @@ def test_an_image_holds_what_was_put_into_it_and_every_difference_is_told(bundle
 # --- lists --------------------------------------------------------------------------------------
 
 
-def test_info_plist_is_whole_as_it_is_written(tmp_path: Path) -> None:
-    fill(tmp_path, f"Resources/{NAME}.icns")
-    (tmp_path / "Info.plist").write_bytes(plists.written(plists.info("1.2.3")))
-    assert list(plists.faults(tmp_path / "Info.plist")) == []
-
-
 def test_the_record_leaves_out_what_is_redlines_own_and_what_only_linux_has(tmp_path: Path) -> None:
     names = ["app.cli.main", "json", "_sysconfigdata__linux_x86_64-linux-gnu", "PySide6.support.feature", "mlx.core"]
     imports.write_record(names, tmp_path / "record")
     assert imports.recorded(tmp_path / "record") == ["json", "mlx.core"]
+    names = ["json", "__main__", "__mp_main__", "app.host", "psutil._pslinux", "uvicorn.server"]
+    assert imports.worth_recording(names) == ["json", "uvicorn.server"]
     assert {"PySide6.QtWidgets", "mlx.core", "mlx_lm.models.llama", "sqlite3"} <= set(imports.recorded())
 
 
@@ -390,8 +372,3 @@ def test_workflows_run_what_is_here() -> None:
     assert {"packaging/build.py", "packaging/verify.py", "packaging/try.py", ".ci/run"} <= named
     assert all((ROOT / name).exists() for name in named)
     assert "macos-15" in text and 'tags: ["v*"]' in text
-
-
-def test_the_file_that_runs_and_what_only_linux_has_are_not_recorded() -> None:
-    names = ["json", "__main__", "__mp_main__", "app.host", "psutil._pslinux", "uvicorn.server"]
-    assert imports.worth_recording(names) == ["json", "uvicorn.server"]

@@ -20,13 +20,6 @@ PLUGINS = ("platforms/libqcocoa", "styles/libqmacstyle", "iconengines/libqsvgico
 OF_PYTHON = ("OpenSSL", "SQLite", "XZ Utils (liblzma)", "bzip2", "zlib", "Expat", "libffi", "mpdecimal")
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path / "Redline.app")
-    made.site_packages.mkdir(parents=True)
-    return made
-
-
 def put(*paths: Path) -> None:
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +35,7 @@ def put_macos_libraries(layout: Layout) -> None:
     put(dynamic / "_heapq.cpython-312-darwin.so")  # is Python's own
 
 
-def collected(layout: Layout, tmp_path: Path) -> dict[str, licences.Licence]:
+def licences_of(layout: Layout, tmp_path: Path) -> dict[str, licences.Licence]:
     (tmp_path / "LICENSE.txt").write_text("terms")
     return {each.name: each for each in licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")}
 
@@ -65,7 +58,7 @@ def test_every_native_library_of_the_locked_packages_has_a_notice(layout: Layout
 
 def test_what_the_bundle_ships_is_acknowledged_with_its_text(layout: Layout, tmp_path: Path) -> None:
     put_macos_libraries(layout)
-    found = collected(layout, tmp_path)
+    found = licences_of(layout, tmp_path)
     assert {*OF_PYTHON, "Python: third parties", "libjpeg-turbo", "Qt Cocoa plugin: third parties"} <= set(found)
     assert {f"Qt {name}: third parties" for name in ("Core", "GUI", "Network", "D-Bus", "SVG")} <= set(found)
     listed = json.loads((layout.licences / licences.LIST).read_text())
@@ -74,7 +67,7 @@ def test_what_the_bundle_ships_is_acknowledged_with_its_text(layout: Layout, tmp
 
 def test_what_the_bundle_does_not_ship_is_not_acknowledged(layout: Layout, tmp_path: Path) -> None:
     put(layout.site_packages / "PySide6/Qt/lib/QtNetwork.framework/Versions/A/QtNetwork")
-    assert set(collected(layout, tmp_path)) == {"Python", "Qt Network: third parties"}
+    assert set(licences_of(layout, tmp_path)) == {"Python", "Qt Network: third parties"}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +76,7 @@ def test_what_the_bundle_does_not_ship_is_not_acknowledged(layout: Layout, tmp_p
 def test_a_library_that_nobody_has_a_notice_for_stops_the_build(layout: Layout, tmp_path: Path, name: str) -> None:
     put(layout.stdlib / name)
     with pytest.raises(BuildError, match=Path(name).name):
-        collected(layout, tmp_path)
+        licences_of(layout, tmp_path)
 
 
 def test_the_texts_are_those_of_their_authors() -> None:

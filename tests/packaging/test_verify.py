@@ -16,7 +16,7 @@ import pytest
 from bundling import checks, plists, sizes
 from bundling.layout import LIBPYTHON, ROOT, Layout
 
-from tests.packaging import made
+from tests.packaging import toys
 from tests.packaging.machofiles import ARM64, DYLIB, X86_64, Recipe, macho, universal
 
 Break = Callable[[Layout], object]
@@ -24,12 +24,12 @@ Break = Callable[[Layout], object]
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made.make_source(tmp_path_factory.mktemp("source"))
+    return toys.make_source(tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Layout:
-    return made.make_bundle(tmp_path_factory.mktemp("whole"), source)
+    return toys.make_bundle(tmp_path_factory.mktemp("whole"), source)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def change_info(layout: Layout, **changes: object) -> None:
 
 
 def name_machine(layout: Layout) -> None:
-    (layout.site_packages / "some" / "notes.txt").write_text(f"built in {made.MACHINE}/redline by hand")
+    (layout.site_packages / "some" / "notes.txt").write_text(f"built in {toys.MACHINE}/redline by hand")
 
 
 def link_out(layout: Layout) -> None:
@@ -76,7 +76,7 @@ def ask_for(layout: Layout) -> None:
     wanted = layout.app.with_name("entitlements.plist")
     wanted.write_bytes(plistlib.dumps({"com.apple.security.cs.disable-library-validation": True}))
     signed = apple_platform.sign_macho_bytes(
-        macho(made.MLX), binary_identifier="libmlx", entitlements_xml_file=str(wanted)
+        macho(toys.MLX), binary_identifier="libmlx", entitlements_xml_file=str(wanted)
     )
     mlx(layout).write_bytes(signed)
 
@@ -98,32 +98,36 @@ def own(layout: Layout, name: str = "engine/__init__.py") -> Path:
 
 # What is done, the check that finds it, what is said. Then it is signed again, so that no other check has a reason.
 RESIGNED: dict[str, tuple[Break, str, str]] = {
-    "a library for Intel": (rewrite(core, replace(made.CORE, cpu=X86_64)), "architecture", "has nothing for arm64"),
+    "a library for Intel": (
+        rewrite(core, replace(toys.CORE, cpu=X86_64)),
+        "architecture",
+        "has nothing for arm64",
+    ),
     "no launcher": (lambda b: b.launcher.write_bytes(b"#!/bin/sh\n"), "architecture", "is missing or no program"),
-    "a newer system": (rewrite(core, replace(made.CORE, minimum=(15, 0))), "system", "wants macOS 15.0"),
-    "no system named": (rewrite(core, replace(made.CORE, minimum=None)), "system", "does not say which macOS"),
+    "a newer system": (rewrite(core, replace(toys.CORE, minimum=(15, 0))), "system", "wants macOS 15.0"),
+    "no system named": (rewrite(core, replace(toys.CORE, minimum=None)), "system", "does not say which macOS"),
     "a library that is not there": (lambda b: mlx(b).unlink(), "libraries", "@rpath/libmlx.dylib, which is not in"),
     "a library beside that is not there": (
-        rewrite(core, replace(made.CORE, needs=("@loader_path/lib/libmlx.2.dylib",))),
+        rewrite(core, replace(toys.CORE, needs=("@loader_path/lib/libmlx.2.dylib",))),
         "libraries",
         "wants @loader_path/lib/libmlx.2.dylib",
     ),
     "a library of the building machine": (
-        rewrite(core, replace(made.CORE, needs=("/opt/homebrew/lib/libmlx.dylib",))),
+        rewrite(core, replace(toys.CORE, needs=("/opt/homebrew/lib/libmlx.dylib",))),
         "libraries",
         "neither in the bundle nor the system's",
     ),
     "a search path outside": (
-        rewrite(core, replace(made.CORE, rpaths=("@loader_path/lib", "/opt/homebrew/lib"))),
+        rewrite(core, replace(toys.CORE, rpaths=("@loader_path/lib", "/opt/homebrew/lib"))),
         "libraries",
         "looks for libraries in /opt/homebrew/lib",
     ),
     "a search path twice": (
-        rewrite(core, replace(made.CORE, rpaths=("@loader_path/lib", "@loader_path/lib"))),
+        rewrite(core, replace(toys.CORE, rpaths=("@loader_path/lib", "@loader_path/lib"))),
         "libraries",
         "twice",
     ),
-    "a folder of the building machine": (name_machine, "machine", f"names {made.MACHINE}"),
+    "a folder of the building machine": (name_machine, "machine", f"names {toys.MACHINE}"),
     "a link out of the bundle": (link_out, "machine", "is a link to /usr/lib"),
     "an entitlement without a reason": (ask_for, "signature", "disable-library-validation"),
     "a key of Info.plist": (lambda b: change_info(b, NSHighResolutionCapable=None), "info", "lacks NSHigh"),
@@ -134,7 +138,7 @@ RESIGNED: dict[str, tuple[Break, str, str]] = {
     "Info.plist no property list": (lambda b: b.info.write_bytes(b"bplist00 cut"), "info", "is no property list"),
     "a recorded module": (lambda b: own(b, "some/plain.pyc").unlink(), "modules", "is imported by the app"),
     "a recorded module of the library": (
-        rewrite(lambda b: b.frameworks / LIBPYTHON["darwin"], replace(made.LIBRARY, symbols=("_Py_RunMain",))),
+        rewrite(lambda b: b.frameworks / LIBPYTHON["darwin"], replace(toys.LIBRARY, symbols=("_Py_RunMain",))),
         "modules",
         "time is imported by the app",
     ),
@@ -151,7 +155,7 @@ RESIGNED: dict[str, tuple[Break, str, str]] = {
 UNSIGNED: dict[str, tuple[Break, str]] = {
     "a page of code": (lambda b: flip(mlx(b), 0x3FC4), "page 3 of"),
     "the last page": (lambda b: flip(b.frameworks / LIBPYTHON["darwin"], 0x4004), "page 4 of"),
-    "a library not signed": (rewrite(mlx, made.MLX), "is not signed"),
+    "a library not signed": (rewrite(mlx, toys.MLX), "is not signed"),
     "another library, signed": (ask_for, "was changed after the bundle was signed"),
     "a file changed": (lambda b: own(b, "some/plain.pyc").write_bytes(b"?"), "plain.pyc was changed after the bundle"),
     "a file added": (lambda b: own(b, "some/more.txt").write_text("?"), "more.txt is not in the bundle's signature"),
@@ -165,14 +169,14 @@ UNSIGNED: dict[str, tuple[Break, str]] = {
 }
 
 
-def found(layout: Layout, source: Path) -> tuple[set[str], str]:
+def faults_of(layout: Layout, source: Path) -> tuple[set[str], str]:
     """The checks that fail, and all that they say."""
-    faults = list(checks.faults(made.bundle(layout, source)))
+    faults = list(checks.faults(toys.bundle(layout, source)))
     return {fault.check for fault in faults}, "\n".join(f"{fault.place} {fault.what}" for fault in faults)
 
 
 def test_a_whole_bundle_has_no_fault(whole: Layout, source: Path) -> None:
-    assert found(whole, source) == (set(), "")
+    assert faults_of(whole, source) == (set(), "")
 
 
 @pytest.mark.parametrize("broken", RESIGNED)
@@ -180,11 +184,11 @@ def test_each_fault_is_found_by_its_check_and_by_no_other(layout: Layout, source
     break_it, check, said = RESIGNED[broken]
     break_it(layout)
     if broken not in ("no launcher", "an entitlement without a reason", "Info.plist no property list"):
-        made.sign(layout)
+        toys.sign(layout)
         allowed = {check}
     else:
         allowed = {check, "signature"}
-    failed, told = found(layout, source)
+    failed, told = faults_of(layout, source)
     assert check in failed and failed <= allowed, told
     assert said in told
 
@@ -193,7 +197,7 @@ def test_each_fault_is_found_by_its_check_and_by_no_other(layout: Layout, source
 def test_what_changes_after_signing_is_found(layout: Layout, source: Path, broken: str) -> None:
     break_it, said = UNSIGNED[broken]
     break_it(layout)
-    failed, told = found(layout, source)
+    failed, told = faults_of(layout, source)
     assert "signature" in failed and said in told, told
 
 
@@ -201,65 +205,65 @@ def test_a_bundle_too_large_is_found_and_says_where_its_size_goes(layout: Layout
     large = own(layout, "mlx/lib/mlx.metallib")
     large.touch()
     os.truncate(large, sizes.LIMIT_BYTES)  # a hole: takes no disk
-    told = [what for _, what in checks.size(made.bundle(layout))]
+    told = [what for _, what in checks.size(toys.bundle(layout))]
     assert told and told[0].startswith("has 460 MB")
     assert next(iter(sizes.by_part(layout))) == "mlx"
     os.truncate(large, sizes.LIMIT_BYTES - 200_000)
-    assert list(checks.size(made.bundle(layout))) == []
+    assert list(checks.size(toys.bundle(layout))) == []
 
 
 def test_a_universal_file_is_checked_by_its_part_for_arm64(layout: Layout, source: Path) -> None:
-    intel = macho(replace(made.CORE, cpu=X86_64, minimum=(10, 15)))
-    core(layout).write_bytes(universal(intel, macho(replace(made.CORE, cpu=ARM64))))
-    made.sign(layout)
-    assert found(layout, source) == (set(), "")
-    core(layout).write_bytes(universal(intel, macho(replace(made.CORE, minimum=(26, 0)))))
-    made.sign(layout)
-    assert found(layout, source)[0] == {"system"}
+    intel = macho(replace(toys.CORE, cpu=X86_64, minimum=(10, 15)))
+    core(layout).write_bytes(universal(intel, macho(replace(toys.CORE, cpu=ARM64))))
+    toys.sign(layout)
+    assert faults_of(layout, source) == (set(), "")
+    core(layout).write_bytes(universal(intel, macho(replace(toys.CORE, minimum=(26, 0)))))
+    toys.sign(layout)
+    assert faults_of(layout, source)[0] == {"system"}
 
 
 def test_a_weak_dependency_need_not_be_there(layout: Layout, source: Path) -> None:
-    core(layout).write_bytes(macho(replace(made.CORE, weak=("@rpath/libabsent.dylib",))))
-    made.sign(layout)
-    assert found(layout, source) == (set(), "")
+    core(layout).write_bytes(macho(replace(toys.CORE, weak=("@rpath/libabsent.dylib",))))
+    toys.sign(layout)
+    assert faults_of(layout, source) == (set(), "")
 
 
 def test_a_newer_system_is_excused_by_name_only_as_far_as_the_reason_goes(
     layout: Layout, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "NEWER_SYSTEM", {(r"mlx/core\.", (15, 0)): "a test"})
-    core(layout).write_bytes(macho(replace(made.CORE, minimum=(15, 0))))
-    made.sign(layout)
-    assert found(layout, source) == (set(), "")
-    core(layout).write_bytes(macho(replace(made.CORE, minimum=(26, 0))))
-    made.sign(layout)
-    assert found(layout, source)[0] == {"system"}
+    core(layout).write_bytes(macho(replace(toys.CORE, minimum=(15, 0))))
+    toys.sign(layout)
+    assert faults_of(layout, source) == (set(), "")
+    core(layout).write_bytes(macho(replace(toys.CORE, minimum=(26, 0))))
+    toys.sign(layout)
+    assert faults_of(layout, source)[0] == {"system"}
 
 
 def test_what_only_begins_as_a_macho_file_is_told_and_a_java_class_is_not(layout: Layout, source: Path) -> None:
     own(layout, "some/Main.class").write_bytes(bytes.fromhex("cafebabe00000041") + bytes(40))
-    made.sign(layout)
-    assert found(layout, source) == (set(), "")
+    toys.sign(layout)
+    assert faults_of(layout, source) == (set(), "")
     own(layout, "some/cut.dylib").write_bytes(macho(Recipe(DYLIB))[:40])
-    failed, told = found(layout, source)
+    failed, told = faults_of(layout, source)
     assert "architecture" in failed and "cut.dylib it begins as a Mach-O file" in told
 
 
 def verify(app: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "packaging" / "verify.py"), str(app), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_the_command_tells_faults_and_sizes_and_ends_with_the_right_code(layout: Layout, tmp_path: Path) -> None:
     record = tmp_path / "record"
-    record.write_text("# a comment\n" + "\n".join(made.RECORD))
-    done = verify(layout.app, "--record", str(record), "--machine", made.MACHINE)
+    record.write_text("# a comment\n" + "\n".join(toys.RECORD))
+    done = verify(layout.app, "--record", str(record), "--machine", toys.MACHINE)
     assert done.returncode == 1  # its own packages are not this repository's
     lines = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines() if line[:4] in ("ok  ", "FAIL")}
     assert lines == {name: "FAIL" if name == "modules" else "ok" for name in checks.CHECKS}
     assert "MB of at most 460" in done.stdout and "4 Mach-O files" in done.stdout
     name_machine(layout)
-    again = verify(layout.app, "--record", str(record), "--machine", made.MACHINE).stdout
+    again = verify(layout.app, "--record", str(record), "--machine", toys.MACHINE).stdout
     assert "notes.txt names /builds/of/somebody" in again and "FAIL  machine" in again
     assert verify(tmp_path).returncode == 2
 

@@ -97,19 +97,19 @@ class Client:
 
     async def vanish(self, after: int) -> None:
         """Leaves a stream after so many bytes of it."""
-        reader, writer = await self.open("/v1/chat/completions", encoded({**CHAT, "max_tokens": 2000, "stream": True}))
+        reader, writer = await self.open("/v1/chat/completions", body_of({**CHAT, "max_tokens": 2000, "stream": True}))
         if after:
             await reader.read(after)
         writer.transport.abort()
 
 
-def encoded(value: object) -> bytes:
+def body_of(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
 async def many(client: Client) -> str:
     """50 requests at once."""
-    answers = await asyncio.gather(*(client.ask("/v1/chat/completions", encoded(CHAT)) for _ in range(AT_ONCE)))
+    answers = await asyncio.gather(*(client.ask("/v1/chat/completions", body_of(CHAT)) for _ in range(AT_ONCE)))
     texts = {json.loads(body.split(b"\r\n\r\n", 1)[1])["choices"][0]["message"]["content"] for _, body in answers}
     return f"{dict(Counter(status for status, _ in answers))}, {len(texts)} different text for one seed"
 
@@ -122,9 +122,9 @@ async def vanishing(client: Client) -> str:
 
 async def slow(client: Client) -> str:
     """Clients that read 64 bytes at a time, while others want answers too."""
-    asked = encoded({**CHAT, "stream": True})
+    asked = body_of({**CHAT, "stream": True})
     slow_ones = [asyncio.create_task(client.ask("/v1/chat/completions", asked, 0.02)) for _ in range(10)]
-    status, _ = await client.ask("/v1/chat/completions", encoded(CHAT))
+    status, _ = await client.ask("/v1/chat/completions", body_of(CHAT))
     before = sum(task.done() for task in slow_ones)
     whole = sum(b"[DONE]" in body for _, body in await asyncio.gather(*slow_ones))
     return f"{whole} of 10 streams whole; another client got {status} when {before} of them were through"
@@ -133,7 +133,7 @@ async def slow(client: Client) -> str:
 def mutated(random_: random.Random) -> tuple[str, bytes]:
     """Returns a request that something was done to."""
     path, value = random_.choice(SEEDS)
-    body = bytearray(encoded(value))
+    body = bytearray(body_of(value))
     for _ in range(random_.randint(1, 4)):
         place, length = random_.randrange(len(body) + 1), random_.randint(0, 12)
         body[place : place + length] = random_.choice([b"", random_.choice(PIECES), bytes(body[place:][:20])])
@@ -174,7 +174,7 @@ async def load(server: Served, count: int, seed: int) -> int:
         try:
             line = await run()
             async with asyncio.timeout(60):
-                status, _ = await client.ask("/v1/chat/completions", encoded(CHAT))
+                status, _ = await client.ask("/v1/chat/completions", body_of(CHAT))
             line += f"; then {status}"
             failed += status != 200
         except Exception as error:  # noqa: BLE001  broad: whatever goes wrong is a line of the table

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.api.access import LONGEST_BODY
@@ -24,8 +22,9 @@ from app.window.main_window.main_window import MainWindow
 from tests.app.window.api.programs import served
 from tests.app.window.chat.scene import Scene
 from tests.app.window.waiting import for_a_while, until
+from tests.programs.frame_meter import Gaps, share_ms
 
-TICK_MS = 4
+TICK_MS, FRAME_S = 4, 1 / 60
 CLIENT = """
 import json, sys, threading, time, urllib.request
 url, key, seconds, size, count = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
@@ -41,33 +40,13 @@ threads = [threading.Thread(target=ask) for _ in range(count)]
 """
 
 
-class Ticks:
-    """The times between turns of the event loop, in ms: by the clock, and of its own work, which tells how much of that
-    other processes on the same cores are to blame for."""
-
-    def __init__(self) -> None:
-        self.gaps: list[float] = []
-        self.work: list[float] = []
-        self._last_s, self._last_work_s = time.monotonic(), time.thread_time()
-        self._timer = QTimer(interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
-        self._timer.timeout.connect(self._tick)
-        self._timer.start()
-
-    def _tick(self) -> None:
-        now_s, work_s = time.monotonic(), time.thread_time()
-        self.gaps.append((now_s - self._last_s) * 1000)
-        self.work.append((work_s - self._last_work_s) * 1000)
-        self._last_s, self._last_work_s = now_s, work_s
-
-    def report(self, name: str, cpu_s: float, seconds: float) -> str:
-        gaps = sorted(self.gaps)
-        late = sum(gap > 16.7 for gap in gaps)
-        p99 = gaps[int(len(gaps) * 0.99)]
-        middle = statistics.median(gaps)
-        numbers = (
-            f"median {middle:.1f} ms, 99 % {p99:.1f} ms, longest {gaps[-1]:.1f} ms (own work {max(self.work):.1f})"
-        )
-        return f"{name:<10} {numbers}; {late} of {len(gaps)} over a frame; window used {cpu_s / seconds:.0%} of a core"
+def report(name: str, gaps: Gaps, share: float) -> str:
+    """A line of the table. share: of a core that the window used."""
+    late = sum(gap_s > FRAME_S for gap_s in gaps.gaps_s)
+    median, p99, longest = (f"{share_ms(gaps.gaps_s, part):.1f} ms" for part in (0.5, 0.99, 1.0))
+    own = f"own work {share_ms(gaps.busy_s, 1.0):.1f}"
+    frames = f"{late} of {len(gaps.gaps_s)} over a frame"
+    return f"{name:<10} median {median}, 99 % {p99}, longest {longest} ({own}); {frames}; {share:.0%} of a core"
 
 
 def main() -> None:
@@ -82,21 +61,14 @@ def main() -> None:
         with served(scene, Path(folder)) as server:
             address = f"{server.state().address}/chat/completions"
             for name, size, count in (("idle", 0, 0), ("8 streams", 10, 8), ("8 MB", LONGEST_BODY - 1000, 2)):
-                command = [
-                    sys.executable,
-                    "-c",
-                    CLIENT,
-                    address,
-                    server.state().key,
-                    f"{seconds}",
-                    f"{size}",
-                    f"{count}",
-                ]
-                client = subprocess.Popen(command)
+                words = (CLIENT, address, server.state().key, f"{seconds}", f"{size}", f"{count}")
+                client = subprocess.Popen([sys.executable, "-c", *words])
                 for_a_while(1.0)
-                ticks, cpu_s = Ticks(), time.process_time()
+                gaps, cpu_s = Gaps(TICK_MS), time.process_time()
+                gaps.start()
                 for_a_while(seconds - 1.0)
-                print(ticks.report(name, time.process_time() - cpu_s, seconds - 1.0), flush=True)
+                gaps.stop()
+                print(report(name, gaps, (time.process_time() - cpu_s) / (seconds - 1.0)), flush=True)
                 until(lambda client=client: client.poll() is not None, 60)  # type: ignore[misc]
         window.close()
     application.quit()

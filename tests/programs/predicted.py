@@ -136,7 +136,7 @@ def forecasts_of(
         return [forecast for one in samplings for forecast in forecaster.forecast(prompts, one, rules)]
 
 
-def measured(
+def benchmark_runs(
     pair: LoadedPair,
     options: Options,
     questions: Sequence[Question],
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drafters = [open_drafter(spec, pair.target, args.tree) for spec in options.drafters]
     forecasts = [forecasts_of(pair.target, pair.session, drafter, questions, args) for drafter in drafters]
     rules = [replace(one, acceptance=rule) for one in args.samplings for rule in rules_at(one, args.rules)]
-    lines = lines_of(drafters, forecasts, measured(pair, options, questions, rules), args)
+    lines = lines_of(drafters, forecasts, benchmark_runs(pair, options, questions, rules), args)
     print(
         f"{'drafter':<16} {'sampling':<15} {'k':>4}   tau: predicted, measured     "
         "speed-up: predicted, measured (median)"

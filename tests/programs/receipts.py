@@ -55,7 +55,7 @@ def write_reply(store: Store, room: ModelWorker, question: str, sampling: Sampli
     asked = store.add_question(conversation.id, None, question)
     reply = store.begin_reply(conversation.id, asked.id, Pair(), sampling, "")
     metrics = Metrics()
-    for answer in heard(room, question, sampling):
+    for answer in answers_to(room, question, sampling):
         if isinstance(answer, RoundDone):
             metrics.add(answer.round)
             store.append(reply.id, [answer])
@@ -67,7 +67,7 @@ def write_reply(store: Store, room: ModelWorker, question: str, sampling: Sampli
     return metrics
 
 
-def heard(room: ModelWorker, question: str, sampling: SamplingSettings) -> Iterator[AnyAnswer]:
+def answers_to(room: ModelWorker, question: str, sampling: SamplingSettings) -> Iterator[AnyAnswer]:
     messages = (Message(role="user", content=question),)
     for answer in room.reply(Reply(id=1, messages=messages, sampling=sampling), Event()):
         if isinstance(answer, Measuring):

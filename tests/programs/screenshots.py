@@ -72,7 +72,7 @@ def answered(id: int, told: list[RoundDone], **values: object) -> MessageRecord:
     return replace(record, **values)
 
 
-def recorded() -> list[RoundDone]:
+def recorded_rounds() -> list[RoundDone]:
     """The rounds of the first recorded reply."""
     answers = [decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
     told = [answer for answer in answers if isinstance(answer, RoundDone)]
@@ -127,7 +127,7 @@ def offer(state: Literal["offered", "downloading", "ready", "in use"]) -> Callab
     return scene
 
 
-def saved(stage: Stage) -> QWidget:
+def time_saved(stage: Stage) -> QWidget:
     """A chat that was sooner than without drafting, by an estimate."""
     long(stage)
     stage.window.change_preferences(tints=True)
@@ -141,7 +141,7 @@ def saved(stage: Stage) -> QWidget:
 
 def streaming(stage: Stage) -> QWidget:
     """A reply as it is written, the inspector beside it."""
-    controller, told = stage.controller, recorded()
+    controller, told = stage.controller, recorded_rounds()
     live = answered(2, [], state="streaming", statistics=None)
     stage.window.show_side("inspector")
     stage.window.panes.setSizes([248, 632, 400])
@@ -176,7 +176,7 @@ def markdown(stage: Stage) -> QWidget:
 
 def long(stage: Stage) -> QWidget:
     """Many turns; the text plain, as one key makes it."""
-    shown, known = [ask(1, SKY), answered(2, recorded())], {2: recorded()}
+    shown, known = [ask(1, SKY), answered(2, recorded_rounds())], {2: recorded_rounds()}
     for number, (question, reply) in enumerate(TURNS * 3, 1):
         told = made_up(reply, number)
         shown += [ask(2 * number + 1, question), answered(2 * number + 2, told, versions=1 + number % 2)]
@@ -265,7 +265,7 @@ def formulas(stage: Stage) -> QWidget:
 def full_context(stage: Stage) -> QWidget:
     """The context was full before, and is again."""
     controller, (question, reply) = stage.controller, TURNS[0]
-    told = {2: recorded()[:20], 4: made_up(reply, 5)}
+    told = {2: recorded_rounds()[:20], 4: made_up(reply, 5)}
     summary = (
         "You asked why the sky is blue. It is Rayleigh scattering: the air scatters short waves more than long ones."
     )
@@ -295,7 +295,7 @@ def serving(stage: Stage) -> QWidget:
 
 def error(stage: Stage) -> QWidget:
     """The engine died in the middle of a reply."""
-    controller, told = stage.controller, recorded()[:40]
+    controller, told = stage.controller, recorded_rounds()[:40]
     controller.open(1)
     cut = answered(2, told, state="cut", note="The engine was killed while writing this reply.")
     path(controller, [ask(1, SKY), cut], {2: told})
@@ -346,7 +346,7 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "offer-downloading": offer("downloading"),
     "offer-ready": offer("ready"),
     "offer-in-use": offer("in use"),
-    "saved": saved,
+    "saved": time_saved,
     "streaming": streaming,
     "correction": correction,
     "markdown": markdown,

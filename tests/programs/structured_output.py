@@ -66,15 +66,15 @@ CLOSING_BIAS = {"<|im_end|>": 1.5, '"': 1.0, '"}': 1.0, '"]': 1.0, "}": 0.5, "]"
 QUESTION = "Reply with an example of a JSON value that fits this schema, as short as you can: "
 
 
-def generated(rng: random.Random, depth: int = 2) -> dict[str, Any]:
+def random_schema(rng: random.Random, depth: int = 2) -> dict[str, Any]:
     """Returns the schema of a small value, mostly an object."""
     kind = rng.choice(["object", "array", "enum", "integer", "boolean", "string"] if depth < 2 else ["object"])
     if kind == "object" and depth:
         names = rng.sample(["name", "city", "age", "tags", "kind", "size", "open", "price"], rng.randint(1, 3))
-        parts = {name: generated(rng, depth - 1) for name in names}
+        parts = {name: random_schema(rng, depth - 1) for name in names}
         return {"type": "object", "properties": parts, "required": names, "additionalProperties": False}
     if kind == "array" and depth:
-        return {"type": "array", "items": generated(rng, depth - 1), "minItems": 1, "maxItems": 3}
+        return {"type": "array", "items": random_schema(rng, depth - 1), "minItems": 1, "maxItems": 3}
     if kind == "enum":
         return {"enum": rng.sample(["red", "green", "blue", "small", "large"], 3)}
     if kind == "integer":
@@ -86,7 +86,7 @@ def schemas_of(folder: Path | None, count: int, seed: int) -> tuple[list[str], i
     """Returns so many schemas that can be followed, and how many could not."""
     rng = random.Random(seed)
     if folder is None:
-        return [json.dumps(generated(rng)) for _ in range(count)], 0
+        return [json.dumps(random_schema(rng)) for _ in range(count)], 0
     found: list[Any] = []
     for path in sorted(folder.rglob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -113,16 +113,16 @@ def examine(name: str, tokens: int = TOKENS) -> Row:
     reference, wrong = by_mlx_lm(network, tokens), mistakes(tokens)
     chains = Scripted(len(PROMPT), reference, wrong, target.vocabulary)
     trees = None if trouble else Hidden(len(PROMPT), reference, wrong, target.vocabulary)
-    found += compared(target, reference, None, "plain leaves mlx-lm's text")
-    found += compared(target, reference, chains, "speculative leaves plain")
+    found += differences(target, reference, None, "plain leaves mlx-lm's text")
+    found += differences(target, reference, chains, "speculative leaves plain")
     if trees is not None:
-        found += compared(target, reference[:TREE_TOKENS], trees, "trees leave plain")
+        found += differences(target, reference[:TREE_TOKENS], trees, "trees leave plain")
     reason = "; ".join(reason for _, reason in found)
     verdict = "exact" if not found else "near-tie" if all(near for near, _ in found) else "differs"
     return Row(name, verdict, caches, reason, trees=trouble or "")
 
 
-def compared(
+def differences(
     target: CachedModel, reference: list[int], drafter: Drafter | None, difference: str
 ) -> list[tuple[bool, str]]:
     """Whether a difference to the reference is a near-tie, and what it is; empty if there is none."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtCore import QEventLoop, QObject, QTimer
+from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
@@ -27,42 +27,9 @@ from app.window.markdown import write
 from app.window.transcript import Transcript
 from app.window.transcript.transcript import PRELOADED
 from tests.app.window.transcript.samples import CODE, REPLY, conversation, live, question, rounds, tokens_of
+from tests.programs.frame_meter import Gaps, share_ms
 
 WIDTH, HEIGHT = 900, 800
-
-
-class Gaps(QObject):
-    """Between one turn of the event loop and the next, in seconds: all that the thread does between two chances to
-    answer the user. busy_s: the same by the thread's own clock, which other programs do not slow."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gaps_s: list[float] = []
-        self.busy_s: list[float] = []
-        self._last_s = self._last_busy_s = 0.0
-        self._timer = QTimer(self, interval=1)
-        self._timer.timeout.connect(self._tick)
-
-    def start(self) -> None:
-        self.gaps_s.clear()
-        self.busy_s.clear()
-        self._last_s, self._last_busy_s = time.perf_counter(), time.thread_time()
-        self._timer.start()
-
-    def stop(self) -> None:
-        self._timer.stop()
-
-    def _tick(self) -> None:
-        now_s, busy_s = time.perf_counter(), time.thread_time()
-        self.gaps_s.append(now_s - self._last_s)
-        self.busy_s.append(busy_s - self._last_busy_s)
-        self._last_s, self._last_busy_s = now_s, busy_s
-
-
-def share_ms(seconds: list[float], share: float) -> float:
-    """The milliseconds that `share` of all are no longer than."""
-    ordered = sorted(seconds)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
 
 
 @dataclass(frozen=True)

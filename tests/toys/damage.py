@@ -113,14 +113,14 @@ def config_value(folder: Path, dice: random.Random) -> None:
     update(folder / "config.json", changes | dice.choice(extra))
 
 
-def crafted_template(folder: Path, dice: random.Random) -> None:
+def craft_template(folder: Path, dice: random.Random) -> None:
     """Templates that want time, memory and text."""
-    write_template(folder, hostile_templates.crafted(dice), dice)
+    write_template(folder, hostile_templates.craft(dice), dice)
 
 
-def grown_template(folder: Path, dice: random.Random) -> None:
+def grow_template(folder: Path, dice: random.Random) -> None:
     """Templates of random statements."""
-    write_template(folder, hostile_templates.grown(dice), dice)
+    write_template(folder, hostile_templates.grow(dice), dice)
 
 
 def write_template(folder: Path, template: str, dice: random.Random) -> None:
@@ -137,7 +137,7 @@ def write_template(folder: Path, template: str, dice: random.Random) -> None:
             update(folder / "tokenizer_config.json", {"chat_template": template})
 
 
-def crafted_tokenizer(folder: Path, dice: random.Random) -> None:
+def craft_tokenizer(folder: Path, dice: random.Random) -> None:
     """Expressions, normalizers, paddings and decoders that want time and memory."""
     path, many = folder / "tokenizer.json", dice.choice(hostile_templates.COUNTS)
     content = json.loads(path.read_text())
@@ -158,8 +158,8 @@ def crafted_tokenizer(folder: Path, dice: random.Random) -> None:
         {"decoder": {"type": "Replace", "pattern": regex, "content": "aa"}},
         {"decoder": {"type": "Strip", "content": "a", "start": many, "stop": many}},
         {"decoder": {"type": "Sequence", "decoders": [longer, {**longer, "pattern": {"String": "a"}}]}},
-        {"decoder": nested({"type": "Fuse"}, "Sequence", "decoders")},
-        {"normalizer": nested({"type": "NFC"}, "Sequence", "normalizers")},
+        {"decoder": nest({"type": "Fuse"}, "Sequence", "decoders")},
+        {"normalizer": nest({"type": "NFC"}, "Sequence", "normalizers")},
         {"truncation": {"max_length": many, "strategy": "LongestFirst", "stride": many, "direction": "Right"}},
         {"padding": {**padding, "pad_id": 0, "pad_type_id": 0, "pad_token": "<s>"}},
         {"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 9999}},
@@ -173,7 +173,7 @@ def crafted_tokenizer(folder: Path, dice: random.Random) -> None:
     path.write_text(json.dumps(content | dice.choice(changes)))
 
 
-def nested(inner: dict[str, Any], kind: str, key: str, depth: int = 60) -> dict[str, Any]:
+def nest(inner: dict[str, Any], kind: str, key: str, depth: int = 60) -> dict[str, Any]:
     for _ in range(depth):
         inner = {"type": kind, key: [inner]}
     return inner
@@ -237,24 +237,24 @@ def shape_of_folder(folder: Path, dice: random.Random) -> None:
             deepen(folder, dice.choice((1500, 300, 60)))
             return
         case 1:
-            remade(path).symlink_to(dice.choice((path.name, "/dev/zero", "/etc/passwd", "..", "nowhere")))
+            fresh(path).symlink_to(dice.choice((path.name, "/dev/zero", "/etc/passwd", "..", "nowhere")))
         case 2:
-            os.mkfifo(remade(path))
+            os.mkfifo(fresh(path))
         case 3:
-            with remade(path).open("wb") as file:
+            with fresh(path).open("wb") as file:
                 file.truncate(dice.choice((2**40, 2**31, 300 * 2**20)))
         case 4:
-            remade(path).mkdir()
+            fresh(path).mkdir()
         case 5:
             path.write_text("[" * 100_000 if dice.random() < 0.5 else '{"a":' * 100_000)
         case 6:
-            remade(folder / "model-00002.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+            fresh(folder / "model-00002.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
         case _:
             index = {"weight_map": {"x": dice.choice(TEXTS), "y" * 10**5: any_json(dice)}}
             (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def remade(path: Path) -> Path:
+def fresh(path: Path) -> Path:
     path.unlink(missing_ok=True)
     return path
 
@@ -279,9 +279,9 @@ FOLDER_DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
     "any bytes": any_bytes,
     "any JSON value": any_value,
     "config.json": config_value,
-    "crafted chat template": crafted_template,
-    "grown chat template": grown_template,
-    "crafted tokenizer.json": crafted_tokenizer,
+    "crafted chat template": craft_template,
+    "grown chat template": grow_template,
+    "crafted tokenizer.json": craft_tokenizer,
     "tokenizer settings": tokenizer_setting,
     "safetensors header": safetensors_header,
     "files and folders": shape_of_folder,
@@ -309,7 +309,7 @@ def gguf_metadata(sound: ToyGguf, dice: random.Random) -> bytes:
             (U64, dice.choice((0, 2**63, 2**64 - 1))),
             (F32, dice.choice((0.0, -1.0, float("inf"), float("nan")))),
             (STRING, dice.choice(TEXTS)),
-            (STRING, hostile_templates.crafted(dice)),
+            (STRING, hostile_templates.craft(dice)),
             (ARRAY, (STRING, strings)),
             (ARRAY, (I32, [dice.choice((0, -1, 2**31 - 1)) for _ in range(300)])),
         )

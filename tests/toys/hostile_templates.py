@@ -67,12 +67,12 @@ _STATEMENTS = (
 )
 
 
-def crafted(dice: random.Random) -> str:
+def craft(dice: random.Random) -> str:
     """One of the templates above, with a number."""
     return dice.choice(CRAFTED).replace("N", str(dice.choice(COUNTS)))
 
 
-def grown(dice: random.Random) -> str:
+def grow(dice: random.Random) -> str:
     """A template that grew from the grammar above."""
     template = "{% set n = namespace(s='ab') %}" + "S" * dice.randint(1, 6)
     for letter, rules in (("S", _STATEMENTS), ("E", _EXPRESSIONS)):
