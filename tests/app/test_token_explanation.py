@@ -11,7 +11,7 @@ import pytest
 from app.protocol import RoundDone
 from app.token_explanation import UNRECORDED, explain_emitted, explain_refused
 from engine.events import Refusal
-from tests.app.window.inspector.made import CORRECTED
+from tests.app.window.inspector.sample_rounds import CORRECTED
 
 
 def corrected(**changes: Any) -> RoundDone:

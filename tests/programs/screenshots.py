@@ -36,8 +36,8 @@ from engine.audit.receipt import Difference, Receipt
 from engine.events import Round
 from engine.metrics import Metrics
 from tests.app.window.chats import DAY_S, add_conversation, make_controller, show_loaded
-from tests.app.window.inspector.made import CORRECTED
-from tests.app.window.race.showing import measured_race, recorded_race
+from tests.app.window.inspector.sample_rounds import CORRECTED
+from tests.app.window.race.recorded_race import measured_race, recorded_race
 from tests.programs import model_scenes as scenes
 from tests.programs.screenshot_texts import FORMULAS, MARKDOWN, SEARCH, SKY, TITLES, TURNS
 

@@ -14,7 +14,7 @@ from app.store.records import CUT_NOTE, Ending
 from app.store.round_encoding import PRIMER, fault_of_round, pack, unpack
 from engine.events import Refusal
 from tests.app.store.toys import REPLY, SETTINGS, TEXT, ask, converse, round_done, say
-from tests.app.window.inspector.made import CORRECTED
+from tests.app.window.inspector.sample_rounds import CORRECTED
 
 # round_done(1, [" sky", " is"], 2, 1) as the first version wrote it.
 WRITTEN = (

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from app.protocol import RoundDone
 from app.window.inspector.round_export import COLUMNS, ShareMenu, rounds_csv, rounds_json
 from engine.events import Round
-from tests.app.window.inspector.made import chains, mixed
+from tests.app.window.inspector.sample_rounds import chains, mixed
 
 Rounds = Callable[[list[RoundDone]], str]
 

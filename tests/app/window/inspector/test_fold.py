@@ -16,7 +16,7 @@ from app.store.records import Statistics
 from app.window.inspector.round_rows import WINDOW_S, RoundSeries
 from engine.events import Round
 from engine.metrics import Metrics
-from tests.app.window.inspector.made import Maker, chains, mixed, plains, trees
+from tests.app.window.inspector.sample_rounds import Maker, chains, mixed, plains, trees
 
 REPLIES = {"chains": chains(60), "trees": trees(60), "mixed": mixed(200), "plain": plains(40)}
 

@@ -19,8 +19,16 @@ from app.window.inspector.charts import CHARTS
 from app.window.inspector.inspector import FRAME_MS, SLICE
 from app.window.inspector.reply_summary import NUMBERS, figures
 from engine.metrics import Metrics
-from tests.app.window.inspector.made import chains, mixed, plains, trees
-from tests.app.window.inspector.showing import colours, open_inspector, plot_words, record, rows, take_all, tiles
+from tests.app.window.inspector.inspector_views import (
+    colours,
+    open_inspector,
+    plot_words,
+    record,
+    rows,
+    take_all,
+    tiles,
+)
+from tests.app.window.inspector.sample_rounds import chains, mixed, plains, trees
 from tests.app.window.stepped_clock import SteppedClock
 
 pytestmark = pytest.mark.usefixtures("app")

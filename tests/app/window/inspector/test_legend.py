@@ -7,7 +7,7 @@ import pytest
 from app.window.common import theme
 from app.window.common.appearance import APPEARANCES, Appearance
 from app.window.inspector import Legend
-from tests.app.window.inspector.showing import colours
+from tests.app.window.inspector.inspector_views import colours
 
 pytestmark = pytest.mark.usefixtures("app")
 

@@ -13,8 +13,8 @@ from app.protocol import Machines, RoundDone
 from app.window.inspector.round_detail import about
 from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
 from app.window.inspector.round_rows import RoundSeries
-from tests.app.window.inspector.made import CORRECTED, Maker, chains, mixed, trees
-from tests.app.window.inspector.showing import hover, open_inspector
+from tests.app.window.inspector.inspector_views import hover, open_inspector
+from tests.app.window.inspector.sample_rounds import CORRECTED, Maker, chains, mixed, trees
 
 pytestmark = pytest.mark.usefixtures("app")
 

@@ -16,7 +16,7 @@ from app.window.inspector.round_rows import (
     shown,
 )
 from engine.events import Round
-from tests.app.window.inspector.made import mixed
+from tests.app.window.inspector.sample_rounds import mixed
 
 CHAIN = RoundDone(
     id=1,

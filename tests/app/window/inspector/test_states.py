@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Loaded, Pair
-from tests.app.window.inspector.made import chains, mixed, plains
-from tests.app.window.inspector.showing import open_inspector, record, tiles, words
+from tests.app.window.inspector.inspector_views import open_inspector, record, tiles, words
+from tests.app.window.inspector.sample_rounds import chains, mixed, plains
 
 pytestmark = pytest.mark.usefixtures("app")
 

@@ -17,7 +17,7 @@ from app.window.race.race_board import RaceBoard
 from app.window.race.race_request import RaceRequest
 from app.window.race.race_window import DRAWING, RaceWindow
 from tests.app.race.made import RACE, race, simple, steady
-from tests.app.window.inspector.showing import colours
+from tests.app.window.inspector.inspector_views import colours
 from tests.app.window.stepped_clock import SteppedClock
 
 

@@ -15,7 +15,7 @@ from app.window.transcript import TokenDetail
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from app.window.transcript.token_panel import as_html, as_text
-from tests.app.window.inspector.made import CORRECTED
+from tests.app.window.inspector.sample_rounds import CORRECTED
 from tests.app.window.transcript.conftest import MakeStage, Stage, emitted
 from tests.app.window.transcript.samples import CODE, PARAGRAPH, REPLY, question, reply, rounds
 
