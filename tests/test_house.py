@@ -220,7 +220,7 @@ def _use_of_time(node: ast.AST, numbers: dict[str, ast.expr]) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom) and node.module == "time":
         yield from (f"time.{alias.name}" for alias in node.names if alias.name in {"sleep", *CLOCKS})
     elif isinstance(node, ast.For | ast.ListComp | ast.GeneratorExp):
-        if "processEvents" in {getattr(each, "attr", "") for each in ast.walk(node)}:
+        if "processEvents" in {getattr(each, "attr", "") for each in ast.walk(node)} and _counts_alone(node):
             yield "processEvents in a counted loop"
     elif isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -232,6 +232,14 @@ def _use_of_time(node: ast.AST, numbers: dict[str, ast.expr]) -> Iterator[str]:
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         limits = [default for name, default in _defaults(node.args) if name in LIMITS]
         yield from (f"a limit of {limit} s" for each in limits for limit in _short_times(each, numbers))
+
+
+def _counts_alone(loop: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether a loop does the same so many times, rather than something with each of several things."""
+    heads = [loop] if isinstance(loop, ast.For) else loop.generators
+    targets = {head.target.id for head in heads if isinstance(head.target, ast.Name)}
+    used = {each.id for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    return bool(targets) and not targets & used
 
 
 def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:

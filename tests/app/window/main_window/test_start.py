@@ -12,7 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,10 +132,14 @@ def test_an_exception_in_a_slot_is_reported_and_the_window_stays(tmp_path: Path)
     assert "in obey" in log and "ValueError" in log and "a bug" not in log.replace("raise ValueError(words)", "")
 
 
-def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(tmp_path: Path) -> None:
+def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepped = SimpleNamespace(monotonic=count().__next__, sleep=lambda _: None)
+    monkeypatch.setattr(application, "time", stepped)
     lock = application.claim_instance(tmp_path)
     assert lock is not None and application.claim_instance(tmp_path) is None
-    assert not application.raise_first_instance(tmp_path, timeout_s=0.1)  # nobody listens yet
+    assert not application.raise_first_instance(tmp_path)  # nobody listens yet
     left = socket.socket(socket.AF_UNIX)
     server = application.InstanceServer(tmp_path)
     path = server._server.fullServerName()
