@@ -17,6 +17,7 @@ from engine.backend.mlx_lm_imports import dequantize_model, load_model, why_unso
 from engine.errors import ModelError, RedlineError
 from engine.target.cached_model import CachedModel
 from models import tokenizer_process
+from models.model_config import for_mlx_lm
 from models.model_folder import ModelFolder, check_folder
 from models.parallel import split
 from models.parameters import flat_parameters
@@ -93,8 +94,15 @@ def assemble(folder: ModelFolder, group: mx.distributed.Group | None = None) -> 
 
 
 def _whole(folder: ModelFolder) -> Any:
-    network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
+    network, _ = load_network(folder)
     return in_float32(network) if backend.describe().dequantize else network
+
+
+def load_network(folder: ModelFolder) -> tuple[Any, dict[str, Any]]:
+    """Returns the network of a checked folder, its weights still on the disk, and the configuration it was built from."""
+    config = for_mlx_lm(folder.config)
+    network, config = load_model(folder.path, lazy=True, trust_remote_code=False, model_config=config)
+    return network, config
 
 
 @contextmanager
