@@ -43,13 +43,23 @@ _ALWAYS: dict[str, Config] = {
     "solar_open": {"intermediate_size": 0},
 }
 
+# Text models that mlx-lm knows only in the shell of another; what stays outside.
+_SHELLS = {"gemma3n_text": "gemma3n", "llama4_text": "llama4", "qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
+_OUTSIDE = ("quantization", "quantization_config", "vocab_size", "eos_token_id", "tie_word_embeddings")
+_MODULES = {"lfm2_vl": "lfm2-vl"}
+
 # Families whose heads are as wide as the hidden size allows, where nothing is said; mlx-lm asks for a number.
 _HEADS_FILL = ("exaone4", "exaone_moe", "falcon_h1", "glm4_moe", "kimi_linear", "mellum", "qwen3_moe", "qwen3_vl_moe")
 
 
 def for_mlx_lm(published: Mapping[str, Any]) -> Config:
     """Returns the configuration, and its text part where it has one, with the fields that mlx-lm reads."""
-    config = dict(published)
+    config: Config = _with_floats(dict(published))
+    if config.get("model_type") in _SHELLS:
+        inner = {key: value for key, value in config.items() if not key.startswith("quantization")}
+        kept = {key: config[key] for key in _OUTSIDE if key in config}
+        config = {**kept, "model_type": _SHELLS[config["model_type"]], "text_config": inner}
+    config["model_type"] = _MODULES.get(str(config.get("model_type")), config.get("model_type"))
     text = config.get("text_config")
     if not isinstance(text, dict):
         return _for_mlx_lm(config)
@@ -58,6 +68,13 @@ def for_mlx_lm(published: Mapping[str, Any]) -> Config:
         if name in text:
             config.setdefault(name, text[name])
     return with_rotation(config)
+
+
+def _with_floats(value: Any) -> Any:
+    """Returns a value with the floats that transformers writes as {"__float__": "Infinity"}, since JSON has none."""
+    if isinstance(value, dict):
+        return float(value["__float__"]) if set(value) == {"__float__"} else {k: _with_floats(v) for k, v in value.items()}
+    return [_with_floats(one) for one in value] if isinstance(value, list) else value
 
 
 def _for_mlx_lm(config: Config) -> Config:
@@ -101,13 +118,20 @@ def scaling_of(rope: Mapping[str, Any]) -> Config | None:
 
 
 def context_length(config: Mapping[str, Any], declared: int | None) -> int | None:
-    """Returns how many tokens a model is made for: what YaRN stretches its original context to, where that is more
-    than the `declared` number."""
+    """Returns how many tokens a model can compute: what YaRN stretches its original context to, where that is more
+    than the `declared` number, and the original context of LongRoPE, whose short factors end there (see
+    `models.corrections`)."""
     scaling = with_rotation(dict(config)).get("rope_scaling")
-    if declared is None or not isinstance(scaling, dict) or scaling.get("rope_type", scaling.get("type")) != "yarn":
+    if declared is None or not isinstance(scaling, dict):
         return declared
-    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
-    if not isinstance(original, int) or not isinstance(factor, int | float) or not 1 <= factor <= 1024:
+    kind = scaling.get("rope_type", scaling.get("type"))
+    original = scaling.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
+    if type(original) is not int or original < 1:
+        return declared
+    if kind in ("longrope", "su") or "short_factor" in scaling:
+        return min(declared, original)
+    factor = scaling.get("factor")
+    if kind != "yarn" or not isinstance(factor, int | float) or not 1 <= factor <= 1024:
         return declared
     return max(declared, int(original * factor))
 
@@ -124,6 +148,27 @@ def _pattern_length(config: Config) -> Config:
     elif isinstance(kinds, list):
         config["sliding_window_pattern"] = len(kinds) + 1
     return config
+
+
+def _mimo_v2_flash(config: Config) -> Config:
+    kinds, feeds = config.get("layer_types"), config.get("mlp_layer_types")
+    if not isinstance(kinds, list) or not isinstance(feeds, list) or "hybrid_layer_pattern" in config:
+        return config
+    heads = {"num_attention_heads": "swa_num_attention_heads", "head_dim": "swa_head_dim", "v_head_dim": "swa_v_head_dim"}
+    return {
+        "add_swa_attention_sink_bias": True,
+        "add_full_attention_sink_bias": False,
+        "n_shared_experts": None,
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "hybrid_layer_pattern": [int(kind == _SLIDING) for kind in kinds],
+        "moe_layer_freq": [int(kind == "sparse") for kind in feeds],
+        "sliding_window_size": config["sliding_window"],
+        "layernorm_epsilon": config["rms_norm_eps"],
+        "swa_num_key_value_heads": 2 * config["num_key_value_heads"],
+        **{swa: config[name] for name, swa in heads.items()},
+        **config,
+    }
 
 
 def _exaone4(config: Config) -> Config:
@@ -210,5 +255,6 @@ _FAMILIES: dict[str, Callable[[Config], Config]] = {
     "granitemoehybrid": _granite_hybrid,
     "kimi_linear": _kimi_linear,
     "mamba2": _mamba2,
+    "mimo_v2_flash": _mimo_v2_flash,
     "minimax_m2": _minimax,
 }

@@ -106,7 +106,7 @@ def logits(network: Any, tokens: list[int]) -> np.ndarray:
 def write(name: str, folder: Path) -> str:
     """Writes a reference; returns what is worth knowing of it."""
     network = network_of(name)
-    tokens = torch.randint(3, VOCABULARY, (TOKENS,)).tolist()
+    tokens = torch.randint(4, VOCABULARY, (TOKENS,)).tolist()
     beginning = logits(network, tokens[:ORIGINAL])  # first: of dynamic NTK transformers keeps what a longer text chose
     whole = logits(network, tokens)
     network.half().save_pretrained(folder)

@@ -156,6 +156,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
     "dbrx": (
         "dbrx",
         {
+            **rope(500_000.0),  # transformers reads it here alone, the makers in attn_config
             "d_model": 32,
             "n_heads": 4,
             "n_layers": 2,
@@ -205,7 +206,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
             "mlp_multipliers": [0.8, 0.5],
             "key_multiplier": 0.4,
             "attention_out_multiplier": 0.9,
-            "attention_in_multiplier": 1.1,
+            "attention_in_multiplier": 1.0,
             "ssm_multipliers": [0.7, 0.5, 0.3, 0.5, 0.4],
             "ssm_in_multiplier": 1.25,
             "ssm_out_multiplier": 0.5,
@@ -291,7 +292,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
     ),
     "gpt2": ("gpt2", {"tie_word_embeddings": True}),
     "gpt_bigcode": ("gpt_bigcode", {"tie_word_embeddings": True}),
-    "gpt_neox": ("gpt_neox", rope(partial_rotary_factor=0.25) | {"hidden_act": "gelu_fast"}),
+    "gpt_neox": ("gpt_neox", rope(partial_rotary_factor=0.25) | {"hidden_act": "gelu_fast", "intermediate_size": 128}),
     "gpt_oss": (
         "gpt_oss",
         yarn(150_000.0, 32.0, beta_fast=32.0, beta_slow=1.0, truncate=False)
@@ -454,12 +455,12 @@ REFERENCES: dict[str, tuple[str, Config]] = {
     ),
     "mistral4": (
         "mistral4",
-        {"num_key_value_heads": 4}
-        | yarn(10_000.0, 4.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1),
+        {"num_key_value_heads": 4, "head_dim": 16}
+        | yarn(10_000.0, 4.0, partial_rotary_factor=1.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1),
     ),
     "mixtral": ("mixtral", rope(1_000_000.0) | {"sliding_window": None}),
     "mixtral_sliding": ("mixtral", rope(1_000_000.0) | {"sliding_window": WINDOW}),
-    "nanochat": ("nanochat", {"final_logit_softcapping": 3.0}),
+    "nanochat": ("nanochat", {"final_logit_softcapping": 15.0}),
     "nemotron": ("nemotron", rope(partial_rotary_factor=0.5)),
     "nemotron_h": (
         "nemotron_h",
@@ -495,7 +496,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
         },
     ),
     "olmo_hybrid": ("olmo_hybrid", HYBRID | {"linear_num_key_heads": 4, "linear_num_value_heads": 4}),
-    "olmoe": ("olmoe", rope(50_000.0) | {"clip_qkv": 2.0}),
+    "olmoe": ("olmoe", rope(50_000.0)),
     "phi": ("phi", rope(partial_rotary_factor=0.5)),
     "phi3": ("phi3", {"sliding_window": WINDOW}),
     "phi3_longrope": ("phi3", longrope(10_000.0, 4)),
@@ -508,7 +509,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
         rope(1_000_000.0)
         | {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1, "layer_types": [FULL, SLIDING]},
     ),
-    "qwen2_moe": ("qwen2_moe", rope(1_000_000.0) | {"norm_topk_prob": False, "mlp_only_layers": [0]}),
+    "qwen2_moe": ("qwen2_moe", rope(1_000_000.0) | {"norm_topk_prob": False}),
     "qwen2_moe_normalized": ("qwen2_moe", rope(1_000_000.0) | {"norm_topk_prob": True}),
     "qwen3": ("qwen3", yarn(1_000_000.0, 4.0) | {"tie_word_embeddings": True}),
     "qwen3_moe": ("qwen3_moe", rope(1_000_000.0) | {"norm_topk_prob": True}),
@@ -545,7 +546,6 @@ REFERENCES: dict[str, tuple[str, Config]] = {
     "starcoder2": ("starcoder2", rope(100_000.0) | {"sliding_window": WINDOW, "tie_word_embeddings": True}),
     "gemma3": ("gemma3", {"text": "gemma3_text"}),
     "gemma4": ("gemma4", {"text": "gemma4_text"}),
-    "llama4": ("llama4", {"text": "llama4_text"}),
     "qwen2_vl": ("qwen2_vl", {"text": "qwen2"} | rope(1_000_000.0, mrope_section=[1, 1, 2])),
     "qwen2_vl_25": ("qwen2_5_vl", {"text": "qwen2"} | rope(1_000_000.0, mrope_section=[1, 1, 2])),
     "qwen3_vl": ("qwen3_vl", {"text": "qwen3"} | rope(5_000_000.0, mrope_section=[2, 1, 1], mrope_interleaved=True)),
