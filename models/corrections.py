@@ -8,6 +8,7 @@ is right without it: then it goes from here. What is not corrected is refused, w
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -15,7 +16,13 @@ from typing import Any
 import mlx.core as mx
 from mlx import nn
 
-from engine.backend.mlx_lm_imports import KVCache, RotatingKVCache, create_attention_mask, initialize_rope, model_classes
+from engine.backend.mlx_lm_imports import (
+    KVCache,
+    RotatingKVCache,
+    create_attention_mask,
+    initialize_rope,
+    model_classes,
+)
 from engine.errors import ModelError
 from models.model_config import scaling_of
 from models.stored_weights import renamed, with_positive_biases
@@ -29,6 +36,8 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 # computes them without.
 _WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2", "qwen3_moe")
 _WINDOW_BY_LAYER = ("gemma2", "qwen2", "qwen2_moe", "qwen3", "smollm3")
+
+_LATENT_NORMS = ("glm4_moe_lite", "kimi_linear", "longcat_flash", "minicpm3")
 
 ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
     "silu": nn.silu,
@@ -73,10 +82,10 @@ def _corrected(kind: Any, config: Config, in_float32: bool) -> type:
             return with_positive_biases(_with_biases(self, stored, found(dict(stored))))
 
     if any(windows):
-        Corrected.make_cache = lambda self: [  # type: ignore[attr-defined]
+        Corrected.make_cache = lambda self: [
             RotatingKVCache(max_size=window) if window else KVCache() for window in windows
         ]
-    return _named_as(Corrected, kind)
+    return _named_as(Corrected, kind)  # type: ignore[no-any-return]
 
 
 def _widened(value: mx.array) -> mx.array:
@@ -107,6 +116,8 @@ def correct(network: Any, config: Config, windows: tuple[int | None, ...]) -> No
     scale_rotation(network, text)
     for module in network.modules():
         correct_rotation(module, text)
+        if family in _LATENT_NORMS:
+            _latent_norms(module)
         name = f"{family}.{type(module).__name__}"
         if name in _MODULES:
             _MODULES[name](module, text)
@@ -208,10 +219,6 @@ def _plain(kind: Any) -> type:
 def correct_rotation(module: Any, text: Config) -> None:
     """Gives a rotary module the frequencies that the configuration means."""
     kind, scaling = type(module).__name__, text.get("rope_scaling")
-    if kind == "DynamicNTKScalingRoPE":
-        # Its base grows with the width of a pass past the context, so that text would depend on how it is cut into
-        # passes. Nothing is fed past the context, and before its end the base is the one that is declared.
-        module.max_position_embeddings = 2**31
     if not isinstance(scaling, dict):
         return
     scaling = scaling_of(scaling) or {}
@@ -254,7 +261,8 @@ def yarn_wavelengths(dims: int, base: float, scaling: Config) -> mx.array:
     low, high = max(low, 0), min(high, dims - 1)
     ramp = mx.clip((mx.arange(dims // 2, dtype=mx.float32) - low) / max(high - low, 0.001), 0, 1)
     whole = base ** (mx.arange(0, dims, 2, dtype=mx.float32) / dims)
-    return 1 / (ramp / (factor * whole) + (1 - ramp) / whole)
+    wavelengths: mx.array = 1 / (ramp / (factor * whole) + (1 - ramp) / whole)
+    return wavelengths
 
 
 def correct_longrope(module: Any, text: Config, scaling: Config) -> None:
@@ -324,6 +332,12 @@ def _normalizing_groups(kind: Any) -> type:
     return _named_as(Grouped, kind)  # type: ignore[no-any-return]
 
 
+def _nanochat_norms(block: Any, text: Config) -> None:
+    """mlx-lm's norms have an epsilon of 1e-5. They are one function of its file, so it is replaced there."""
+    eps = text.get("rms_norm_eps", 1e-6)
+    sys.modules[type(block).__module__].rms_norm = lambda x: mx.fast.rms_norm(x, None, eps)  # type: ignore[attr-defined]
+
+
 def _minicpm3_output(model: Any, text: Config) -> None:
     """mlx-lm scales the logits down only where their matrix is not the embedding's."""
     if text.get("tie_word_embeddings", True):
@@ -340,9 +354,11 @@ def _scaled_output(kind: Any) -> type:
     return _named_as(Scaled, kind)  # type: ignore[no-any-return]
 
 
-def _minicpm3_norms(attention: Any, text: Config) -> None:
-    """mlx-lm leaves them at MLX's usual epsilon."""
-    attention.q_a_layernorm.eps = attention.kv_a_layernorm.eps = 1e-6
+def _latent_norms(module: Any) -> None:
+    """The makers leave the norms within latent attention at an epsilon of 1e-6, whatever the configuration says."""
+    for name in ("q_a_layernorm", "kv_a_layernorm"):
+        if name in module:
+            module[name].eps = 1e-6
 
 
 def _deepseek_indexer(indexer: Any, text: Config) -> None:
@@ -421,9 +437,9 @@ _MODULES: dict[str, Callable[[Any, Config], None]] = {
     "gemma3.Gemma3Model": _gemma3_embedding,
     "glm_moe_dsa.Indexer": _deepseek_indexer,
     "mamba2.MambaRMSNormGated": _mamba2_norm,
+    "nanochat.NanoChatModel": _nanochat_norms,
     "recurrent_gemma.Griffin": _recurrent_gemma_embedding,
     "minicpm3.MiniCPM3Model": _minicpm3_output,
-    "minicpm3.Attention": _minicpm3_norms,
     "glm.GLMAttention": _glm_rotation,
     "jamba.JambaSparseMoeBlock": _jamba_experts,
     "qwen2_moe.Qwen2MoeSparseMoeBlock": _qwen2_moe_experts,

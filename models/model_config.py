@@ -23,7 +23,6 @@ _SYNONYMS = (
     ("n_ctx", "n_positions"),
     ("block_dim", "hidden_size"),
     ("num_layers", "num_hidden_layers"),
-    ("layer_norm_epsilon", "rms_norm_eps"),
 )
 
 # What a family of transformers always computes, and does not write.
@@ -44,7 +43,12 @@ _ALWAYS: dict[str, Config] = {
 }
 
 # Text models that mlx-lm knows only in the shell of another; what stays outside.
-_SHELLS = {"gemma3n_text": "gemma3n", "llama4_text": "llama4", "qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
+_SHELLS = {
+    "gemma3n_text": "gemma3n",
+    "llama4_text": "llama4",
+    "qwen3_5_text": "qwen3_5",
+    "qwen3_5_moe_text": "qwen3_5_moe",
+}
 _OUTSIDE = ("quantization", "quantization_config", "vocab_size", "eos_token_id", "tie_word_embeddings")
 _MODULES = {"lfm2_vl": "lfm2-vl"}
 
@@ -73,7 +77,9 @@ def for_mlx_lm(published: Mapping[str, Any]) -> Config:
 def _with_floats(value: Any) -> Any:
     """Returns a value with the floats that transformers writes as {"__float__": "Infinity"}, since JSON has none."""
     if isinstance(value, dict):
-        return float(value["__float__"]) if set(value) == {"__float__"} else {k: _with_floats(v) for k, v in value.items()}
+        return (
+            float(value["__float__"]) if set(value) == {"__float__"} else {k: _with_floats(v) for k, v in value.items()}
+        )
     return [_with_floats(one) for one in value] if isinstance(value, list) else value
 
 
@@ -154,7 +160,11 @@ def _mimo_v2_flash(config: Config) -> Config:
     kinds, feeds = config.get("layer_types"), config.get("mlp_layer_types")
     if not isinstance(kinds, list) or not isinstance(feeds, list) or "hybrid_layer_pattern" in config:
         return config
-    heads = {"num_attention_heads": "swa_num_attention_heads", "head_dim": "swa_head_dim", "v_head_dim": "swa_v_head_dim"}
+    heads = {
+        "num_attention_heads": "swa_num_attention_heads",
+        "head_dim": "swa_head_dim",
+        "v_head_dim": "swa_v_head_dim",
+    }
     return {
         "add_swa_attention_sink_bias": True,
         "add_full_attention_sink_bias": False,
@@ -169,6 +179,10 @@ def _mimo_v2_flash(config: Config) -> Config:
         **{swa: config[name] for name, swa in heads.items()},
         **config,
     }
+
+
+def _exaone(config: Config) -> Config:
+    return {"layer_norm_epsilon": config["rms_norm_eps"], **config} if "rms_norm_eps" in config else config
 
 
 def _exaone4(config: Config) -> Config:
@@ -244,6 +258,7 @@ def _gemma4(config: Config) -> Config:
 
 _FAMILIES: dict[str, Callable[[Config], Config]] = {
     "deepseek_v32": _dense_first,
+    "exaone": _exaone,
     "exaone4": _exaone4,
     "exaone_moe": _exaone_moe,
     "gemma3": _pattern_length,

@@ -15,7 +15,14 @@ import mlx.core as mx
 Config = Mapping[str, Any]
 Weights = dict[str, mx.array]
 
-_SEEING = ("vision_tower.", "visual.", "vision_adapter.", "vision_projection.", "multi_modal_projector.", "mm_projector.")
+_SEEING = (
+    "vision_tower.",
+    "visual.",
+    "vision_adapter.",
+    "vision_projection.",
+    "multi_modal_projector.",
+    "mm_projector.",
+)
 _ROUTING_BIASES = ("e_score_correction_bias", "expert_bias")
 
 # By family: what stands in names, and what mlx-lm looks for.
@@ -49,7 +56,7 @@ def renamed(weights: Weights, config: Config) -> Weights:
         weights = {re.sub(pattern, name, key): value for key, value in weights.items()}
     if family in _BLIND:
         weights = {key: value for key, value in weights.items() if not key.removeprefix("model.").startswith(_SEEING)}
-    return _EXPERTS[family](weights, config) if family in _EXPERTS else weights
+    return _LAYOUTS[family](weights, config) if family in _LAYOUTS else weights
 
 
 def with_positive_biases(weights: Weights) -> Weights:
@@ -114,8 +121,28 @@ def _longcat_experts(weights: Weights, config: Config) -> Weights:
     return {key: value for key, value in weights.items() if real(key)}
 
 
-_EXPERTS: dict[str, Callable[[Weights, Config], Weights]] = {
+def _gemma3n_shared_keys(weights: Weights, config: Config) -> Weights:
+    """Layers that read the keys and values of others: transformers 5 stores none for them, mlx-lm asks for some."""
+    text = config["text_config"]
+    for place in range(text["num_hidden_layers"] - text.get("num_kv_shared_layers", 0), text["num_hidden_layers"]):
+        for name in ("k_norm", "k_proj", "v_proj"):
+            of = "model.language_model.layers.{}.self_attn." + name + ".weight"
+            if of.format(0) in weights:
+                weights.setdefault(of.format(place), mx.zeros_like(weights[of.format(0)]))
+    return weights
+
+
+def _lfm2_convolutions(weights: Weights, config: Config) -> Weights:
+    return {
+        key: value.swapaxes(1, 2) if key.endswith("conv.conv.weight") and value.shape[1] == 1 else value
+        for key, value in weights.items()
+    }
+
+
+_LAYOUTS: dict[str, Callable[[Weights, Config], Weights]] = {
+    "gemma3n": _gemma3n_shared_keys,
     "gpt_oss": _gpt_oss_experts,
+    "lfm2-vl": _lfm2_convolutions,
     "longcat_flash": _longcat_experts,
     "qwen3_5_moe": _qwen3_5_experts,
     "qwen3_vl_moe": _qwen3_vl_experts,
