@@ -20,9 +20,6 @@ _UNSCALED = ("default", None)
 _SYNONYMS = (
     ("num_experts", "num_local_experts"),
     ("num_experts_per_tok", "num_experts_per_token"),
-    ("n_ctx", "n_positions"),
-    ("block_dim", "hidden_size"),
-    ("num_layers", "num_hidden_layers"),
 )
 
 # What a family of transformers always computes, and does not write.
@@ -181,8 +178,9 @@ def _mimo_v2_flash(config: Config) -> Config:
     }
 
 
-def _exaone(config: Config) -> Config:
-    return {"layer_norm_epsilon": config["rms_norm_eps"], **config} if "rms_norm_eps" in config else config
+def _also(**names: str) -> Callable[[Config], Config]:
+    """Returns what gives fields the values of others, where they are missing."""
+    return lambda config: {**{name: config[other] for name, other in names.items() if other in config}, **config}
 
 
 def _exaone4(config: Config) -> Config:
@@ -258,17 +256,19 @@ def _gemma4(config: Config) -> Config:
 
 _FAMILIES: dict[str, Callable[[Config], Config]] = {
     "deepseek_v32": _dense_first,
-    "exaone": _exaone,
+    "exaone": _also(num_layers="num_hidden_layers", layer_norm_epsilon="rms_norm_eps"),
     "exaone4": _exaone4,
     "exaone_moe": _exaone_moe,
     "gemma3": _pattern_length,
     "gemma4": _gemma4,
     "glm4_moe_lite": _dense_first,
     "glm_moe_dsa": _dense_first,
+    "gpt2": _also(n_ctx="n_positions"),
     "gpt_bigcode": _gpt_bigcode,
     "gpt_neox": _gpt_neox,
     "granitemoehybrid": _granite_hybrid,
     "kimi_linear": _kimi_linear,
+    "lfm2": _also(block_dim="hidden_size"),
     "mamba2": _mamba2,
     "mimo_v2_flash": _mimo_v2_flash,
     "minimax_m2": _minimax,
