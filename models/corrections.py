@@ -58,7 +58,7 @@ _COMPUTED = {
 _CORRECTABLE = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gpt_bigcode", "starcoder2")
 
 
-def corrected_classes(config: Config, in_float32: bool = False) -> tuple[type, type]:
+def corrected_classes(config: Config, in_float32: bool = False) -> tuple[type, Any]:
     """Returns mlx-lm's classes of network and arguments for a configuration, the network's corrected. What
     `load_model` takes as `get_model_classes`. in_float32: whether what is computed of the weights as they are loaded
     (norms plus one, folded factors) is computed in 32 bits."""
