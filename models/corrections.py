@@ -137,6 +137,8 @@ def windows_of(text: Config) -> tuple[int | None, ...]:
         return ()
     if family != "gemma2" and family not in ("mistral", "mixtral", "phi3", "phimoe", "starcoder2"):
         window = window if text.get("use_sliding_window", False) else None
+    if not window or window >= (text.get("max_position_embeddings") or 2**62):
+        return ()
     layers = int(text["num_hidden_layers"])
     if family in _WINDOW_EVERYWHERE:
         return (window,) * layers
