@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from engine.backend.mlx_lm_imports import load_model, why_unsound_type
 from engine.errors import ModelError, RedlineError
 from engine.target.cached_model import CachedModel
 from models import tokenizer_process
+from models.corrections import corrected_classes
 from models.dequantization import dequantize
+from models.model_config import for_mlx_lm
 from models.model_folder import ModelFolder, check_folder
 from models.parallel import split
 from models.parameters import flat_parameters
@@ -94,8 +97,24 @@ def assemble(folder: ModelFolder, group: mx.distributed.Group | None = None) -> 
 
 
 def _whole(folder: ModelFolder) -> Any:
-    network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
-    return in_float32(network) if backend.describe().dequantize else network
+    in_32_bits = backend.describe().dequantize
+    network, _ = load_network(folder, in_32_bits)
+    return in_float32(network) if in_32_bits else network
+
+
+def load_network(folder: ModelFolder, in_32_bits: bool = False) -> tuple[Any, dict[str, Any]]:
+    """Returns the network of a checked folder, corrected, its weights still on the disk, and the configuration that it
+    was built from. in_32_bits: see `corrected_classes`."""
+    config = for_mlx_lm(folder.config)
+    changes = {key: value for key, value in config.items() if folder.config.get(key, ...) != value}
+    network, config = load_model(
+        folder.path,
+        lazy=True,
+        trust_remote_code=False,
+        model_config=changes,
+        get_model_classes=partial(corrected_classes, in_float32=in_32_bits),
+    )
+    return network, config
 
 
 @contextmanager

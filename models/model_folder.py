@@ -17,6 +17,7 @@ from typing import Any
 from engine.errors import ModelError
 from models.chat_templates import TEMPLATE_FOLDER
 from models.durable_files import read_json_object
+from models.model_config import context_length
 from models.safetensors_file import Entry, read_entries
 from models.token_map import read_vocabulary
 
@@ -81,7 +82,7 @@ def check_folder(path: Path) -> ModelFolder:
             path=path,
             config=MappingProxyType(config),
             model_type=_model_type(path, config),
-            context_length=first_count(config, _CONTEXT_KEYS),
+            context_length=context_length(config_parts(config)[-1], first_count(config, _CONTEXT_KEYS)),
             rows=first_count(config, ("vocab_size",)),
             eos_token_ids=_eos(path, config, names),
             weights=tuple(sorted(weights)),

@@ -18,6 +18,7 @@ from mlx_lm.models.cache import (
 )
 from mlx_lm.models.rope_utils import initialize_rope
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+from mlx_lm.utils import _get_classes as model_classes
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from engine import backend
@@ -37,6 +38,7 @@ __all__ = [
     "initialize_rope",
     "load_model",
     "make_prompt_cache",
+    "model_classes",
     "quantize_model",
     "save_config",
     "save_model",

@@ -14,7 +14,6 @@ from typing import Any
 import mlx.core as mx
 
 from engine.backend.mlx_lm_imports import (
-    load_model,
     quantize_model,
     save_config,
     save_model,
@@ -32,7 +31,7 @@ from models.convert.atomic_folder import (
 from models.convert.stored_head import stored_head
 from models.dequantization import dequantize
 from models.drafters.mtp_folder import write_mtp
-from models.loader import not_loading
+from models.loader import load_network, not_loading
 from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
 from models.parameters import flat_parameters, weights_bytes
 from models.storage_options import FLOAT_TYPES, StorageOptions
@@ -88,7 +87,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
 def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[str, Any]]:
     """Returns the network to be saved, not evaluated yet, and its config."""
     with not_loading(source.path):
-        network, config = load_model(source.path, lazy=True, trust_remote_code=False)
+        network, config = load_network(source)
         _cast(network, options, config)
         if options.bits == 16 and set(_QUANTIZED) & config.keys():
             network = dequantize(network)

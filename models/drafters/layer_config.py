@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from models.drafters.head_folder import Fields, HeadFolder
+from models.model_config import scaling_of, with_rotation
 
 
 def sizes_of(layer: Fields) -> dict[str, int]:
@@ -27,19 +28,19 @@ def sizes_of(layer: Fields) -> dict[str, int]:
 
 
 def rope_of(layer: Fields) -> tuple[float, dict[str, Any] | None]:
-    """Returns base and scaling of the rotary embedding: transformers 4 names them apart, transformers 5 within
-    `rope_parameters`."""
-    whole = layer.part("rope_parameters")
-    theta = whole.number("rope_theta", layer.number("rope_theta", 10_000.0))
-    scaling = {**layer.part("rope_scaling").values, **whole.values}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    return theta, (scaling if kind != "default" else None)
+    """Returns base and scaling of the rotary embedding, where transformers 4 named them or transformers 5 does."""
+    lifted = _lifted(layer)
+    return lifted.number("rope_theta", 10_000.0), scaling_of(lifted.part("rope_scaling").values)
 
 
 def partial_rotary_factor(layer: Fields) -> float:
     """Returns which part of each head is rotated, 1 for all of it."""
-    parts = layer.part("rope_parameters").number("partial_rotary_factor", 1.0)
-    return min(parts, layer.number("partial_rotary_factor", 1.0))
+    return min(_lifted(layer).number("partial_rotary_factor", 1.0), 1.0)
+
+
+def _lifted(layer: Fields) -> Fields:
+    layer.part("rope_parameters")  # an object, if it is there
+    return Fields(layer.path, with_rotation(dict(layer.values)))
 
 
 def layer_count(folder: HeadFolder, layer: Fields, otherwise: int | None = None) -> int:

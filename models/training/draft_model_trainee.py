@@ -12,14 +12,15 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.utils import _get_classes, load_model
 
 from engine import backend
 from engine.errors import FitError, ModelError
 from engine.target.model_layout import layers_of
+from models.corrections import corrected_classes
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.durable_files import write_json
-from models.loader import Loaded, in_float32
+from models.loader import Loaded, in_float32, load_network
+from models.model_config import for_mlx_lm
 from models.model_folder import copy_tokenizer
 from models.parameters import flat_parameters
 from models.safetensors_file import write_tensors
@@ -138,9 +139,9 @@ def _prefix(network: Any) -> str:
 
 
 def _build(config: dict[str, Any]) -> Any:
-    plain = {key: value for key, value in config.items() if key != "quantization"}
+    plain = for_mlx_lm({key: value for key, value in config.items() if key != "quantization"})
     try:
-        model_class, arguments_class = _get_classes(plain)
+        model_class, arguments_class = corrected_classes(plain)
         return model_class(arguments_class.from_dict(plain))
     except _AMISS as error:
         raise _refusal(f"mlx-lm cannot build it ({type(error).__name__}: {error})") from error
@@ -150,7 +151,7 @@ def _copy(student: Any, target: Loaded, kept: list[int]) -> None:
     """Copies the target's weights in float32 to the student, under its names."""
     network = target.network
     if not backend.describe().dequantize:
-        network, _ = load_model(target.folder.path, lazy=True, trust_remote_code=False)
+        network, _ = load_network(target.folder)
         network = in_float32(network)
     weights = flat_parameters(network)
     prefix, own = _prefix(network), _prefix(student)

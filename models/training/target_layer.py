@@ -15,6 +15,7 @@ from engine.errors import FitError
 from engine.target.model_layout import embed, layers_of
 from models.loader import Loaded
 from models.memory.model_size import text_config
+from models.model_config import with_rotation
 from models.model_folder import first_count
 
 
@@ -30,10 +31,8 @@ def layer_fields(target: Loaded, hidden: int) -> dict[str, Any]:
     """
     if int(embed(target.network)(mx.zeros(1, mx.int32)).shape[-1]) != hidden:
         raise FitError("the target's embedding is not as wide as its hidden states: choose --kind medusa or draft")
-    config = text_config(target.folder)
+    config = with_rotation(dict(text_config(target.folder)))
     heads = first_count(config, ("num_attention_heads",)) or max(1, hidden // 64)
-    rope = config.get("rope_parameters")
-    theta = _number(rope if isinstance(rope, dict) else {}, "rope_theta", 10_000.0)
     return {
         "hidden_size": hidden,
         "intermediate_size": min(first_count(config, ("intermediate_size",)) or 4 * hidden, 4 * hidden),
@@ -42,7 +41,7 @@ def layer_fields(target: Loaded, hidden: int) -> dict[str, Any]:
         "head_dim": first_count(config, ("head_dim",)) or max(2, hidden // heads),
         "vocab_size": target.model.vocabulary,
         "rms_norm_eps": _number(config, "rms_norm_eps", 1e-5),
-        "rope_theta": _number(config, "rope_theta", theta),
+        "rope_theta": _number(config, "rope_theta", 10_000.0),
         "max_position_embeddings": first_count(config, ("max_position_embeddings",)) or 8192,
     }
 

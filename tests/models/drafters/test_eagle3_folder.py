@@ -197,7 +197,7 @@ def test_rope_is_read_as_either_transformers_writes_it(eagle3_folder: Path, head
     assert config.rope_theta == 77.0 and (config.rope_scaling or {}).items() >= scaling.items()
     edit(eagle3_folder, layer={"rope_theta": 78.0, "rope_parameters": None, "rope_scaling": scaling})
     config = load_eagle3(eagle3_folder, head_target).config
-    assert (config.rope_theta, config.rope_scaling) == (78.0, scaling)
+    assert config.rope_theta == 78.0 and (config.rope_scaling or {}).items() >= scaling.items()
     edit(eagle3_folder, layer={"rope_scaling": {"rope_type": "default"}})
     assert load_eagle3(eagle3_folder, head_target).config.rope_scaling is None
 

@@ -1,0 +1,107 @@
+"""Every architecture that transformers has too computes what transformers computed: `python -m tests.models.references`
+prints the table."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.backend.mlx_lm_imports import model_classes
+from models import loader
+from models.convert.folder_conversion import convert_folder
+from models.corrections import corrected_classes
+from models.model_folder import check_folder
+from tests.engine.replies import PROMPT, Scripted, reply
+from tests.models.references.comparison import compare, folder_of, in_one_pass, names
+from tests.models.references.verdicts import CORRECTED, REFUSED, RENAMED, TOLERANCE
+from tests.programs.sweep import EveryLength, by_mlx_lm, mistakes
+
+# Factors that mlx-lm multiplies into weights are rounded with them to the 16 bits of the new folder.
+_CONVERTED = {"falcon_h1": 3e-3}
+_TOKENS = 60  # past every window and original context
+# The same rotation as files from before transformers 5 have it.
+_OLDER: dict[str, dict[str, Any]] = {
+    "llama": {"rope_theta": 500_000.0},
+    "llama_llama3": {
+        "rope_theta": 500_000.0,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 24,
+        },
+    },
+    "qwen2_yarn": {
+        "rope_theta": 1_000_000.0,
+        "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 24},
+    },
+    "glm4": {"rope_theta": 10_000.0, "partial_rotary_factor": 0.5},
+    "gemma3_text": {
+        "rope_theta": 1_000_000.0,
+        "rope_local_base_freq": 10_000.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        "sliding_window_pattern": 4,
+    },
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_logits_are_those_of_transformers_or_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    found = compare(name, folder_of(name, tmp_path / name))
+    if name in REFUSED:
+        assert found.reason is not None and REFUSED[name] in found.reason
+        return
+    assert found.reason is None
+    assert found.largest < TOLERANCE.get(name, 1e-4), found
+
+
+@pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED))
+def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "corrected_classes", lambda config, in_float32: model_classes(dict(config)))
+    found = compare(name, folder_of(name, tmp_path / name))
+    right = found.reason is None and found.largest < TOLERANCE.get(name, 1e-4)
+    assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
+
+
+@pytest.mark.parametrize("name", sorted(CORRECTED))
+def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, tmp_path: Path) -> None:
+    loaded = loader.load(folder_of(name, tmp_path / name))
+    expected = by_mlx_lm(loaded.network, _TOKENS)
+    drafter = Scripted(len(PROMPT), expected, mistakes(_TOKENS), loaded.model.vocabulary)
+    assert reply(loaded.model, tokens=_TOKENS)[0] == expected
+    assert reply(loaded.model, drafter, draft=EveryLength(), tokens=_TOKENS)[0] == expected
+
+
+@pytest.mark.parametrize("name", sorted(_OLDER))
+def test_older_and_newer_forms_of_a_configuration_give_one_network(name: str, tmp_path: Path) -> None:
+    newer = folder_of(name, tmp_path / "newer")
+    older = folder_of(name, tmp_path / "older")
+    config = json.loads((older / "config.json").read_text())
+    config = {key: value for key, value in config.items() if key != "rope_parameters"} | _OLDER[name]
+    (older / "config.json").write_text(json.dumps(config))
+    tokens = np.arange(4, 52) % 64
+    a, b = (in_one_pass(loader.load(path).model, tokens) for path in (newer, older))
+    assert np.array_equal(a, b)
+    assert check_folder(newer).context_length == check_folder(older).context_length
+
+
+@pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED | _OLDER.keys()))
+def test_a_converted_folder_computes_the_same(name: str, tmp_path: Path) -> None:
+    convert_folder(folder_of(name, tmp_path / "source"), tmp_path / name)
+    found = compare(name, tmp_path / name)
+    assert found.reason is None
+    assert found.largest < _CONVERTED.get(name, TOLERANCE.get(name, 1e-4)), found
+
+
+def test_a_network_keeps_the_name_of_its_class_and_file(tmp_path: Path) -> None:
+    folder = check_folder(folder_of("llama_mistral", tmp_path / "mistral"))
+    network, _ = loader.load_network(folder)
+    assert type(network).__module__ == "mlx_lm.models.llama"
+    kind, _ = partial(corrected_classes, in_float32=True)(folder.config)
+    assert kind.__name__ == "Model"

@@ -1,0 +1,141 @@
+"""Writes the reference networks: tiny and random, made, saved and run by transformers.
+
+    python -m tests.programs.architecture_references [NAME ...] [--to FOLDER]
+
+Needs torch and transformers, in an environment of their own; nothing that Redline ships or tests imports torch. Each
+reference is a folder as `save_pretrained` writes it, with `expected.npz`: `tokens`, and the logits of transformers in
+float32 with eager attention for the whole text (`whole`) and for its beginning alone (`beginning`). Weights are drawn
+as numbers that float16 represents exactly, and stored in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+
+from tests.programs.reference_configs import COMMON, ORIGINAL, REFERENCES, TOKENS, VOCABULARY
+from tests.programs.reference_shells import PARTS, SHELL, SHELLS, TOWER
+
+FOLDER = Path(__file__).parents[1] / "models" / "references"
+_PLAIN = {"attn_implementation": "eager", "dtype": torch.float32}
+_STEP = (
+    64  # weights are multiples of 1 / _STEP: float16 represents them and their sums exactly, and Git packs them well
+)
+_ALL = REFERENCES | SHELLS | PARTS
+_NAMES = ("config.json", "model.safetensors", "expected.npz")
+
+
+def network_of(name: str) -> Any:
+    """Returns the network of a reference, its weights drawn."""
+    config = config_of(name)
+    config._experts_implementation = "eager"
+    torch.manual_seed(zlib.crc32(name.encode()))
+    kind = type(config)
+    if kind in MODEL_FOR_CAUSAL_LM_MAPPING and "text" not in _ALL[name][1]:
+        network = MODEL_FOR_CAUSAL_LM_MAPPING[kind]._from_config(config, **_PLAIN)
+    elif kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        network = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[kind]._from_config(config, **_PLAIN)
+    else:  # known to no automatic class: Mistral4ForCausalLM
+        network = getattr(transformers, kind.__name__.replace("Config", "ForCausalLM"))._from_config(config, **_PLAIN)
+    draw(network)
+    return network.eval()
+
+
+def config_of(name: str) -> Any:
+    """Returns the configuration of a reference, with a text part and a small tower where it is a shell."""
+    kind, fields = _ALL[name]
+    if "text" not in fields:
+        return filled(kind, COMMON, fields)
+    within, known = _ALL[fields["text"]]
+    whole = CONFIG_MAPPING[kind]()
+    if whole.text_config.model_type != within and within not in ("mistral", "ministral3"):
+        within = whole.text_config.model_type
+    changes = {key: value for key, value in fields.items() if key != "text"}
+    parts: dict[str, Any] = {"text_config": filled(within, COMMON, known | changes).to_dict()}
+    if whole.vision_config is not None:
+        parts["vision_config"] = filled(whole.vision_config.model_type, TOWER, {}).to_dict()
+    tied = known.get("tie_word_embeddings", False)
+    return filled(kind, SHELL, parts | {"tie_word_embeddings": tied})
+
+
+def filled(kind: str, usual: dict[str, Any], fields: dict[str, Any]) -> Any:
+    """Returns a configuration of a model type: `fields`, and of `usual` what the type has."""
+    factory = CONFIG_MAPPING[kind]
+    known = factory().to_dict()
+    return factory(**{**{key: value for key, value in usual.items() if key in known}, **fields})
+
+
+@torch.no_grad()
+def draw(network: Any) -> None:
+    """Draws every weight anew, whatever starts at zero or one included."""
+    saved = set(network.state_dict())
+    named = [*network.named_parameters(), *((name, value) for name, value in network.named_buffers() if name in saved)]
+    embedding = network.get_input_embeddings().weight
+    for name, value in named:
+        if value.is_floating_point():
+            value.copy_(torch.round(drawn(name, value, value is embedding) * _STEP) / _STEP)
+
+
+def drawn(name: str, value: torch.Tensor, embedding: bool) -> torch.Tensor:
+    """Returns new weights: queries and keys large enough for attention to choose, logits with a spread of about 1."""
+    noise = torch.randn(value.shape)
+    if embedding:
+        return 0.25 * noise
+    if value.ndim < 2 or not name.endswith(("weight", "_proj", "w1", "w2", "v1")):
+        return value + 0.3 * noise
+    if "conv" in name:
+        return noise * 0.35
+    gain = 1.3 if any(part in name for part in ("q_", "k_", "qkv", "query", "c_attn", "Wqkv")) else 1.0
+    if "linear_attn" in name:
+        gain = 0.5  # more, and transformers' own logits in 32 and in 64 bits are 4e-4 apart
+    if value.ndim == 3:  # experts, whatever their order of axes
+        return noise * 0.17
+    return noise * gain / value.shape[-1] ** 0.5
+
+
+@torch.no_grad()
+def logits(network: Any, tokens: list[int]) -> np.ndarray:
+    """Returns what transformers computes after each token."""
+    return network(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
+
+
+def write(name: str, folder: Path) -> str:
+    """Writes a reference; returns what is worth knowing of it."""
+    network = network_of(name)
+    tokens = torch.randint(4, VOCABULARY, (TOKENS,)).tolist()
+    beginning = logits(network, tokens[:ORIGINAL])  # first: of dynamic NTK transformers keeps what a longer text chose
+    whole = logits(network, tokens)
+    network.half().save_pretrained(folder)
+    for path in folder.iterdir():
+        if path.name not in _NAMES:
+            path.unlink()
+    apart = float(np.abs(whole[:ORIGINAL] - beginning).max())
+    shorter = {"beginning": beginning} if apart > 1e-4 else {}
+    np.savez(folder / "expected.npz", tokens=np.array(tokens, np.int32), whole=whole, **shorter)
+    config = json.loads((folder / "config.json").read_text())
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return f"{name}: {config['model_type']}, {size // 1024} KiB, spread {whole.std():.2f}, by length {apart:.1e}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(REFERENCES | SHELLS))
+    parser.add_argument("--to", type=Path, default=FOLDER)
+    args = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for name in args.names:
+        print(write(name, args.to / name), flush=True)
+
+
+if __name__ == "__main__":
+    main()
