@@ -114,13 +114,19 @@ def test_a_lost_machine_is_no_fault_of_the_drafter(
     worker, error = worker_with(toy_folder, "lookup"), RuntimeError("[ring] connection to a peer was lost")
     idle, costs = (LoadedPair, "measure_ahead"), (LoadedPair, "estimate_costs")
     part, name = {"idle": idle, "costs": costs}.get(place, (PendingRound, "wait"))
-    monkeypatch.setattr(part, name, fails_at(3 if part is PendingRound else 1, error, getattr(part, name)))
+    failing = fails_at(3 if part is PendingRound else 1, error, getattr(part, name))
     sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"draft": 3, "costs": None}.get(place, 0))
     monkeypatch.setattr("app.host.server.IDLE_S", 0.0)
     tasks = TaskQueue()
     tasks.put(p.Reply(id=7, messages=QUESTION, sampling=sampling), 0)
     if place != "idle":
         tasks.close(stop=False)
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        tasks.close(stop=False)  # whoever forgets the error has nothing left to wait for
+        return failing(*arguments, **options)
+
+    monkeypatch.setattr(part, name, fail)
     with (
         Path(os.devnull).open("wb") as out,
         pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"),
