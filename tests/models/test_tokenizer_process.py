@@ -37,9 +37,10 @@ def toy() -> Iterator[TokenizerProcess]:
 
 
 def answer_to(
-    process: TokenizerProcess, text: str, cancelled: Callable[[], bool] = lambda: False, limit_s: float = FAR_S
+    process: TokenizerProcess, text: str, cancelled: Callable[[], bool] = lambda: False, limit_s: float = 60.0
 ) -> str:
-    """The answer of the toy, which does what a text says, or says it again."""
+    """The answer of the toy, which does what a text says, or says it again. limit_s: of the toy's processor time, of
+    which an answer takes next to none."""
     answer = process.ask(Encode(0, text, False), limit_s, cancelled, lambda answer: None)
     assert isinstance(answer, Refused)
     return answer.reason
