@@ -56,7 +56,7 @@ _HEADS_FILL = ("exaone4", "exaone_moe", "falcon_h1", "glm4_moe", "kimi_linear", 
 def for_mlx_lm(published: Mapping[str, Any]) -> Config:
     """Returns the configuration, and its text part where it has one, with the fields that mlx-lm reads."""
     config: Config = _with_floats(dict(published))
-    if config.get("model_type") in _SHELLS:
+    if config.get("model_type") in _SHELLS and not _is_dense_llama4(config):
         inner = {key: value for key, value in config.items() if not key.startswith("quantization")}
         kept = {key: config[key] for key in _OUTSIDE if key in config}
         config = {**kept, "model_type": _SHELLS[config["model_type"]], "text_config": inner}
@@ -69,6 +69,12 @@ def for_mlx_lm(published: Mapping[str, Any]) -> Config:
         if name in text:
             config.setdefault(name, text[name])
     return with_rotation(config)
+
+
+def _is_dense_llama4(config: Config) -> bool:
+    """Whether a model has the layers of Llama 4 and no experts, as MobileLLM-R1: mlx-lm has a file for these."""
+    sizes = [config.get(name) for name in ("num_local_experts", "interleave_moe_layer_step")]
+    return config.get("model_type") == "llama4_text" and 0 in sizes
 
 
 def _with_floats(value: Any) -> Any:
@@ -95,7 +101,8 @@ def _for_mlx_lm(config: Config) -> Config:
 
 def with_rotation(config: Config) -> Config:
     """Returns the configuration with the rotation of `rope_parameters` under the names of older files: `rope_theta`,
-    `rope_scaling`, `partial_rotary_factor`, and `rope_local_base_freq` for the base of layers with a window."""
+    `rope_scaling`, `partial_rotary_factor`, and `rope_local_base_freq` for the base of layers with a window. A scaling
+    that somebody added under the older name goes before, as in transformers (5.24, `modeling_rope_utils.py`)."""
     whole = config.get("rope_parameters")
     if not isinstance(whole, dict):
         return config
@@ -103,7 +110,7 @@ def with_rotation(config: Config) -> Config:
     rope = by_layer.get(_FULL, {}) if by_layer else whole
     fields = {name: rope[name] for name in ("rope_theta", "partial_rotary_factor") if rope.get(name) is not None}
     scaling = scaling_of(rope)
-    if scaling is not None or "rope_theta" in fields:
+    if not config.get("rope_scaling") and (scaling is not None or "rope_theta" in fields):
         fields["rope_scaling"] = scaling
     local = by_layer.get(_SLIDING, {}).get("rope_theta")
     if local is not None:

@@ -52,7 +52,8 @@ _BLIND = ("kimi_k25", "lfm2-vl", "muse_glimmer")  # families in which mlx-lm lea
 def renamed(weights: Weights, config: Config) -> Weights:
     """Returns the tensors of a folder as mlx-lm's `sanitize` of its family reads them. Nothing is evaluated."""
     family = str(config.get("model_type")).removesuffix("_text")
-    for pattern, name in _NAMES.get(family, ()):
+    whole = any(key.startswith("model.language_model.") for key in weights)  # with what sees and hears beside it
+    for pattern, name in () if family == "gemma3n" and whole else _NAMES.get(family, ()):
         weights = {re.sub(pattern, name, key): value for key, value in weights.items()}
     if family in _BLIND:
         weights = {key: value for key, value in weights.items() if not key.removeprefix("model.").startswith(_SEEING)}

@@ -13,7 +13,9 @@ from tokenizers import Tokenizer
 
 from engine.errors import ModelError
 from models.chat_templates import read_templates
+from models.model_config import context_length, for_mlx_lm
 from models.model_folder import check_folder, copy_tokenizer
+from models.stored_weights import renamed
 from models.tokenizer import FolderTokenizer
 from tests.toys.tokenizers import families, write_model
 
@@ -87,6 +89,30 @@ def test_the_text_part_of_a_config_names_ends_as_well(folder: Path) -> None:
     document = json.loads((folder / "config.json").read_text())
     write_json(folder / "config.json", **document | {"eos_token_id": 1, "text_config": {"eos_token_id": [2, 3]}})
     assert set(check_folder(folder).eos_token_ids) == {1, 2, 3}
+
+
+# --- configurations and names of tensors -----------------------------------------------------------
+
+
+def test_a_scaling_that_somebody_added_goes_before_the_rotation_that_was_saved() -> None:
+    added = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    saved = {"model_type": "qwen3", "rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}}
+    found = for_mlx_lm({**saved, "rope_scaling": added})
+    assert (found["rope_theta"], found["rope_scaling"]) == (1e6, added)
+    assert context_length({**saved, "rope_scaling": added}, 40960) == 131072
+    assert for_mlx_lm(saved)["rope_scaling"] is None
+
+
+@pytest.mark.parametrize(("experts", "family"), [(0, "llama4_text"), (16, "llama4")])
+def test_a_llama_4_without_experts_needs_no_shell(experts: int, family: str) -> None:
+    assert for_mlx_lm({"model_type": "llama4_text", "num_local_experts": experts})["model_type"] == family
+
+
+def test_what_sees_and_hears_in_gemma_3n_keeps_its_names_for_mlx_lm_to_leave_out() -> None:
+    names = ("model.language_model.norm.weight", "model.vision_tower.x.weight", "model.embed_audio.x.weight")
+    config = {"model_type": "gemma3n", "text_config": {"num_hidden_layers": 0}}
+    assert set(renamed({name: mx.zeros(1) for name in names}, config)) == set(names)
+    assert set(renamed({"model.norm.weight": mx.zeros(1)}, config)) == {names[0]}
 
 
 # --- weights ---------------------------------------------------------------------------------------
