@@ -36,6 +36,7 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 # computes them without.
 _WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2", "qwen3_moe")
 _WINDOW_BY_LAYER = ("gemma2", "qwen2", "qwen2_moe", "qwen3", "smollm3")
+_WINDOW_IF_SWITCHED_ON = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3")  # by `use_sliding_window`
 
 _LATENT_NORMS = ("glm4_moe_lite", "kimi_linear", "longcat_flash", "minicpm3")
 
@@ -110,7 +111,7 @@ def correct(network: Any, config: Config, windows: tuple[int | None, ...]) -> No
     family = family_of(text)
     if any(windows):
         for layer, window in zip(network.layers, windows, strict=True):
-            _become(layer, _windowed)
+            _give_class(layer, _windowed)
             layer.window = window
     correct_activations(network, text, family)
     scale_rotation(network, text)
@@ -135,9 +136,9 @@ def windows_of(text: Config) -> tuple[int | None, ...]:
     family, window = family_of(text), text.get("sliding_window")
     if family not in _WINDOW_EVERYWHERE + _WINDOW_BY_LAYER or not window:
         return ()
-    if family != "gemma2" and family not in ("mistral", "mixtral", "phi3", "phimoe", "starcoder2"):
-        window = window if text.get("use_sliding_window", False) else None
-    if not window or window >= (text.get("max_position_embeddings") or 2**62):
+    if family in _WINDOW_IF_SWITCHED_ON and not text.get("use_sliding_window", False):
+        return ()
+    if window >= (text.get("max_position_embeddings") or 2**62):
         return ()
     layers = int(text["num_hidden_layers"])
     if family in _WINDOW_EVERYWHERE:
@@ -154,7 +155,7 @@ def _usual_kinds(text: Config, family: str, layers: int) -> list[str]:
     return [_SLIDING if place >= first else _FULL for place in range(layers)]
 
 
-def _become(module: Any, subclass: Callable[[Any], type]) -> None:
+def _give_class(module: Any, subclass: Callable[[Any], type]) -> None:
     module.__class__ = subclass(type(module))
 
 
@@ -189,9 +190,9 @@ def correct_activations(network: Any, text: Config, family: str) -> None:
         raise ModelError(f"its activation {str(named)[:40]!r} is not known; choose another model")
     for module in network.modules():
         if hasattr(module, "gate_proj") and hasattr(module, "up_proj") and hasattr(module, "down_proj"):
-            _become(module, _gated)
+            _give_class(module, _gated)
         elif hasattr(module, "c_fc") and hasattr(module, "c_proj"):
-            _become(module, _plain)
+            _give_class(module, _plain)
         else:
             continue
         module.activation = ACTIVATIONS[named]
@@ -225,7 +226,7 @@ def correct_rotation(module: Any, text: Config) -> None:
         return
     scaling = scaling_of(scaling) or {}
     if kind == "YarnRoPE" and (scaling.get("truncate") is False or scaling.get("attention_factor") is not None):
-        module._freqs = yarn_wavelengths(module.dims, float(text["rope_theta"]), scaling)
+        module._freqs = yarn_wavelengths(module.dims, float(text.get("rope_theta", 10_000.0)), scaling)
         if scaling.get("attention_factor") is not None:
             module.mscale = float(scaling["attention_factor"])
     elif kind == "SuScaledRoPE":
@@ -295,7 +296,7 @@ def _gemma3_embedding(model: Any, text: Config) -> None:
     """mlx-lm multiplies by the root of the hidden size rounded to bfloat16 in every type; the makers round it to the
     type of the weights."""
     root = float(model.args.hidden_size) ** 0.5
-    _become(model.embed_tokens, _scaled_in_float32)
+    _give_class(model.embed_tokens, _scaled_in_float32)
     model.embed_tokens.float32_scale = root / mx.array(root, mx.bfloat16).item()
 
 
@@ -312,14 +313,14 @@ def _scaled_in_float32(kind: Any) -> type:
 def _recurrent_gemma_embedding(model: Any, text: Config) -> None:
     """The makers round the root of the hidden size to bfloat16 in every type; mlx-lm does not."""
     root = float(text["hidden_size"]) ** 0.5
-    _become(model.embed_tokens, _scaled_in_float32)
+    _give_class(model.embed_tokens, _scaled_in_float32)
     model.embed_tokens.float32_scale = mx.array(root, mx.bfloat16).item() / root
 
 
 def _mamba2_norm(norm: Any, text: Config) -> None:
     """mlx-lm takes the mean over all groups."""
     if text.get("n_groups", 1) > 1:
-        _become(norm, _normalizing_groups)
+        _give_class(norm, _normalizing_groups)
         norm.groups = text["n_groups"]
 
 
@@ -343,7 +344,7 @@ def _nanochat_norms(block: Any, text: Config) -> None:
 def _minicpm3_output(model: Any, text: Config) -> None:
     """mlx-lm scales the logits down only where their matrix is not the embedding's."""
     if text.get("tie_word_embeddings", True):
-        _become(model.norm, _scaled_output)
+        _give_class(model.norm, _scaled_output)
         model.norm.output_scale = text["dim_model_base"] / text["hidden_size"]
 
 
@@ -368,18 +369,18 @@ def _deepseek_indexer(indexer: Any, text: Config) -> None:
 
 
 def _jamba_experts(block: Any, text: Config) -> None:
-    _become(block, _weighing_before_choosing)
+    _give_class(block, _weighing_before_choosing)
     block.normalize = False
 
 
 def _qwen2_moe_experts(block: Any, text: Config) -> None:
     if text.get("norm_topk_prob"):
-        _become(block, _normalizing_qwen2)
+        _give_class(block, _normalizing_qwen2)
 
 
 def _ernie_experts(block: Any, text: Config) -> None:
     if text.get("moe_use_aux_free", True):
-        _become(block, _choosing_by_bias)
+        _give_class(block, _choosing_by_bias)
         block.correction_bias = mx.zeros(text["moe_num_experts"])
 
 

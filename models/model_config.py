@@ -3,7 +3,7 @@
 transformers 5 writes other fields than the files that mlx-lm was written for: the rotation of positions lies within
 `rope_parameters`, one for all layers or one for each kind of layer, some fields have another name, and what a class
 always does is not written at all. Older forms pass unchanged: a field that is there under mlx-lm's name stays, but
-for the rotation, of which transformers reads `rope_parameters` first.
+for the base and the rotated part of heads, which are those of `rope_parameters`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import mlx.core as mx
 Config = Mapping[str, Any]
 Weights = dict[str, mx.array]
 
-_SEEING = (
+_VISION_PARTS = (
     "vision_tower.",
     "visual.",
     "vision_adapter.",
@@ -46,17 +46,21 @@ _NAMES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\.feedforward_layer_norm\.", ".post_attention_layernorm."),
     ),
 }
-_BLIND = ("kimi_k25", "lfm2-vl", "muse_glimmer")  # families in which mlx-lm leaves towers under `model.`
+_VISION_NOT_DROPPED = ("kimi_k25", "lfm2-vl", "muse_glimmer")  # by mlx-lm, where it stands under `model.`
 
 
 def renamed(weights: Weights, config: Config) -> Weights:
     """Returns the tensors of a folder as mlx-lm's `sanitize` of its family reads them. Nothing is evaluated."""
     family = str(config.get("model_type")).removesuffix("_text")
-    whole = any(key.startswith("model.language_model.") for key in weights)  # with what sees and hears beside it
-    for pattern, name in () if family == "gemma3n" and whole else _NAMES.get(family, ()):
+    names = _NAMES.get(family, ())
+    if family == "gemma3n" and any(key.startswith("model.language_model.") for key in weights):
+        names = ()  # the whole model, with vision and audio, has mlx-lm's names
+    for pattern, name in names:
         weights = {re.sub(pattern, name, key): value for key, value in weights.items()}
-    if family in _BLIND:
-        weights = {key: value for key, value in weights.items() if not key.removeprefix("model.").startswith(_SEEING)}
+    if family in _VISION_NOT_DROPPED:
+        weights = {
+            key: value for key, value in weights.items() if not key.removeprefix("model.").startswith(_VISION_PARTS)
+        }
     return _LAYOUTS[family](weights, config) if family in _LAYOUTS else weights
 
 

@@ -22,7 +22,7 @@ from engine.errors import HubError
 from models.hub.client import Hub, RetryPolicy
 from models.hub.download import pull
 from models.hub.download_events import Done
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback, loopback
 from tests.models.hub.raw_server import RawServer, Script, answer, dripped, raw_server, write_certificate
 from tests.models.hub.tiny import NAME, read_folder, tiny, wanted

@@ -108,7 +108,7 @@ def test_a_llama_4_without_experts_needs_no_shell(experts: int, family: str) -> 
     assert for_mlx_lm({"model_type": "llama4_text", "num_local_experts": experts})["model_type"] == family
 
 
-def test_what_sees_and_hears_in_gemma_3n_keeps_its_names_for_mlx_lm_to_leave_out() -> None:
+def test_vision_and_audio_of_gemma_3n_keep_their_names_and_mlx_lm_drops_them() -> None:
     names = ("model.language_model.norm.weight", "model.vision_tower.x.weight", "model.embed_audio.x.weight")
     config = {"model_type": "gemma3n", "text_config": {"num_hidden_layers": 0}}
     assert set(renamed({name: mx.zeros(1) for name in names}, config)) == set(names)

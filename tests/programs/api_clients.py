@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.app.api.served import Served, served, tool_model
+from tests.app.api.serve_process import Served, served, tool_model
 
 MODEL = "SmolLM2-135M-Instruct"
 TOOLS_MODEL = "SmolLM2-with-tools"

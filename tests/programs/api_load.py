@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from tests.app.api.served import Served, served
+from tests.app.api.serve_process import Served, served
 
 CHAT = {"messages": [{"role": "user", "content": "Name three colours."}], "max_tokens": 8, "seed": 1}
 SEEDS = [

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from tests.app.api.served import served
+from tests.app.api.serve_process import served
 from tests.toys.folders import SPECIAL, make_folder
 from tests.toys.tool_families import HERMES
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from app.cli.main import main
 from app.race.race_document import open_race, read_race, write_file
-from tests.app.race.made import RACE
+from tests.app.race.sample_races import RACE
 
 PROMPT = "Write a Python function that counts the words in a text, with an example."
 DIGITS = 4

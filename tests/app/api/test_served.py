@@ -7,7 +7,7 @@ import urllib.request
 import psutil
 import pytest
 
-from tests.app.api.served import served
+from tests.app.api.serve_process import served
 from tests.waiting import HANG_S
 
 

@@ -21,8 +21,8 @@ from app.race.race_document import RaceDocumentBuilder, open_race, race_json
 from app.race.race_replay import Replay
 from engine import acceptance
 from tests.app.command import Redline, run_on_terminal
-from tests.app.race.made import race as made_race
-from tests.app.race.made import run, simple, steady
+from tests.app.race.sample_races import race as made_race
+from tests.app.race.sample_races import run, simple, steady
 from tests.engine.audit.test_rounding import keep_all
 
 LOOK = Look(True, "truecolor", "dark")
@@ -183,7 +183,7 @@ def test_a_near_tie_is_never_called_identical() -> None:
 
 @pytest.mark.parametrize("look", [PLAIN, LOOK])
 def test_no_text_steers_the_terminal(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.app.race.made.WORDS", ("\x1b[2J", "\x9b", "[bold]", "\u202e"))
+    monkeypatch.setattr("tests.app.race.sample_races.WORDS", ("\x1b[2J", "\x9b", "[bold]", "\u202e"))
     out = rendered(made_race([(steady(0, 1, range(4), 1, 0.1), steady(1, 1, range(4), 2, 0.1))]), look)
     assert "\x1b[2J" not in out
     assert "\x9b" not in out

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, read_race, write_file
 from app.race.race_text import names, read_side, verdict, write_side
 from engine.errors import UsageError
-from tests.app.race.made import LINED_UP, RACE, races, simple
+from tests.app.race.sample_races import LINED_UP, RACE, races, simple
 
 
 @settings(max_examples=40, deadline=None)

@@ -22,7 +22,7 @@ from app.race.race_document import RaceDocument, RaceError, race_json
 from app.race.race_export import SIZE, Animation, animate, common_colours, encode, export_pictures, picture
 from app.race.race_fonts import Fonts
 from app.race.race_picture import RacePicture, wrapped_pieces
-from tests.app.race.made import race, simple, steady
+from tests.app.race.sample_races import race, simple, steady
 
 PLAIN_TOKENS, OTHER_TOKENS = range(12), (*range(5), *range(17, 24))
 APART = race([(steady(0, 1, PLAIN_TOKENS, 1, 0.04), steady(1, 1, OTHER_TOKENS, 3, 0.06))])  # of few frames

@@ -17,7 +17,7 @@ from app.race.race_document import open_race
 from app.race.race_page import race_page
 from app.replay_page import Lane, replay_page
 from engine.events import Round
-from tests.app.race.made import RACE, simple
+from tests.app.race.sample_races import RACE, simple
 from tests.app.window.inspector.sample_rounds import CORRECTED
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -14,7 +14,7 @@ from app.race.race_export import FRAME_MS, LONGEST_S, moments_of, pace_of
 from app.race.race_replay import Player, Replay
 from engine.events import PromptProgress
 from engine.metrics import Metrics, total_speedup
-from tests.app.race.made import race, races, simple, steady
+from tests.app.race.sample_races import race, races, simple, steady
 
 
 @settings(max_examples=40, deadline=None)

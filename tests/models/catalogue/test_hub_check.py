@@ -13,7 +13,7 @@ from models.catalogue.entries import Drafter
 from models.catalogue.hub_check import EntryState, check_entries
 from models.hub.client import Hub
 from tests.models.hub.conftest import QUICK
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback, loopback
 from tests.models.hub.tiny import tiny, tiny_files, wanted
 

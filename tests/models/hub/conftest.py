@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.hub.client import Hub, RetryPolicy
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback, loopback
 from tests.models.hub.tiny import tiny
 

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.models.hub.held import Repo, Seen, Trouble, git_blob
+from tests.models.hub.hub_contents import Repo, Seen, Trouble, git_blob
 
 TOKEN = "hf_test_0123456789"
 PAGE = 3  # entries of a tree in one answer

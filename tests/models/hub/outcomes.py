@@ -12,7 +12,7 @@ from models.hub.download import pull
 from models.hub.download_events import Done, DownloadEvent
 from models.hub.failures import REASONS
 from models.hub.repo_cache import PARTIAL, RepoCache
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN
 from tests.models.hub.tiny import NAME, read_folder, wanted
 

@@ -26,7 +26,7 @@ from models.hub.repo_files import HubFile, RepoListing
 from models.hub.request_bounds import LARGEST_ANSWER_BYTES, RefusedAnswerError, within
 from tests.attack import hub as attack
 from tests.models.hub.conftest import QUICK
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
 from tests.models.hub.outcomes import FIRST, pull_whole, refusal_of
 from tests.models.hub.raw_server import SILENCE, answer, raw_server

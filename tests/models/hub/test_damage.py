@@ -16,7 +16,7 @@ from models.hub.download_events import Done, DownloadProgress, Verifying
 from models.hub.repo_cache import PARTIAL, RepoCache
 from models.local.inventory import installed
 from models.local.locations import ModelLocations
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.outcomes import FIRST, part_of, pull_whole, refusal_of
 from tests.models.hub.tiny import NAME, read_folder, wanted

@@ -16,7 +16,7 @@ from models.hub.download import DownloadWorkers
 from models.hub.download_events import Waiting
 from models.hub.failures import requested_wait_s
 from models.hub.repo_cache import RepoCache
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
 from tests.models.hub.outcomes import FIRST, pull_whole, refusal_of
 from tests.models.hub.tiny import NAME

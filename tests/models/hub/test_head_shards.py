@@ -18,7 +18,7 @@ from models.hub.client import Hub
 from models.hub.download_events import DownloadEvent, Fetched
 from models.loader import load
 from models.parameters import flat_parameters
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
 from tests.toys.head_targets import qwen_with_head
 

@@ -14,7 +14,7 @@ from models.hub.download import pull
 from models.hub.repo_cache import RepoCache, planned_repos, read_plans, write_plan
 from models.hub.repo_files import HubFile, RepoListing, model_files
 from models.hub.repo_names import check_repo, check_revision, check_wanted
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME
 

@@ -18,7 +18,7 @@ from models.hub.download import pull
 from models.hub.download_events import Done
 from models.local.inventory import installed
 from models.local.locations import ModelLocations
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, read_folder, shard, tiny, wanted
 from tests.waiting import HANG_S

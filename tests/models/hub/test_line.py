@@ -16,7 +16,7 @@ from models.hub.client import Hub
 from models.hub.download import pull
 from models.hub.download_events import Done, DownloadProgress, Resolving, Waiting
 from tests.models.hub.conftest import QUICK
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.outcomes import FIRST, part_of, pull_whole, refusal_of
 from tests.models.hub.tiny import NAME

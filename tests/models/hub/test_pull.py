@@ -22,7 +22,7 @@ from models.hub.download_events import (
     Resolving,
 )
 from models.hub.repo_cache import PARTIAL, RepoCache, discard
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.outcomes import FIRST
 from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 
 from engine.errors import HubError
 from models.hub.client import Hub
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
 from tests.models.hub.outcomes import pull_whole
 from tests.models.hub.tiny import NAME

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 
 NAME = "tiny-org/Tiny-4bit"
 NEVER = ("modeling_tiny.py", "pytorch_model.bin", "training_args.pt", "README.md", ".gitattributes", "onnx/model.onnx")

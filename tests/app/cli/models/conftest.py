@@ -14,7 +14,7 @@ from keyring.errors import PasswordDeleteError
 
 from models.local.locations import ModelLocations
 from tests.app.command import Redline
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback, loopback
 from tests.models.hub.tiny import tiny
 from tests.models.local.model_placement import places_in

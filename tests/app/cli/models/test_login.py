@@ -16,7 +16,7 @@ from app.inference.hub_token import SERVICE, forget_token, keep_token, read_toke
 from engine.errors import HubError, UsageError
 from tests.app.cli.models.conftest import Keychain
 from tests.app.command import Redline
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
 from tests.models.hub.tiny import NAME
 

@@ -29,7 +29,7 @@ from models.hub.download import WORKERS
 from models.local.inventory import installed
 from models.local.locations import ModelLocations
 from tests.app.command import Redline
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import PIECE, Loopback
 from tests.models.hub.tiny import NAME, NEVER, read_folder, wanted
 from tests.waiting import HANG_S

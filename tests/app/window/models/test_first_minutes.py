@@ -24,7 +24,7 @@ from app.window.main_window.welcome import PROMPTS
 from app.window.markdown import TOKEN
 from tests.app.window.chats import end
 from tests.app.window.waiting import until
-from tests.models.hub.held import Repo
+from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback, loopback
 from tests.models.hub.tiny import read_folder
 from tests.toys.folders import roomy_copy

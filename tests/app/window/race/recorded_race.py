@@ -10,7 +10,7 @@ from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import HostProcess
 from app.window.race.race_request import RaceRequest
 from app.window.race.race_window import RaceWindow
-from tests.app.race.made import RACE
+from tests.app.race.sample_races import RACE
 
 SHOWN = 0.6  # of the race
 

@@ -19,7 +19,7 @@ from app.window.main_window.secondary_windows import STOPPED_FOR_REPLY
 from app.window.race.measurement_view import SILENT
 from app.window.race.race_request import STOPPED
 from app.window.race.race_window import RaceWindow
-from tests.app.race.made import simple
+from tests.app.race.sample_races import simple
 from tests.app.window.chat.fake_host import command as fake_host
 from tests.app.window.chat.scene import Scene
 from tests.app.window.chats import end

@@ -17,7 +17,7 @@ from app.window.common.preferences import LARGEST, Preferences
 from app.window.markdown import TOKEN
 from app.window.race.race_board import RaceBoard
 from app.window.race.side_pane import LEAST_TEXT, SidePane
-from tests.app.race.made import RACE, race, run, simple, steady
+from tests.app.race.sample_races import RACE, race, run, simple, steady
 
 LATE = "\N{EN DASH}"
 
@@ -195,7 +195,7 @@ def test_numbers_that_do_not_fit_side_by_side_take_two_rows_and_none_is_cut_off(
 
 def test_no_text_of_a_race_steers_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("<img src='file:///etc/passwd'>", "<b>bold</b>", "\u202eback", "[x](javascript:1)")
-    monkeypatch.setattr("tests.app.race.made.WORDS", words)
+    monkeypatch.setattr("tests.app.race.sample_races.WORDS", words)
     board = open_board(race([(run(0, 1, [(0.1, [0, 1, 2, 3])]), run(1, 1, [(0.1, [0, 1, 2, 3])]))]))
     board.show_time(9)
     text = board.panes[0].reader.toPlainText()

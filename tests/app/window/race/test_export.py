@@ -11,7 +11,7 @@ from PIL import Image
 from PySide6.QtWidgets import QFileDialog
 
 from app.window.race.race_window import RaceWindow
-from tests.app.race.made import race, steady
+from tests.app.race.sample_races import race, steady
 from tests.app.window.waiting import until
 
 APART = race([(steady(0, 1, range(12), 1, 0.04), steady(1, 1, (*range(5), *range(17, 24)), 3, 0.06))])  # of few frames

@@ -15,7 +15,7 @@ from app.protocol.race_messages import Run
 from app.race import race_picture
 from app.race.race_text import THOUGHT_END, answer_start
 from app.window.race.side_pane import RevealedText
-from tests.app.race.made import run
+from tests.app.race.sample_races import run
 
 PLAIN = run(0, 1, [(0.1, [0, 1]), (0.2, [2, 3]), (0.3, [4])])
 

@@ -16,7 +16,7 @@ from app.window.common.appearance import DARK, LIGHT
 from app.window.race.race_board import RaceBoard
 from app.window.race.race_request import RaceRequest
 from app.window.race.race_window import DRAWING, RaceWindow
-from tests.app.race.made import RACE, race, simple, steady
+from tests.app.race.sample_races import RACE, race, simple, steady
 from tests.app.window.inspector.inspector_views import colours
 from tests.app.window.stepped_clock import SteppedClock
 
