@@ -164,8 +164,8 @@ class Session:
             raise UsageError("the prompt is empty: enter some text")
         if len(prompt) >= self.context:
             raise ContextError(
-                f"the prompt has {len(prompt)} tokens, but the context holds only {self.context}, "
-                "including the reply: shorten the conversation or start a new one"
+                f"prompt is too long: {len(prompt)} tokens > {self.context} maximum, including the reply: shorten the "
+                "conversation or start a new one"
             )
 
     def _reuse(self, prompt: Sequence[int], drafter: Drafter | None, blocks: VerifyBlocks | None) -> int:

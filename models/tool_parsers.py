@@ -22,7 +22,7 @@ import msgspec
 HARMONY = "harmony"
 _HARMONY_MARKS = ("<|channel|>", "<|message|>", "<|call|>")
 LONGEST_NAME = 128  # characters
-NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST_NAME}}}")
+NAME = re.compile(rf"[A-Za-z0-9_.:/@-]{{1,{LONGEST_NAME}}}")
 _PACKAGE = "redline_mlx_lm_tool_parsers"
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app import protocol
+from app.api.access import AccessRules
 from app.api.host_client import HostClient
 from app.api.key_file import read_or_make_key
 from app.api.loopback_server import open_socket, serve_engine
@@ -51,7 +52,7 @@ async def _serve(port: int, key: str, answers: int, requests: int) -> None:
         if client.loaded is not None:
             listener.listen()
             writer.write(protocol.encode_line(Listening(id=0, port=listener.getsockname()[1])))
-            await serve_engine(Engine(client), listener, key)
+            await serve_engine(Engine(client), listener, AccessRules(key))
         for task in (reading, ended, loaded):
             task.cancel()
 

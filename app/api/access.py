@@ -4,23 +4,25 @@ In this order: the Host and Origin headers (against DNS rebinding and foreign we
 of the body, its size and the time it takes, and the depth of its JSON. The body is read here, once and bounded; routes
 get it whole. What is left of the body of a refused request is received too, bounded and not kept: where a connection is
 closed before that, the client may be told of a reset instead of the refusal. There are no CORS headers, so no web page
-can read an answer.
+can read an answer, but for origins that the user allows by name.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.api_errors import ApiError
+from app.api.left_out import HEADER
 
 LONGEST_BODY = 8 * 1024 * 1024 - 64 * 1024  # bytes: the host's longest line, less what is put around the messages
 DEEPEST_JSON = 64
@@ -30,16 +32,20 @@ DISCARD_TIME_S = 2.0  # in which a refused client may go on sending its body
 MOST_DISCARDED = 4 * LONGEST_BODY
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _OPEN = "/health"  # needs no key
+_HEADER_NAMES = re.compile(r"[A-Za-z0-9_-]{1,100}(, ?[A-Za-z0-9_-]{1,100}){0,99}")
 
 
 @dataclass(frozen=True)
 class AccessRules:
     """key: that clients must give. port: of the server, which the Host header must name. body_time_s: in which a body
-    must have arrived."""
+    must have arrived. hosts: names of this machine beside loopback's, such as a container's name for it. origins: of
+    web pages and desktop programs that may ask and read; they need the key too."""
 
     key: str
-    port: int
+    port: int = 0
     body_time_s: float = BODY_TIME_S
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
 
 
 class Access:
@@ -48,7 +54,8 @@ class Access:
 
     def __init__(self, app: ASGIApp, rules: AccessRules, routes: Sequence[BaseRoute]) -> None:
         self._app, self._rules, self._routes = app, rules, routes
-        self._hosts = {f"{host}:{rules.port}" for host in LOOPBACK} | (set(LOOPBACK) if rules.port == 80 else set())
+        names = {*LOOPBACK, *(host.lower() for host in rules.hosts)}
+        self._hosts = {f"{host}:{rules.port}" for host in names} | (names if rules.port == 80 else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -56,8 +63,14 @@ class Access:
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})
         incoming = _Incoming(receive)
+        origin = next((one for one in _values(scope, b"origin") if one in self._rules.origins), "")
+        if origin:
+            send = _readable_by(origin, send)
         try:
-            self._check_head(scope)
+            self._check_host(scope)
+            if origin and scope["method"] == "OPTIONS":
+                return await _allow(scope, receive, send)
+            self._check_key(scope)
             self._check_method(scope)
             body = await self._read_body(scope, incoming)
         except ApiError as error:
@@ -65,15 +78,21 @@ class Access:
         await self._app(scope, _with_body(body, receive), send)
         return None
 
-    def _check_head(self, scope: Scope) -> None:
-        """Raises ApiError for a request that may not be answered, whatever its body is."""
+    def _check_host(self, scope: Scope) -> None:
+        """Raises ApiError for a request that comes by another name or from another place than it may."""
         if len(scope["headers"]) > MOST_HEADERS:
             raise ApiError(431, "too_many_headers", f"the request has more than {MOST_HEADERS} headers")
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            raise ApiError(403, "foreign_host", f"the Host header must be 127.0.0.1:{self._rules.port}")
-        if not all(map(_is_local, _values(scope, b"origin"))) or "cross-site" in _values(scope, b"sec-fetch-site"):
-            raise ApiError(403, "foreign_origin", "requests from web pages of other origins are refused")
+            message = f"the Host header must be 127.0.0.1:{self._rules.port}: allow another name by --allow-host"
+            raise ApiError(403, "foreign_host", message)
+        origins = _values(scope, b"origin")
+        allowed = bool(origins) and all(one in self._rules.origins for one in origins)
+        if not allowed and (not all(map(_is_local, origins)) or "cross-site" in _values(scope, b"sec-fetch-site")):
+            message = "requests from web pages of other origins are refused: allow one by --allow-origin"
+            raise ApiError(403, "foreign_origin", message)
+
+    def _check_key(self, scope: Scope) -> None:
         if scope["path"] != _OPEN and not self._has_key(scope):
             raise ApiError(401, "invalid_api_key", "send Redline's key in the header Authorization: Bearer KEY")
 
@@ -88,12 +107,13 @@ class Access:
                 raise ApiError(405, "method_not_allowed", f"use {allowed}", headers={"allow": allowed})
 
     def _has_key(self, scope: Scope) -> bool:
-        """Whether every key that is given is the right one, and at least one is; compared in constant time."""
+        """Whether a key that is given is the right one; each is compared in constant time. Clients send two of them
+        where one of their settings is for another server."""
         given = [word for value in _values(scope, b"authorization") for word in (_bearer(value),)]
         given += _values(scope, b"x-api-key")
         expected = self._rules.key.encode()
         matches = [hmac.compare_digest(value.encode("latin-1"), expected) for value in given]
-        return bool(matches) and all(matches)
+        return any(matches)
 
     async def _read_body(self, scope: Scope, incoming: _Incoming) -> bytes:
         """Returns the body of a POST. Raises ApiError if it is too long, too slow, too deep, or not sent as JSON."""
@@ -101,7 +121,7 @@ class Access:
             return b""
         kind, _, charset = ",".join(_values(scope, b"content-type")).partition(";")
         encoded = _values(scope, b"content-encoding")
-        utf8 = charset.strip().lower().replace('"', "") in ("", "charset=utf-8")
+        utf8 = charset.strip().lower().replace('"', "") in ("", "charset=utf-8", "charset=utf8")
         if kind.strip().lower() != "application/json" or not utf8 or encoded:
             raise ApiError(415, "unsupported_media_type", "send application/json in UTF-8, not compressed")
         if any(not value.isdecimal() or int(value[:20]) > LONGEST_BODY for value in _values(scope, b"content-length")):
@@ -191,6 +211,32 @@ def _with_body(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+def _readable_by(origin: str, send: Send) -> Send:
+    """Returns a `send` whose answers a page of this origin may read."""
+    more = [(b"access-control-allow-origin", origin.encode()), (b"vary", b"origin")]
+    more.append((b"access-control-expose-headers", HEADER.encode()))
+
+    async def readable(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return readable
+
+
+async def _allow(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a page's browser, which asks before a request what this may be."""
+    wanted = ", ".join(_values(scope, b"access-control-request-headers"))
+    headers = {
+        "access-control-allow-methods": "GET, POST",
+        "access-control-allow-headers": wanted if _HEADER_NAMES.fullmatch(wanted) else "authorization, content-type",
+        "access-control-max-age": "600",
+    }
+    if "true" in _values(scope, b"access-control-request-private-network"):
+        headers["access-control-allow-private-network"] = "true"
+    await Response(status_code=204, headers=headers)(scope, receive, send)
 
 
 def _too_long() -> ApiError:

@@ -1,4 +1,7 @@
-"""`POST /v1/messages` and `/v1/messages/count_tokens`, Anthropic's protocol."""
+"""`POST /v1/messages` and `/v1/messages/count_tokens`, Anthropic's protocol.
+
+A conversation that ends with a turn of the assistant's is gone on with, as the protocol says.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,17 @@ from starlette.responses import Response
 from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.http_replies import Event, EventStream, json_response, until_gone
+from app.api.left_out import LeftOut
 from app.api.reply_stream import Engine, Tally, deltas, measurements, origins, whole
-from app.api.request_schema import AnthropicPart, MessagesRequest, TextPart, read_request, text_of
-from app.api.tools import Turns, anthropic_tools, call_of
+from app.api.request_reading import read_request
+from app.api.request_schema import AnthropicPart, MessagesRequest, TextPart, grammar_of, text_of
+from app.api.tools import anthropic_tools
+from app.api.turns import Turns, call_of, split_opening
+
+# How Claude Code's first block of the system prompt begins. It is for the maker's billing, changes at each request, and
+# would keep everything after it from being reused.
+_BILLING = "x-anthropic-billing-header:"
+_PING: Event = ("ping", {"type": "ping"})
 
 
 class AnthropicMessages:
@@ -26,8 +37,9 @@ class AnthropicMessages:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        body = read_request(await request.body(), MessagesRequest)
-        reply = self._reply(body)
+        left_out = LeftOut()
+        body = read_request(await request.body(), MessagesRequest, left_out)
+        reply = self._reply(body, left_out)
         head = {
             "id": f"msg_{secrets.token_hex(12)}",
             "type": "message",
@@ -35,7 +47,8 @@ class AnthropicMessages:
             "model": self._engine.loaded.target,
         }
         if body.stream:
-            return await EventStream(self._events(body, reply, head), anthropic=True).begin(request)
+            events = self._events(body, reply, head, left_out)
+            return await EventStream(events, _failed, _PING, left_out.headers).begin(request)
         tally = await until_gone(request.receive, whole(self._engine.client, reply))
         content: list[dict[str, Any]] = []
         if tally.thought:
@@ -43,38 +56,46 @@ class AnthropicMessages:
         if tally.answer.strip() or not tally.calls:
             content.append({"type": "text", "text": tally.answer})
         content += [{**_tool_use(call), "input": msgspec.json.decode(call.arguments)} for call in tally.calls]
-        fields = {"usage": _usage(tally), **measurements(tally), "redline": origins(tally.emitted)}
-        return json_response({**head, "content": content, **_ending(body, tally), **fields})
+        fields = {"usage": _usage(tally), **measurements(tally, left_out), "redline": origins(tally.emitted)}
+        return json_response({**head, "content": content, **_ending(body, tally), **fields}, headers=left_out.headers)
 
-    def _reply(self, body: MessagesRequest) -> protocol.Reply:
+    def _reply(self, body: MessagesRequest, left_out: LeftOut) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
         self._engine.check_model(body.model)
         if body.max_tokens is None:
             raise ApiError(400, "invalid_request", "max_tokens is missing", "max_tokens")
         given: dict[str, Any] = {name: getattr(body, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
-        if self._engine.loaded.thinking and body.thinking is not None:
-            given["thinking"] = body.thinking.get("type") != "disabled"
-        settings = self._engine.settings({**given, "stop": body.stop_sequences})
-        return self._engine.replies(messages_of(body), settings, tools=anthropic_tools(body))[0]
+        given |= self._engine.thinking(body, left_out)
+        wanted = body.output_format or (body.output_config or {}).get("format")
+        given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format")}
+        turns, opening = split_opening(messages_of(body, left_out))
+        if opening and self._engine.loaded.thinking:
+            given["thinking"] = False  # what is gone on with is the answer
+        settings = self._engine.settings(given)
+        return self._engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, left_out))[0]
 
     async def _events(
-        self, body: MessagesRequest, reply: protocol.Reply, head: dict[str, Any]
+        self, body: MessagesRequest, reply: protocol.Reply, head: dict[str, Any], left_out: LeftOut
     ) -> AsyncGenerator[Event]:
         tally, blocks, begun = Tally(), _Blocks(), False
-        async for delta in deltas(self._engine.client, reply, tally):
-            if not begun:
-                begun = True
-                opening = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(tally, 1)}
-                yield _named("message_start", message=opening)
-            for kind, text in (("thinking", delta.thought), ("text", delta.answer)):
-                for event in blocks.text(kind, text, origins(delta.tokens)) if text else ():
-                    yield event
-            for call in delta.calls:
-                for event in blocks.call(call):
-                    yield event
+        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+            async for delta in added:
+                if not begun:
+                    begun = True
+                    unended: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
+                    yield _named("message_start", message={**head, **unended, "usage": _usage(tally, 1)})
+                if delta.progress is not None:
+                    yield delta.sign_of_life
+                    continue
+                for kind, text in (("thinking", delta.thought), ("text", delta.answer)):
+                    for event in blocks.text(kind, text, origins(delta.tokens)) if text else ():
+                        yield event
+                for call in delta.calls:
+                    for event in blocks.call(call):
+                        yield event
         for event in blocks.end():
             yield event
-        yield _named("message_delta", delta=_ending(body, tally), usage=_usage(tally), **measurements(tally))
+        yield _named("message_delta", delta=_ending(body, tally), usage=_usage(tally), **measurements(tally, left_out))
         yield _named("message_stop")
 
 
@@ -116,11 +137,13 @@ class CountTokens:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        body = read_request(await request.body(), MessagesRequest)
+        left_out = LeftOut()
+        body = read_request(await request.body(), MessagesRequest, left_out)
         self._engine.check_model(body.model)
-        target = self._engine.loaded.pair.target
-        count = protocol.Count(id=0, messages=messages_of(body), tools=anthropic_tools(body), target=target)
-        return json_response({"input_tokens": await until_gone(request.receive, self._count(count))})
+        target, tools = self._engine.loaded.pair.target, anthropic_tools(body, left_out)
+        count = protocol.Count(id=0, messages=messages_of(body, left_out), tools=tools, target=target)
+        counted = await until_gone(request.receive, self._count(count))
+        return json_response({"input_tokens": counted}, headers=left_out.headers)
 
     async def _count(self, count: protocol.Count) -> int:
         async with aclosing(self._engine.client.request(count)) as answers:
@@ -132,36 +155,47 @@ class CountTokens:
         raise ApiError(500, "engine_error", "the engine could not count the tokens")
 
 
-def messages_of(body: MessagesRequest) -> tuple[protocol.Message, ...]:
-    """Returns the turns as the host takes them. Raises ApiError for parts that cannot be read."""
-    turns = Turns()
-    if system := text_of(body.system, "system"):
+def messages_of(body: MessagesRequest, left_out: LeftOut) -> tuple[protocol.Message, ...]:
+    """Returns the turns as the host takes them. Raises ApiError for a last question with parts that are no text."""
+    turns = Turns(left_out)
+    blocks = (TextPart("text", body.system),) if isinstance(body.system, str) else body.system
+    if system := text_of(tuple(one for one in blocks if not (one.text or "").startswith(_BILLING)), "system", left_out):
         turns.add(protocol.Message(role="system", content=system))
-    for turn in body.messages:
+    question = max((place for place, turn in enumerate(body.messages) if turn.role == "user"), default=-1)
+    for place, turn in enumerate(body.messages):
         parts = (TextPart("text", turn.content),) if isinstance(turn.content, str) else turn.content
         if turn.role == "assistant":
-            turns.add(_assistant(parts))
+            turns.add(_assistant(parts, left_out))
+            continue
+        if turn.role == "system":
+            turns.add(protocol.Message(role="system", content=text_of(parts, left_out=left_out)))
             continue
         results = [part for part in parts if isinstance(part, AnthropicPart) and part.type == "tool_result"]
         for part in results:
             turns.add_result(part.tool_use_id or "", part.content)
         rest = tuple(part for part in parts if part.type != "tool_result")
         if rest or not results:
-            turns.add(protocol.Message(role="user", content=text_of(rest)))
+            text = text_of(rest, left_out=None if place == question else left_out)
+            turns.add(protocol.Message(role="user", content=text))
     return turns.all()
 
 
-def _assistant(parts: tuple[TextPart, ...]) -> protocol.Message:
+def _assistant(parts: tuple[TextPart, ...], left_out: LeftOut) -> protocol.Message:
     """Returns a turn of the assistant: what it thought and said, and the calls that it asked for."""
     rich = [part for part in parts if isinstance(part, AnthropicPart)]
-    calls = [call_of(part.id or "", part.name or "", part.input) for part in rich if part.type == "tool_use"]
-    thought = "".join(part.thinking for part in rich if part.type == "thinking")
-    text = text_of(tuple(part for part in parts if part.type not in ("tool_use", "thinking", "redacted_thinking")))
+    calls = [call_of(part.id, part.name, part.input) for part in rich if part.type == "tool_use"]
+    thought = "".join(str(part.thinking or "") for part in rich if part.type == "thinking")
+    said = tuple(part for part in parts if part.type not in ("tool_use", "thinking", "redacted_thinking"))
+    text = text_of(said, left_out=left_out)
     return protocol.Message(role="assistant", content=text, thought=thought, calls=tuple(calls))
 
 
 def _tool_use(call: protocol.ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+
+
+def _failed(error: ApiError) -> Event:
+    return "error", error.body(anthropic=True)
 
 
 def _named(name: str, **fields: Any) -> Event:

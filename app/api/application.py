@@ -38,8 +38,10 @@ def application(engine: Engine, rules: AccessRules) -> ASGIApp:
         "/v1/models": about.models,
         "/v1/models/{name:path}": about.model,
     }
+    get["/v1/models/"] = about.models
+    post |= {f"{path}/": endpoint for path, endpoint in post.items()}
     routes = [Route(path, _method(endpoint), methods=["POST"]) for path, endpoint in post.items()]
-    routes += [Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()]
+    routes += [Route(path, endpoint, methods=["GET"]) for path, endpoint in reversed(get.items())]
     handlers: Any = {ApiError: _api_error, HTTPException: _http_error, Exception: _unexpected}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False

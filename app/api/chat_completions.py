@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import protocol
-from app.api.api_errors import unsupported
+from app.api.api_errors import ApiError, unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
+from app.api.left_out import LeftOut
 from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, usage
-from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, read_request, text_of
-from app.api.tools import Turns, chat_calls, chat_tools
+from app.api.request_reading import read_request
+from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, text_of
+from app.api.tools import chat_tools
+from app.api.turns import Turns, chat_calls, split_opening
+from engine.events import PromptProgress
 
 Role = Literal["system", "user", "assistant"]
 SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
@@ -30,30 +35,39 @@ class ChatCompletions:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        body = read_request(await request.body(), ChatRequest)
-        replies = self._replies(body)
+        left_out = LeftOut()
+        body = read_request(await request.body(), ChatRequest, left_out)
+        replies = self._replies(body, left_out)
         head = self._engine.head("chatcmpl")
         if body.stream:
-            return await EventStream(self._events(body, replies, head)).begin(request)
+            events = self._events(body, replies, head, left_out)
+            return await EventStream(events, headers=left_out.headers).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
         choices = [_choice(i, tally, bool(body.logprobs)) for i, tally in enumerate(tallies)]
-        counts = {"usage": usage(tallies), **measurements(tallies[0])}
-        return json_response({**head, "object": "chat.completion", "choices": choices, **counts})
+        counts = {"usage": usage(tallies, body.n or 1), **measurements(tallies[0], left_out)}
+        whole = {**head, "object": "chat.completion", "choices": choices, **counts}
+        return json_response(whole, headers=left_out.headers)
 
-    def _replies(self, body: ChatRequest) -> list[protocol.Reply]:
+    def _replies(self, body: ChatRequest, left_out: LeftOut) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(body.model)
         if body.top_logprobs:
             raise unsupported("top_logprobs", "only the chosen token's probability is available: use logprobs")
         grammar = grammar_of(body.response_format, "response_format")
-        more = {"max_tokens": body.max_completion_tokens, **self._engine.effort(body.reasoning_effort)}
-        settings = self._engine.settings_of(body, grammar=grammar, **more)
+        longest = body.max_completion_tokens
+        settings = self._engine.settings_of(body, left_out, grammar=grammar, max_tokens=longest)
         prediction = "" if body.prediction is None else text_of(body.prediction.content, "prediction")
-        fields = {"prediction": prediction, "tools": chat_tools(body)}
-        return self._engine.replies(messages_of(body.messages), settings, body.n or 1, **fields)
+        fields: dict[str, Any] = {"prediction": prediction, "tools": chat_tools(body, left_out)}
+        turns = messages_of(body.messages, left_out)
+        if body.continue_final_message or body.add_generation_prompt is False:
+            turns, fields["opening"] = split_opening(turns)
+            if not fields["opening"]:
+                where = "continue_final_message"
+                raise ApiError(400, "invalid_value", f"{where}: the last message is no text of the assistant", where)
+        return self._engine.replies(turns, settings, body.n or 1, **fields)
 
     async def _events(
-        self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any]
+        self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any], left_out: LeftOut
     ) -> AsyncGenerator[Event]:
         head = {**head, "object": "chat.completion.chunk"}
         tallies = []
@@ -61,35 +75,50 @@ class ChatCompletions:
             tallies.append(tally := Tally())
             called = 0
             opening: dict[str, Any] = {"role": "assistant"}
-            async for delta in deltas(self._engine.client, reply, tally):
-                told = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
-                fields = opening | ({"tool_calls": told} if told else _texts(delta))
-                opening, called = {}, called + len(delta.calls)
-                choice = {"index": index, "delta": fields, "finish_reason": None}
-                if body.logprobs:
-                    choice["logprobs"] = _logprobs(delta.tokens)
-                yield "", {**head, "choices": [choice], "redline": origins(delta.tokens)}
+            async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+                async for delta in added:
+                    if delta.progress is not None:
+                        told = "", {**head, **_progress(delta.progress)}
+                        yield told if body.return_progress else delta.sign_of_life
+                        continue
+                    calls = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
+                    fields = opening | ({"tool_calls": calls} if calls else _texts(delta))
+                    opening, called = {}, called + len(delta.calls)
+                    choice = {"index": index, "delta": fields, "finish_reason": None}
+                    if body.logprobs:
+                        choice["logprobs"] = _logprobs(delta.tokens)
+                    yield "", {**head, "choices": [choice], "redline": origins(delta.tokens)}
             choice = {"index": index, "delta": {}, "finish_reason": tally.finish}
-            yield "", {**head, "choices": [choice], **measurements(tally), "redline": {"seed": tally.seed}}
+            ended = {"choices": [choice], **measurements(tally, left_out), "redline": {"seed": tally.seed}}
+            yield "", {**head, **ended}
         if body.stream_options is not None and body.stream_options.include_usage:
-            yield "", {**head, "choices": [], "usage": usage(tallies)}
+            yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
         yield "", "[DONE]"
 
 
-def messages_of(turns: Iterable[ChatMessage]) -> tuple[protocol.Message, ...]:
-    """Returns the turns as the host takes them. Raises ApiError for those that cannot be."""
-    messages = Turns()
-    for turn in turns:
+def messages_of(turns: Sequence[ChatMessage], left_out: LeftOut) -> tuple[protocol.Message, ...]:
+    """Returns the turns as the host takes them. Raises ApiError for those that cannot be, such as a last question with
+    an image."""
+    messages = Turns(left_out)
+    question = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1)
+    for place, turn in enumerate(turns):
         if turn.role == "tool":
             messages.add_result(turn.tool_call_id or "", turn.content)
             continue
         if turn.role not in _ROLES or (turn.tool_calls and turn.role != "assistant"):
             whose = "only assistant messages may have calls; results belong in messages with the role tool"
             raise unsupported("messages", whose)
-        text, calls = text_of(turn.content), chat_calls(turn.tool_calls or ())
-        thought = turn.reasoning_content or ""
+        text = text_of(turn.content, left_out=None if place == question else left_out)
+        calls = chat_calls(turn.tool_calls or ())
+        thought = turn.reasoning_content or turn.reasoning or ""
         messages.add(protocol.Message(role=_ROLES[turn.role], content=text, thought=thought, calls=calls))
     return messages.all()
+
+
+def _progress(progress: PromptProgress) -> dict[str, Any]:
+    """Returns how much of the prompt has been read, as llama.cpp has it."""
+    told = {"total": progress.total, "cache": progress.reused, "processed": progress.done}
+    return {"choices": [], "prompt_progress": {**told, "time_ms": round(progress.time_s * 1000)}}
 
 
 def _texts(delta: Delta) -> dict[str, str]:

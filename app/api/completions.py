@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import protocol
+from app.api.api_errors import unsupported
 from app.api.chat_completions import logprob
 from app.api.http_replies import Event, EventStream, json_response, until_gone
+from app.api.left_out import LeftOut
 from app.api.reply_stream import Engine, Tally, Token, deltas, measurements, origins, usage
-from app.api.request_schema import CompletionRequest, grammar_of, read_request
+from app.api.request_reading import read_request
+from app.api.request_schema import CompletionRequest, grammar_of
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
@@ -24,11 +28,13 @@ class Completions:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        body = read_request(await request.body(), CompletionRequest)
-        replies = self._replies(body)
+        left_out = LeftOut()
+        body = read_request(await request.body(), CompletionRequest, left_out)
+        replies = self._replies(body, left_out)
         head = {**self._engine.head("cmpl"), "object": "text_completion"}
         if body.stream:
-            return await EventStream(self._events(body, replies, head)).begin(request)
+            events = self._events(body, replies, head, left_out)
+            return await EventStream(events, headers=left_out.headers).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
         choices = [
             {
@@ -37,30 +43,39 @@ class Completions:
             }
             for i, tally in enumerate(tallies)
         ]
-        return json_response({**head, "choices": choices, "usage": usage(tallies), **measurements(tallies[0])})
+        counts = {"usage": usage(tallies, body.n or 1), **measurements(tallies[0], left_out)}
+        return json_response({**head, "choices": choices, **counts}, headers=left_out.headers)
 
-    def _replies(self, body: CompletionRequest) -> list[protocol.Reply]:
+    def _replies(self, body: CompletionRequest, left_out: LeftOut) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(body.model)
         grammar = grammar_of(body.response_format, "response_format")
         longest = body.max_tokens or DEFAULT_MAX_TOKENS
-        settings = self._engine.settings_of(body, max_tokens=longest, grammar=grammar)
-        return self._engine.replies((), settings, body.n or 1, prompt=body.prompt)
+        settings = self._engine.settings_of(body, left_out, max_tokens=longest, grammar=grammar)
+        prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+        texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+        if len(texts) < len(prompts):
+            raise unsupported("prompt", "give texts, not the ids of their tokens")
+        return [one for text in texts for one in self._engine.replies((), settings, body.n or 1, prompt=text)]
 
     async def _events(
-        self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any]
+        self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any], left_out: LeftOut
     ) -> AsyncGenerator[Event]:
         tallies = []
         for index, reply in enumerate(replies):
             tallies.append(tally := Tally())
-            async for delta in deltas(self._engine.client, reply, tally):
-                text = delta.thought + delta.answer
-                choice = _choice(index, text, delta.tokens, body.logprobs is not None)
-                yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
+            async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+                async for delta in added:
+                    if delta.progress is not None:
+                        yield delta.sign_of_life
+                        continue
+                    text = delta.thought + delta.answer
+                    choice = _choice(index, text, delta.tokens, body.logprobs is not None)
+                    yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
             last = {**_choice(index, "", (), False), "finish_reason": tally.finish}
-            yield "", {**head, "choices": [last], **measurements(tally)}
+            yield "", {**head, "choices": [last], **measurements(tally, left_out)}
         if body.stream_options is not None and body.stream_options.include_usage:
-            yield "", {**head, "choices": [], "usage": usage(tallies)}
+            yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
         yield "", "[DONE]"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import h11
 import uvicorn
@@ -19,7 +20,7 @@ from engine.errors import UsageError
 MOST_CONNECTIONS = 256
 HEAD_BYTES = 32 * 1024  # of a request's line and headers
 HEAD_TIME_S = 10.0  # in which they must have arrived, from the connection or from their first byte
-IDLE_TIME_S = 5  # between two requests of a connection
+IDLE_TIME_S = 75  # between two requests of a connection; a program may run a tool meanwhile
 
 
 def open_socket(port: int) -> socket.socket:
@@ -34,9 +35,11 @@ def open_socket(port: int) -> socket.socket:
     return listener
 
 
-async def serve_engine(engine: Engine, listener: socket.socket, key: str) -> None:
-    """Serves a pair on a socket that listens, until a signal comes or the host ends."""
-    server = LoopbackServer(application(engine, AccessRules(key, listener.getsockname()[1])))
+async def serve_engine(engine: Engine, listener: socket.socket, rules: AccessRules) -> None:
+    """Serves a pair on a socket that listens, until a signal comes or the host ends. rules: but for the port, which is
+    the socket's."""
+    rules = replace(rules, port=listener.getsockname()[1])
+    server = LoopbackServer(application(engine, rules))
 
     async def end_with_the_host() -> None:
         await engine.client.ended.wait()

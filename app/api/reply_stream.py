@@ -13,8 +13,11 @@ from typing import Any, Literal
 from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.host_client import HostClient
+from app.api.http_replies import COMMENT, Event
+from app.api.left_out import LeftOut
 from app.api.request_schema import SamplingFields
-from engine.events import Origin, Reason, Round
+from app.api.thinking_fields import ThinkingFields, thinking_settings
+from engine.events import Origin, PromptProgress, Reason, Round
 from engine.metrics import Metrics
 from engine.reply_channels import Channel
 from engine.settings import LARGEST_SEED, MODEL_DEFAULTS, SamplingSettings
@@ -51,8 +54,10 @@ class Engine:
         return "fp_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     def check_model(self, name: str | None) -> None:
-        """Raises ApiError for a model that is not the one that is loaded."""
-        if name is not None and name != self.loaded.target:
+        """Raises ApiError for a model that is not the one that is loaded. Its name may be in any case and have the
+        prefix of a provider; "" and "default" are it too."""
+        own = self.loaded.target.casefold()
+        if name and name.casefold() not in ("default", own) and not name.casefold().endswith(f"/{own}"):
             message = f"there is no model {name!r}: this server has {self.loaded.target!r}"
             raise ApiError(404, "model_not_found", message, "model")
 
@@ -76,9 +81,10 @@ class Engine:
             raise ApiError(400, "invalid_value", f"{name} is invalid: {remedy}", name)
         return settings
 
-    def settings_of(self, body: SamplingFields, **more: Any) -> SamplingSettings:
+    def settings_of(self, body: SamplingFields, left_out: LeftOut, **more: Any) -> SamplingSettings:
         """Returns the settings of a request to one of OpenAI's endpoints; `more` are others that it has."""
         given = {name: getattr(body, name, None) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
+        given |= self.thinking(body, left_out)
         if body.stop is not None:
             given["stop"] = (body.stop,) if isinstance(body.stop, str) else body.stop
         if body.logit_bias:
@@ -103,17 +109,9 @@ class Engine:
         """Returns the replies once they are complete, one after another. Raises ApiError."""
         return [await whole(self.client, reply) for reply in replies]
 
-    def effort(self, wanted: str | None) -> dict[str, Any]:
-        """Returns the switches of the chat template for a `reasoning_effort`. Raises ApiError for a model without."""
-        if wanted is None:
-            return {}
-        if wanted == "none" and self.loaded.thinking:
-            return {"thinking": False}
-        if wanted not in self.loaded.efforts:
-            known = ", ".join(self.loaded.efforts) or "none at all"
-            message = f"this model has no effort {wanted[:40]!r}; its levels: {known}"
-            raise ApiError(400, "unsupported_value", message, "reasoning_effort")
-        return {"effort": wanted}
+    def thinking(self, body: ThinkingFields, left_out: LeftOut) -> dict[str, Any]:
+        """Returns the settings for how much the model thinks. Raises ApiError."""
+        return thinking_settings(body, self.loaded, left_out)
 
 
 @dataclass(frozen=True)
@@ -128,12 +126,20 @@ class Token:
 
 @dataclass(frozen=True)
 class Delta:
-    """What one round added: its tokens, and their text by channel; or the calls of tools that have ended."""
+    """What one round added: its tokens, and their text by channel; or the calls of tools that have ended; or, before
+    the first round, how much of the prompt has been read."""
 
     answer: str
     thought: str
     tokens: tuple[Token, ...] = ()
     calls: tuple[protocol.ToolCall, ...] = ()
+    progress: PromptProgress | None = None
+
+    @property
+    def sign_of_life(self) -> Event:
+        """What a client that waits for the first token is sent meanwhile."""
+        assert self.progress is not None
+        return COMMENT, f"prompt {self.progress.done}/{self.progress.total}"
 
 
 @dataclass
@@ -177,10 +183,11 @@ class Tally:
         self.calls += called.calls
         return Delta("", "", (), called.calls)
 
-    def progress(self, progress: protocol.PrefillProgress) -> None:
+    def progress(self, progress: PromptProgress) -> Delta:
         """Notes how much of the prompt has been read."""
-        self.metrics.add(progress.progress)
-        self.prompt_s = progress.progress.time_s
+        self.metrics.add(progress)
+        self.prompt_s = progress.time_s
+        return Delta("", "", progress=progress)
 
     def _told(self, delta: Delta) -> Delta:
         self.answer += delta.answer
@@ -195,7 +202,7 @@ async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> Asy
         async for answer in answers:
             match answer:
                 case protocol.PrefillProgress():
-                    tally.progress(answer)
+                    yield tally.progress(answer.progress)
                 case protocol.RoundDone():
                     yield tally.add(answer.round)
                 case protocol.Called():
@@ -214,14 +221,15 @@ async def whole(client: HostClient, reply: protocol.Reply) -> Tally:
     return tally
 
 
-def usage(tallies: list[Tally]) -> dict[str, Any]:
-    """Returns OpenAI's `usage`: the prompt is counted once, whatever n is."""
-    prompt, reply = tallies[0].metrics, sum(tally.metrics.tokens for tally in tallies)
+def usage(tallies: list[Tally], n: int = 1) -> dict[str, Any]:
+    """Returns OpenAI's `usage`: each prompt is counted once, whatever `n`, the number of its replies, is."""
+    prompts, reply = [tally.metrics for tally in tallies[::n]], sum(tally.metrics.tokens for tally in tallies)
+    prompt = sum(one.prompt_tokens for one in prompts)
     return {
-        "prompt_tokens": prompt.prompt_tokens,
+        "prompt_tokens": prompt,
         "completion_tokens": reply,
-        "total_tokens": prompt.prompt_tokens + reply,
-        "prompt_tokens_details": {"cached_tokens": prompt.reused_tokens},
+        "total_tokens": prompt + reply,
+        "prompt_tokens_details": {"cached_tokens": sum(one.reused_tokens for one in prompts)},
         "completion_tokens_details": {
             "reasoning_tokens": sum(tally.reasoning_tokens for tally in tallies),
             "accepted_prediction_tokens": sum(tally.predicted for tally in tallies),
@@ -229,8 +237,8 @@ def usage(tallies: list[Tally]) -> dict[str, Any]:
     }
 
 
-def measurements(tally: Tally) -> dict[str, Any]:
-    """Returns llama.cpp's `timings` and LM Studio's `stats` of a reply."""
+def measurements(tally: Tally, left_out: LeftOut) -> dict[str, Any]:
+    """Returns llama.cpp's `timings` and LM Studio's `stats` of a reply, with what the request left out."""
     metrics, prompt_s = tally.metrics, tally.prompt_s
     predicted_s, read = (metrics.last_s or 0.0) - prompt_s, metrics.prompt_tokens - metrics.reused_tokens
     timings = {
@@ -251,6 +259,7 @@ def measurements(tally: Tally) -> dict[str, Any]:
         "stop_reason": _STOP_REASONS.get(tally.reason or "", "maxPredictedTokensReached"),
         "draft_tokens_count": metrics.drafted,
         "accepted_draft_tokens_count": metrics.accepted,
+        **left_out.statistics,
     }
     return {"timings": timings, "stats": stats}
 

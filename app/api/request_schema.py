@@ -1,18 +1,16 @@
-"""The requests of the API as records: what is read of them, its bounds, and what is refused by name.
-
-Fields that change nothing about the reply (`user`, `metadata`, `store` and the like) are ignored. Fields that would
-change it and that Redline does not have are refused, because to ignore them would silently give another reply.
-"""
+"""The requests of the API as records: what is read of them, and its bounds. `request_reading` makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from app.api.api_errors import ApiError, unsupported
+from app.api.left_out import LeftOut
+from app.api.thinking_fields import ThinkingFields
 from engine.settings import LARGEST_SEED, Grammar
 
 Name = Annotated[str, Meta(max_length=200)]
@@ -24,39 +22,9 @@ Stops = Annotated[tuple[StopText, ...], Meta(max_length=16)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 
-_TEMPLATES = "the model's own chat template is used"
-_GRAMMARS = "ask for structured output with response_format"
-# What each endpoint refuses, and why. A value that asks for nothing (null, false, [] or {}) is let through.
-REFUSED = {
-    "chat_template": _TEMPLATES,
-    "chat_template_kwargs": _TEMPLATES,
-    "add_generation_prompt": _TEMPLATES,
-    "documents": _TEMPLATES,
-    "grammar": _GRAMMARS,
-    "json_schema": _GRAMMARS,
-    "guided_json": _GRAMMARS,
-    "guided_regex": _GRAMMARS,
-    "guided_choice": _GRAMMARS,
-    "guided_grammar": _GRAMMARS,
-    "structured_outputs": _GRAMMARS,
-    "functions": "give them as tools",
-    "function_call": "give it as tool_choice",
-    "audio": "replies are text",
-    "suffix": "the model continues text and does not fill gaps",
-    "best_of": "ask for n replies instead",
-    "echo": "the prompt is not repeated",
-    "n_discard": "the context is never shifted",
-    "previous_response_id": "responses are not kept: send the whole conversation",
-    "conversation": "conversations are not kept: send the whole conversation",
-    "background": "the reply is sent while the client waits",
-    "mcp_servers": "Redline does not connect to other servers",
-}
-
-T = TypeVar("T", bound=msgspec.Struct)
-
-
-ToolName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
-CallId = Annotated[str, Meta(min_length=1, max_length=200)]
+MOST_TOOLS = 1024
+ToolName = Annotated[str, Meta(max_length=256)]
+CallId = Annotated[str, Meta(max_length=4096)]
 Schema = Mapping[str, Any]
 
 
@@ -81,7 +49,7 @@ class ChatTool(msgspec.Struct, frozen=True):
 class AnthropicTool(msgspec.Struct, frozen=True):
     """A tool as /v1/messages has it."""
 
-    name: ToolName
+    name: ToolName = ""
     description: str | None = None
     input_schema: Schema | None = None
     strict: bool | None = None
@@ -89,25 +57,39 @@ class AnthropicTool(msgspec.Struct, frozen=True):
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
-    name: ToolName
-    arguments: str = ""
+    """arguments: a JSON object as text; whatever else a model wrote, or a client made of it, is taken too."""
+
+    name: ToolName | None = None
+    arguments: Any = None
+
+
+class CustomCall(msgspec.Struct, frozen=True):
+    """A call of a tool that takes any text."""
+
+    name: ToolName | None = None
+    input: Any = None
 
 
 class CalledTool(msgspec.Struct, frozen=True):
-    """A call that the assistant asked for. arguments: a JSON object as text."""
+    """A call that the assistant asked for."""
 
-    id: CallId
-    function: CalledFunction
+    id: CallId | None = None
+    function: CalledFunction | None = None
+    custom: CustomCall | None = None
 
 
 class TextPart(msgspec.Struct, frozen=True):
-    """A part of a message. type: only text is read."""
+    """A part of a message. Of another type than text it has a note in its place, in `text_of`."""
 
     type: Name
-    text: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    thinking: Any = None
+    source: Mapping[str, Any] | None = None
+    title: str | None = None
 
 
-Parts = Annotated[tuple[TextPart, ...], Meta(max_length=1024)]
+Parts = Annotated[tuple[TextPart, ...], Meta(max_length=4096)]
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
@@ -116,7 +98,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Parts | None = None
     reasoning_content: str | None = None
-    tool_calls: Annotated[tuple[CalledTool, ...], Meta(max_length=128)] | None = None
+    reasoning: str | None = None
+    tool_calls: Annotated[tuple[CalledTool, ...], Meta(max_length=MOST_TOOLS)] | None = None
     tool_call_id: CallId | None = None
 
 
@@ -127,7 +110,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool = False
 
 
-class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingFields(ThinkingFields, frozen=True, kw_only=True):
     """What endpoints share. A value that is not given is the model's own, else neutral; see SamplingSettings."""
 
     model: Name | None = None
@@ -159,20 +142,26 @@ class ChatRequest(SamplingFields, frozen=True, kw_only=True):
 
     messages: Turns
     max_completion_tokens: Count | None = None
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    reasoning_effort: Name | None = None
+    return_progress: bool | None = None
     prediction: Prediction | None = None
     response_format: Mapping[str, Any] | None = None
-    tools: Annotated[tuple[ChatTool, ...], Meta(max_length=128)] | None = None
+    tools: Annotated[tuple[ChatTool, ...], Meta(max_length=MOST_TOOLS)] | None = None
     tool_choice: str | Mapping[str, Any] | None = None
     parallel_tool_calls: bool | None = None
 
 
-class CompletionRequest(SamplingFields, frozen=True, kw_only=True):
-    """`POST /v1/completions`. logprobs: any number gives the chosen tokens' alone."""
+PromptText = Annotated[str, Meta(min_length=1)]
 
-    prompt: Annotated[str, Meta(min_length=1)]
+
+class CompletionRequest(SamplingFields, frozen=True, kw_only=True):
+    """`POST /v1/completions`. prompt: a text, or several, each of which is continued. logprobs: any number gives the
+    chosen tokens' alone."""
+
+    prompt: PromptText | Annotated[tuple[PromptText | int | tuple[int, ...], ...], Meta(min_length=1, max_length=64)]
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
     response_format: Mapping[str, Any] | None = None
 
@@ -181,21 +170,23 @@ class AnthropicPart(TextPart, frozen=True):
     """A part of a turn: text, what the assistant thought, a call (id, name, input), or its result (tool_use_id,
     content)."""
 
-    thinking: str = ""
     id: CallId | None = None
     name: ToolName | None = None
-    input: Mapping[str, Any] = {}
+    input: Any = None
     tool_use_id: CallId | None = None
-    content: str | Parts | None = None
+    content: str | Parts | Mapping[str, Any] | None = None
 
 
 class AnthropicMessage(msgspec.Struct, frozen=True):
-    role: Literal["user", "assistant"]
-    content: str | Annotated[tuple[AnthropicPart, ...], Meta(max_length=1024)]
+    """A turn. system: in the middle of a conversation, as Claude Code sends it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str | Annotated[tuple[AnthropicPart, ...], Meta(max_length=4096)]
 
 
-class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`POST /v1/messages` and `/v1/messages/count_tokens` of Anthropic."""
+class MessagesRequest(ThinkingFields, frozen=True, kw_only=True):
+    """`POST /v1/messages` and `/v1/messages/count_tokens` of Anthropic. output_format: the beta's name of
+    output_config.format."""
 
     model: Name
     messages: Annotated[tuple[AnthropicMessage, ...], Meta(min_length=1, max_length=4096)]
@@ -206,55 +197,44 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     temperature: Fraction | None = None
     top_p: Fraction | None = None
     top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    thinking: Mapping[str, Any] | None = None
-    tools: Annotated[tuple[AnthropicTool, ...], Meta(max_length=128)] | None = None
+    output_format: Mapping[str, Any] | None = None
+    tools: Annotated[tuple[AnthropicTool, ...], Meta(max_length=MOST_TOOLS)] | None = None
     tool_choice: Mapping[str, Any] | None = None
 
 
 class ResponseItem(msgspec.Struct, frozen=True):
-    """An item of a Responses input: a message, what was thought, a call (call_id, name, arguments), or its result
-    (call_id, output)."""
+    """An item of a Responses input: a message, what was thought, a call (call_id, name, arguments; input of a tool that
+    takes any text; action of a shell), its result (call_id, output), or the id of an item of a recent response."""
 
     role: Literal["system", "developer", "user", "assistant"] | None = None
     content: str | Parts | None = None
     type: Name = "message"
+    id: CallId | None = None
     call_id: CallId | None = None
     name: ToolName | None = None
-    arguments: str = ""
-    output: str | Parts | None = None
+    arguments: Any = None
+    input: Any = None
+    action: Any = None
+    summary: Parts | None = None
+    output: str | Parts | Mapping[str, Any] | None = None
 
 
-class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`POST /v1/responses`."""
+class ResponsesRequest(ThinkingFields, frozen=True, kw_only=True):
+    """`POST /v1/responses`. store: whether later requests may refer to the items of the response."""
 
     model: Name | None = None
-    input: str | Annotated[tuple[ResponseItem, ...], Meta(min_length=1, max_length=4096)]
+    input: str | Annotated[tuple[ResponseItem, ...], Meta(max_length=8192)] = ()
+    previous_response_id: CallId | None = None
+    store: bool | None = None
     instructions: str | None = None
     max_output_tokens: Count | None = None
     stream: bool | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Fraction | None = None
-    reasoning: Mapping[str, Any] | None = None
     text: Mapping[str, Any] | None = None
-    tools: Annotated[tuple[FunctionTool, ...], Meta(max_length=128)] | None = None
+    tools: Annotated[tuple[FunctionTool, ...], Meta(max_length=MOST_TOOLS)] | None = None
     tool_choice: str | Mapping[str, Any] | None = None
     parallel_tool_calls: bool | None = None
-
-
-def read_request(body: bytes, kind: type[T]) -> T:
-    """Returns the request in a body. Raises ApiError for what is no such request, and for fields of REFUSED."""
-    try:
-        fields = msgspec.json.decode(body)
-        if not isinstance(fields, dict):
-            raise msgspec.ValidationError("the body must be a JSON object")
-        for name, why in REFUSED.items():
-            if fields.get(name) not in (None, False, [], {}) and name not in kind.__struct_fields__:
-                raise unsupported(name, why)
-        request = msgspec.convert(fields, kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = str(error).encode(errors="replace").decode()
-        raise ApiError(400, "invalid_request", f"the request cannot be read: {message}") from error
-    return request
 
 
 def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
@@ -277,11 +257,26 @@ def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
     return Grammar("json_schema", msgspec.json.encode(schema).decode())
 
 
-def text_of(content: str | tuple[TextPart, ...] | None, param: str = "messages") -> str:
-    """Returns the text of a message. Raises ApiError for parts that are no text."""
+def text_of(
+    content: str | tuple[TextPart, ...] | None, param: str = "messages", left_out: LeftOut | None = None
+) -> str:
+    """Returns the text of a message. Parts that are no text, such as images, are noted in their place where `left_out`
+    takes a note of them. Raises ApiError for them elsewhere."""
     if content is None or isinstance(content, str):
         return content or ""
-    for part in content:
-        if part.type not in ("text", "input_text", "output_text", "reasoning_text"):
-            raise unsupported(param, f"the model reads only text, but one part is of type {part.type[:40]!r}")
-    return "".join(part.text for part in content)
+    return "".join(_part_text(part, param, left_out) for part in content)
+
+
+_TEXTS = ("text", "input_text", "output_text", "reasoning_text", "summary_text", "refusal")
+
+
+def _part_text(part: TextPart, param: str, left_out: LeftOut | None) -> str:
+    if part.type in _TEXTS:
+        return part.text or part.refusal or ""
+    source = part.source or {}
+    if source.get("type") == "text" and isinstance(source.get("data"), str):  # a document, as Anthropic has it
+        return str(source["data"])
+    if left_out is None:
+        raise unsupported(param, f"the model reads only text, but one part is of type {part.type[:40]!r}")
+    left_out.add(param, f"a part of type {part.type[:40]!r}, which is no text")
+    return f"[{part.type[:40]}]"

@@ -1,34 +1,59 @@
-"""`POST /v1/responses`, OpenAI's newer endpoint, without storage: nothing is kept after the reply."""
+"""`POST /v1/responses`, OpenAI's newer endpoint. Items of recent responses are remembered, in memory alone, so that
+later requests may refer to them by their ids, as OpenAI's clients do (`recent_responses`).
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import protocol
-from app.api.api_errors import unsupported
-from app.api.http_replies import Event, EventStream, json_response, until_gone
+from app.api.api_errors import ApiError
+from app.api.http_replies import COMMENT, Event, EventStream, json_response, until_gone
+from app.api.left_out import LeftOut
+from app.api.recent_responses import RecentResponses
 from app.api.reply_stream import Delta, Engine, Tally, deltas, measurements, origins, whole
-from app.api.request_schema import ResponsesRequest, grammar_of, read_request, text_of
-from app.api.tools import Turns, call_of, response_tools
+from app.api.request_reading import read_request
+from app.api.request_schema import ResponseItem, ResponsesRequest, grammar_of, text_of
+from app.api.tools import response_tools
+from app.api.turns import Turns, call_of
 
 
 class Responses:
     """The endpoint."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self._engine, self._recent = engine, RecentResponses()
 
     async def __call__(self, request: Request) -> Response:
-        body = read_request(await request.body(), ResponsesRequest)
-        reply = self._reply(body)
-        head = {
+        left_out = LeftOut()
+        body = read_request(await request.body(), ResponsesRequest, left_out)
+        given = self._recent.items(body)
+        reply = self._reply(body, given, left_out)
+        head = self._head(body)
+        items = _Items((body.reasoning or {}).get("summary") is not None)
+        if body.stream:
+            events = _numbered(self._events(reply, head, items, left_out))
+            response: Response = await EventStream(events, _failed, headers=left_out.headers).begin(request)
+        else:
+            tally = await until_gone(request.receive, whole(self._engine.client, reply))
+            for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
+                pass
+            response = json_response(_complete(head, tally, items.output, left_out), headers=left_out.headers)
+        if body.store is not False:
+            self._recent.keep(head["id"], given, items.output)
+        return response
+
+    def _head(self, body: ResponsesRequest) -> dict[str, Any]:
+        """Returns what is known of a response before it begins."""
+        return {
             "id": f"resp_{secrets.token_hex(12)}",
             "object": "response",
             "created_at": self._engine.now(),
@@ -41,51 +66,56 @@ class Responses:
             "incomplete_details": None,
             "metadata": {},
             "parallel_tool_calls": body.parallel_tool_calls is not False,
-            "previous_response_id": None,
-            "store": False,
+            "previous_response_id": body.previous_response_id,
+            "reasoning": body.reasoning or {"effort": None, "summary": None},
+            "store": body.store is not False,
             "tool_choice": body.tool_choice or "auto",
             "tools": [to_builtins(tool) for tool in body.tools or ()],
             "text": body.text or {"format": {"type": "text"}},
         }
-        if body.stream:
-            return await EventStream(_numbered(self._events(reply, head))).begin(request)
-        tally = await until_gone(request.receive, whole(self._engine.client, reply))
-        items = _Items()
-        for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
-            pass
-        return json_response(_complete(head, tally, items.output))
 
-    def _reply(self, body: ResponsesRequest) -> protocol.Reply:
+    def _reply(self, body: ResponsesRequest, given: Sequence[ResponseItem], left_out: LeftOut) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
         self._engine.check_model(body.model)
         grammar = grammar_of((body.text or {}).get("format"), "text.format")
-        effort = self._engine.effort((body.reasoning or {}).get("effort"))
-        given = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
-        settings = self._engine.settings({**given, **effort, "grammar": grammar})
-        return self._engine.replies(messages_of(body), settings, tools=response_tools(body))[0]
+        values = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
+        values |= self._engine.thinking(body, left_out)
+        settings = self._engine.settings({**values, "grammar": grammar})
+        turns = messages_of(body.instructions, given, left_out)
+        return self._engine.replies(turns, settings, tools=response_tools(body, left_out))[0]
 
-    async def _events(self, reply: protocol.Reply, head: dict[str, Any]) -> AsyncGenerator[Event]:
-        tally, items, begun = Tally(), _Items(), False
-        async for delta in deltas(self._engine.client, reply, tally):
-            if not begun:
-                begun = True
-                opening = {**head, "status": "in_progress", "output": [], "usage": None}
-                yield _named("response.created", response=opening)
-                yield _named("response.in_progress", response=opening)
-            for event in items.add(delta):
-                yield event
+    async def _events(
+        self, reply: protocol.Reply, head: dict[str, Any], items: _Items, left_out: LeftOut
+    ) -> AsyncGenerator[Event]:
+        tally, begun = Tally(), False
+        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+            async for delta in added:
+                if not begun:
+                    begun = True
+                    opening = {**head, "status": "in_progress", "output": [], "usage": None}
+                    yield _named("response.created", response=opening)
+                    yield _named("response.in_progress", response=opening)
+                if delta.progress is not None:
+                    yield delta.sign_of_life
+                    continue
+                for event in items.add(delta):
+                    yield event
         for event in items.end():
             yield event
-        last = _complete(head, tally, items.output)
+        last = _complete(head, tally, items.output, left_out)
         yield _named(f"response.{last['status']}", response=last)
 
 
 class _Items:
-    """The items of a response and their events: one for each stretch of thought or answer, and for each call. output:
-    those that are complete."""
+    """The items of a response and their events: one for each stretch of thought or answer, and for each call.
 
-    def __init__(self) -> None:
+    summarizes: whether thoughts are given as their summary, which is where most clients look for them. output: the
+    items that are complete.
+    """
+
+    def __init__(self, summarizes: bool) -> None:
         self.output: list[dict[str, Any]] = []
+        self._shapes = {"message": _MESSAGE, "reasoning": _SUMMARY if summarizes else _REASONING}
         self._kind, self._id, self._text = "", "", ""  # of the item that is open
 
     def add(self, delta: Delta) -> Iterator[Event]:
@@ -98,7 +128,8 @@ class _Items:
                 yield from self._open(kind)
             self._text += text
             more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
-            yield _named(f"{_TEXTS[kind]}.delta", **self._place, delta=text, **more, redline=origins(delta.tokens))
+            shape = self._shapes[kind]
+            yield _named(f"{shape.text}.delta", **self._place, delta=text, **more, redline=origins(delta.tokens))
         for call in delta.calls:
             yield from self._close()
             yield from self._call(call)
@@ -112,23 +143,23 @@ class _Items:
 
     @property
     def _place(self) -> dict[str, Any]:
-        return {"item_id": self._id, "output_index": len(self.output), "content_index": 0}
+        return {"item_id": self._id, "output_index": len(self.output), self._shapes[self._kind].number: 0}
 
     def _open(self, kind: str) -> Iterator[Event]:
         self._kind, self._text = kind, ""
         self._id = f"{'msg' if kind == 'message' else 'rs'}_{secrets.token_hex(12)}"
-        item = _ITEMS[kind](self._id, None)
-        yield _named("response.output_item.added", output_index=len(self.output), item=item)
-        yield _named("response.content_part.added", **self._place, part=_PARTS[kind](""))
+        shape = self._shapes[kind]
+        yield _named("response.output_item.added", output_index=len(self.output), item=shape.item(self._id, None))
+        yield _named(f"{shape.part}.added", **self._place, part=shape.content(""))
 
     def _close(self) -> Iterator[Event]:
         if not self._kind:
             return
-        kind = self._kind
+        kind, shape = self._kind, self._shapes[self._kind]
         more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
-        yield _named(f"{_TEXTS[kind]}.done", **self._place, text=self._text, **more)
-        yield _named("response.content_part.done", **self._place, part=_PARTS[kind](self._text))
-        item, self._kind = _ITEMS[kind](self._id, self._text), ""
+        yield _named(f"{shape.text}.done", **self._place, text=self._text, **more)
+        yield _named(f"{shape.part}.done", **self._place, part=shape.content(self._text))
+        item, self._kind = shape.item(self._id, self._text), ""
         yield _named("response.output_item.done", output_index=len(self.output), item=item)
         self.output.append(item)
 
@@ -144,69 +175,112 @@ class _Items:
         yield _named("response.output_item.done", output_index=index, item=self.output[-1])
 
 
-def messages_of(body: ResponsesRequest) -> tuple[protocol.Message, ...]:
-    """Returns the conversation as the host takes it. Raises ApiError for items that cannot be read."""
-    turns = Turns()
-    if body.instructions:
-        turns.add(protocol.Message(role="system", content=body.instructions))
-    if isinstance(body.input, str):
-        turns.add(protocol.Message(role="user", content=body.input))
-        return turns.all()
-    thought = ""
-    for item in body.input:
+def messages_of(
+    instructions: str | None, items: Sequence[ResponseItem], left_out: LeftOut
+) -> tuple[protocol.Message, ...]:
+    """Returns the conversation as the host takes it. Items of tools that only another server has are left out. Raises
+    ApiError for a last question with parts that are no text."""
+    turns, thought = Turns(left_out), ""
+    if instructions:
+        turns.add(protocol.Message(role="system", content=instructions))
+    question = max((place for place, item in enumerate(items) if item.role == "user"), default=-1)
+    for place, item in enumerate(items):
         if item.type == "reasoning":
-            thought = text_of(item.content, "input")
-        elif item.type == "function_call":
-            turns.add_call(call_of(item.call_id or "", item.name or "", item.arguments), thought)
+            thought = text_of(item.content, "input", left_out) or text_of(item.summary, "input", left_out)
+        elif item.type in _CALLS:
+            turns.add_call(call_of(item.call_id, item.name or item.type, _CALLS[item.type](item)), thought)
             thought = ""
-        elif item.type == "function_call_output":
+        elif item.type in _RESULTS:
             turns.add_result(item.call_id or "", item.output)
         elif item.type == "message" and item.role is not None:
             role = "system" if item.role == "developer" else item.role
-            turns.add(protocol.Message(role=role, content=text_of(item.content, "input"), thought=thought))
+            text = text_of(item.content, "input", None if place == question else left_out)
+            turns.add(protocol.Message(role=role, content=text, thought=thought))
             thought = ""
         else:
-            kinds = "messages, calls or results of calls"
-            raise unsupported("input", f"input items must be {kinds}, not {item.type[:40]!r}")
+            left_out.add("input", f"an item of type {item.type[:40]!r}")
     return turns.all()
 
 
+_CALLS: dict[str, Callable[[ResponseItem], Any]] = {  # what the arguments of a call are, by the type of the item
+    "function_call": lambda item: item.arguments,
+    "custom_tool_call": lambda item: {"input": item.input},
+    "local_shell_call": lambda item: item.action,
+}
+_RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+
+
 async def _numbered(events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-    """Yields the events with their numbers."""
+    """Yields the events with their numbers, an error after the first one among them. Raises ApiError before that."""
     number = 0
-    async for name, value in events:
-        yield name, {**value, "sequence_number": number}
-        number += 1
+    try:
+        async with aclosing(events):
+            async for name, value in events:
+                if name == COMMENT:
+                    yield name, value
+                    continue
+                yield name, {**value, "sequence_number": number}
+                number += 1
+    except ApiError as error:
+        if number == 0:
+            raise
+        yield _failed(error, number)
 
 
 def _named(event: str, /, **fields: Any) -> Event:
     return event, {"type": event, **fields}
 
 
-def _part(text: str) -> dict[str, Any]:
+def _failed(error: ApiError, number: int = 0) -> Event:
+    told = {"code": error.code, "message": error.message, "param": error.param}
+    return _named("error", **told, sequence_number=number)
+
+
+def _output_text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def _message(item: str, text: str | None) -> dict[str, Any]:
-    status, content = ("in_progress", []) if text is None else ("completed", [_part(text)])
+    status, content = ("in_progress", []) if text is None else ("completed", [_output_text(text)])
     return {"type": "message", "id": item, "role": "assistant", "status": status, "content": content}
 
 
-def _thought_part(text: str) -> dict[str, Any]:
+def _reasoning_text(text: str) -> dict[str, Any]:
     return {"type": "reasoning_text", "text": text}
 
 
 def _reasoning(item: str, text: str | None) -> dict[str, Any]:
-    content = [] if text is None else [_thought_part(text)]
+    content = [] if text is None else [_reasoning_text(text)]
     return {"type": "reasoning", "id": item, "summary": [], "content": content}
 
 
-_TEXTS = {"message": "response.output_text", "reasoning": "response.reasoning_text"}
-_ITEMS = {"message": _message, "reasoning": _reasoning}
-_PARTS = {"message": _part, "reasoning": _thought_part}
+def _summary_text(text: str) -> dict[str, Any]:
+    return {"type": "summary_text", "text": text}
 
 
-def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(item: str, text: str | None) -> dict[str, Any]:
+    return {"type": "reasoning", "id": item, "summary": [] if text is None else [_summary_text(text)]}
+
+
+class _Shape(NamedTuple):
+    """How an item and its events look. text, part: what the names of the events begin with. number: the field that says
+    which part of the item it is."""
+
+    text: str
+    part: str
+    number: str
+    item: Callable[[str, str | None], dict[str, Any]]
+    content: Callable[[str], dict[str, Any]]
+
+
+_MESSAGE = _Shape("response.output_text", "response.content_part", "content_index", _message, _output_text)
+_REASONING = _Shape("response.reasoning_text", "response.content_part", "content_index", _reasoning, _reasoning_text)
+_SUMMARY = _Shape(
+    "response.reasoning_summary_text", "response.reasoning_summary_part", "summary_index", _summary, _summary_text
+)
+
+
+def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]], left_out: LeftOut) -> dict[str, Any]:
     metrics = tally.metrics
     usage = {
         "input_tokens": metrics.prompt_tokens,
@@ -217,5 +291,5 @@ def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]]) 
     }
     short = tally.finish == "length"
     ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}
-    fields = {"output": output, "usage": usage, **measurements(tally), "redline": origins(tally.emitted)}
+    fields = {"output": output, "usage": usage, **measurements(tally, left_out), "redline": origins(tally.emitted)}
     return {**head, "status": "completed", **ending, **fields}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from app import macos
 from app.cli.decoding_options import add_grammar, add_options, add_thinking, check_single, read_options
@@ -120,16 +122,28 @@ def _print_json(events: Iterator[ShownEvent], options: Options) -> int:
     return code
 
 
+def _is_piped(stream: TextIO) -> bool:
+    """Whether a stream is another program's output or a file, which ends; a terminal and /dev/null are neither."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):  # it is closed, or no file
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
 def _prompt(args: argparse.Namespace) -> str | None:
-    """Returns the one prompt to reply to, or None for a conversation. Raises UsageError for an empty one."""
+    """Returns the one prompt to reply to, with what is piped to it before it, or None for a conversation. Raises
+    UsageError for an empty one."""
     text: str | None = args.prompt
     if text is None and sys.stdin.isatty():
         return None
-    if text in (None, "-"):
+    if text in (None, "-") or _is_piped(sys.stdin):
         try:
-            text = sys.stdin.read()
+            piped = sys.stdin.read()
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not text ({error.reason}): give UTF-8") from error
+        both = text not in (None, "-") and piped.strip()
+        text = f"{piped.rstrip()}\n\n{text}" if both else piped if text in (None, "-") else text
     if not text or not text.strip():
         raise UsageError("the prompt is empty: enter some text")
     return text

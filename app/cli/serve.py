@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import protocol
+from app.api.access import AccessRules
+from app.api.agents import AGENTS, agent_lines, agent_warning
 from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_or_make_key
 from app.api.loopback_server import open_socket, serve_engine
 from app.api.own_host import OwnHost
 from app.api.reply_stream import Engine
 from app.cli.decoding_options import add_hosts
-from app.command_line import OK, add_command
+from app.command_line import OK, add_command, notify
 from app.inference.host_file import read_hosts
 from app.inference.options import AUTO, BUILTIN, read_draft_length
 from app.store import store_path
@@ -47,6 +50,11 @@ def add_parser(commands: Commands) -> None:
     add_hosts(parser)
     add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
     add("--key-file", type=Path, metavar="FILE", help="file with the key (default: made once in Redline's folder)")
+    name = "also answer to this name of the machine, such as host.docker.internal; repeatable"
+    add("--allow-host", action="append", default=[], metavar="NAME", help=name)
+    origin = "also let pages and programs of this origin ask, such as app://obsidian.md; repeatable"
+    add("--allow-origin", action="append", default=[], metavar="ORIGIN", help=origin)
+    add("--agent", choices=tuple(AGENTS), help="print the commands that start this agent with the model served here")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,28 +62,36 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port is {args.port}: give a number from 0 to 65535")
     key = read_or_make_key(args.key_file or store_path().parent / KEY_FILE)
+    rules = AccessRules(key, hosts=tuple(args.allow_host), origins=tuple(args.allow_origin))
     base = SamplingSettings(draft_length=read_draft_length(args.draft_length), acceptance=args.acceptance)
     base.check(args.tree)
     read_hosts(args.hosts)  # so that a wrong file is reported at once
     hosts = str(args.hosts.resolve()) if args.hosts else ""
     pair = protocol.Pair(target=args.target, drafter=args.drafter, tree=args.tree, context=args.context, hosts=hosts)
-    return asyncio.run(serve(pair, base, args.port, key))
+    return asyncio.run(serve(pair, base, replace(rules, port=args.port), agent=args.agent))
 
 
-async def serve(pair: protocol.Pair, base: SamplingSettings, port: int, key: str, *command: str) -> int:
-    """Starts a host, loads the pair and serves it. command: that starts the host, the real one if not given."""
-    with open_socket(port) as listener:
+async def serve(
+    pair: protocol.Pair, base: SamplingSettings, rules: AccessRules, *command: str, agent: str | None = None
+) -> int:
+    """Starts a host, loads the pair and serves it. rules: 0 as the port is any that is free. command: that starts the
+    host, the real one if not given. agent: whose start is told, None for none."""
+    with open_socket(rules.port) as listener:
         async with OwnHost(pair, command) as host:
             loaded = await host.load()
             listener.listen()  # before the address is printed, so that nobody who reads it is refused
-            _introduce(loaded, listener.getsockname()[1], key)
-            await serve_engine(Engine(host.client, base), listener, key)
+            _introduce(loaded, listener.getsockname()[1], rules.key, agent)
+            await serve_engine(Engine(host.client, base), listener, rules)
             if host.client.ended.is_set():
                 raise host.failure or BackendError("the engine has ended: start `redline serve` again")
             return OK
 
 
-def _introduce(loaded: protocol.Loaded, port: int, key: str) -> None:
+def _introduce(loaded: protocol.Loaded, port: int, key: str, agent: str | None) -> None:
     drafter = f", drafter {loaded.drafter}" if loaded.speculation == "on" else ", plain decoding"
     print(f"Serving {loaded.target}{drafter}\n  base URL  http://{ADDRESS}:{port}/v1\n  key       {key}\nCtrl-C stops")
+    if agent is not None:
+        print(f"\n{agent_lines(agent, loaded, f'http://{ADDRESS}:{port}', key)}")
+        if warning := agent_warning(agent, loaded):
+            notify(warning)
     sys.stdout.flush()

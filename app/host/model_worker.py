@@ -137,7 +137,8 @@ class ModelWorker:
     ) -> ReplyRunner:
         """Readies the pair for a reply and returns what runs it."""
         pair = self._pair
-        pair.check_ids(request.continuation_ids)
+        begun = request.continuation_ids or tuple(pair.target.tokenizer.pieces(request.opening))
+        pair.check_ids(begun)
         check_turns(pair.target.tokenizer, request.messages)
         messages = to_builtins(request.messages) if request.prompt is None else request.prompt
         pair.draft_from(Path(request.history) if request.history else None, settings)
@@ -146,7 +147,7 @@ class ModelWorker:
             with contextlib.suppress(StoppedError):  # the reply ends at once then
                 self._open_cache(pair, cache, partial(_check, stop))
         described = tools.described if tools is not None else ()
-        given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction, described)
+        given = ReplyInput(messages, begun, request.timed, request.prediction, described)
         return ReplyRunner(pair, settings, given, stop.is_set)
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:

@@ -119,7 +119,8 @@ class Reply(Request, frozen=True, kw_only=True):
 
     continuation_ids: the tokens of the reply so far, to continue a reply that was interrupted. Their text is not sent
     again, `max_tokens` counts the new tokens only, and a greedy or coupled reply continues as if it had never been
-    interrupted. timed: measure drafting and verification separately, which costs one more synchronisation a round.
+    interrupted. opening: text that the reply begins with, given by whoever asks; it is not sent again either. timed:
+    measure drafting and verification separately, which costs one more synchronisation a round.
     history: the folder of earlier replies to draft from, "" for none (`app.reply_history`). cache: the file in which
     what the models remember of this conversation is kept over restarts, "" for none
     (`app.inference.kept_conversation_files`). prompt: text to continue as it stands, in place of `messages` and
@@ -132,6 +133,7 @@ class Reply(Request, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     sampling: SamplingSettings
     continuation_ids: tuple[int, ...] = ()
+    opening: str = ""
     timed: bool = False
     history: str = ""
     cache: str = ""

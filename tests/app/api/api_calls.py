@@ -89,6 +89,10 @@ class Api:
         self.client.loaded = loaded
         self.app = application(Engine(self.client), AccessRules(KEY, PORT, body_time_s))
 
+    def allow(self, **rules: Any) -> None:
+        """Goes on with other rules of access."""
+        self.app = application(Engine(self.client), AccessRules(KEY, PORT, HANG_S, **rules))
+
     async def post(self, path: str, value: Any, **more: Any) -> Answer:
         return await self.call("POST", path, json.dumps(value).encode(), **more)
 
@@ -99,9 +103,11 @@ class Api:
         body: bytes | list[bytes] = b"",
         headers: dict[str, str] | None = None,
         gone: asyncio.Event | None = None,
+        into: Answer | None = None,
     ) -> Answer:
         """Returns the answer to a request. body: in pieces, the last of which never comes if it is not b"". headers:
-        instead of the usual ones, which a value of "" leaves out. gone: when the client disconnects."""
+        instead of the usual ones, which a value of "" leaves out. gone: when the client disconnects. into: the answer,
+        filled as it comes."""
         usual = {"host": f"127.0.0.1:{PORT}", "authorization": f"Bearer {KEY}", "content-type": "application/json"}
         named = {name: value for name, value in (usual | (headers or {})).items() if value}
         scope = {
@@ -109,7 +115,7 @@ class Api:
             "headers": [(name.encode(), value.encode()) for name, value in named.items()], "http_version": "1.1",
             "scheme": "http", "root_path": "", "asgi": {"version": "3.0", "spec_version": "2.3"},
         }  # fmt: skip
-        answer, left = Answer(), [body, b""] if isinstance(body, bytes) else list(body)
+        answer, left = into or Answer(), [body, b""] if isinstance(body, bytes) else list(body)
 
         async def receive() -> dict[str, Any]:
             if left:

@@ -98,8 +98,10 @@ def test_a_host_that_hangs_fails_what_it_has_and_what_waits_and_the_next_request
         calls = [await api.begin(), await api.begin(), await api.begin(stream=True)]
         await api.until_heard(protocol.RoundDone, 6)
         await advance(LIMITS.silent_s)
-        for answer in await asyncio.gather(*calls):
+        *refused, begun = await asyncio.gather(*calls)
+        for answer in refused:
             assert is_refused(answer) and answer.headers["retry-after"]
+        assert begun.events[-1]["error"]["message"] == RESTARTING  # its head was sent long before
         health = await api.call("GET", "/health")
         assert health.status == 503 and health.json["error"]["message"] in (RESTARTING, LOADING)
         assert text(await api.chat()) == text_of(12)

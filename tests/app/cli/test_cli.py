@@ -112,7 +112,7 @@ def test_a_machine_that_mlx_has_lost_is_one_line_and_a_bug_a_traceback(
         *((["--target", name], 1, "") for name in ("x" * 300, "a\0b")),
         (["--target", "/nowhere/gone"], 1, "no such model folder"),
         (["--context", "513"], 2, "at most 512 tokens"),
-        (["--prompt", "x" * 2000], 1, "context holds only 512"),
+        (["--prompt", "x" * 2000], 1, "> 512 maximum"),
         (["--prompt", "\udcff"], 2, "not Unicode text"),
     ],
 )

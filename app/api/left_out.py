@@ -1,0 +1,35 @@
+"""What a request asks for and its reply does without: told in a header and in the reply's statistics.
+
+What clients send as a matter of course is taken. What cannot be honored is left out and told here, unless the reply
+would mean something else without it; then the request is refused.
+"""
+
+from __future__ import annotations
+
+HEADER = "x-redline-warning"
+LONGEST_HEADER = 1000  # characters
+
+
+class LeftOut:
+    """The notes of one request, in the order in which it was read."""
+
+    def __init__(self) -> None:
+        self._notes: list[str] = []
+
+    def add(self, what: str, why: str) -> None:
+        """Notes that a field or an item is left out."""
+        note = f"{what[:80]}: {why}"
+        if note not in self._notes:
+            self._notes.append(note)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header of the answer; empty where nothing was left out."""
+        text = "; ".join(self._notes).encode("ascii", "replace").decode()
+        printable = "".join(sign if sign.isprintable() else "?" for sign in text)
+        return {HEADER: printable[:LONGEST_HEADER]} if printable else {}
+
+    @property
+    def statistics(self) -> dict[str, list[str]]:
+        """The same for the reply's statistics."""
+        return {"left_out": list(self._notes)} if self._notes else {}

@@ -1,0 +1,66 @@
+"""What /v1/responses remembers of recent responses, so that requests may refer to them by their ids.
+
+OpenAI's clients refer to items of earlier responses, or to a whole response, wherever they did not say `store: false`.
+It is kept in memory alone, the oldest goes first, and it ends with the server.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from app.api.api_errors import ApiError
+from app.api.request_schema import ResponseItem, ResponsesRequest
+
+MOST_BYTES = 32 * 1024 * 1024
+
+
+class RecentResponses:
+    """The items of recent responses: what was given, and what came."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._kept: OrderedDict[str, tuple[Sequence[ResponseItem], list[dict[str, Any]], int]] = OrderedDict()
+
+    def keep(self, response: str, given: Sequence[ResponseItem], output: list[dict[str, Any]]) -> None:
+        """Remembers a response. output: its items, which a stream still adds to."""
+        size = len(msgspec.json.encode(given)) + 64 * 1024  # what the output takes is not known yet
+        self._kept[response] = (given, output, size)
+        self._bytes += size
+        while self._bytes > self._most_bytes:
+            _, (_, _, freed) = self._kept.popitem(last=False)
+            self._bytes -= freed
+
+    def items(self, body: ResponsesRequest) -> tuple[ResponseItem, ...]:
+        """Returns the items of the conversation of a request, references resolved. Raises ApiError for those that are
+        not known any more."""
+        before: tuple[ResponseItem, ...] = ()
+        if (response := body.previous_response_id) is not None:
+            if response not in self._kept:
+                raise _forgotten("previous_response_id", response)
+            self._kept.move_to_end(response)
+            given, output, _ = self._kept[response]
+            before = (*given, *msgspec.convert(output, tuple[ResponseItem, ...]))
+        if isinstance(body.input, str):
+            return (*before, ResponseItem(role="user", content=body.input))
+        return (*before, *(self._resolved(item) for item in body.input))
+
+    def _resolved(self, item: ResponseItem) -> ResponseItem:
+        if item.type != "item_reference":
+            return item
+        for given, output, _ in reversed(self._kept.values()):
+            for one in output:
+                if one["id"] == item.id:
+                    return msgspec.convert(one, ResponseItem)
+            for earlier in given:
+                if earlier.id is not None and earlier.id == item.id:
+                    return earlier
+        raise _forgotten("input", item.id or "")
+
+
+def _forgotten(param: str, name: str) -> ApiError:
+    message = f"{param}: nothing is known of {name[:60]!r} any more: send the whole conversation"
+    return ApiError(400, "previous_response_not_found", message, param)

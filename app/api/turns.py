@@ -1,0 +1,96 @@
+"""The turns of a conversation as the host takes them: calls belong to the assistant's turn, results to calls.
+
+A past turn must not stop a conversation: what a model once wrote wrongly, or what is no text, is taken as well as it
+can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from app import protocol
+from app.api.api_errors import ApiError
+from app.api.left_out import LeftOut
+from app.api.request_schema import CalledFunction, CalledTool, TextPart, text_of
+
+_NO_NAME = "unknown"
+
+
+class Turns:
+    """Collects the turns. left_out: takes note of parts that are no text."""
+
+    def __init__(self, left_out: LeftOut) -> None:
+        self._turns: list[protocol.Message] = []
+        self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
+        self._left_out = left_out
+
+    def add(self, turn: protocol.Message) -> None:
+        self._turns.append(turn)
+        self._names |= {call.id: call.name for call in turn.calls}
+
+    def add_call(self, call: protocol.ToolCall, thought: str = "") -> None:
+        """Adds a call to the assistant's turn, which begins with it if there is none. thought: before the call."""
+        last = self._turns.pop() if self._turns and self._turns[-1].role == "assistant" else None
+        turn = last or protocol.Message(role="assistant", content="", thought=thought)
+        self.add(structs.replace(turn, calls=(*turn.calls, call)))
+
+    def add_result(self, call_id: str, content: str | Iterable[TextPart] | Mapping[str, Any] | None) -> None:
+        """Adds what a call has given. Raises ApiError for one that was not asked for before."""
+        if call_id not in self._names:
+            message = (
+                f"there is no call {call_id[:40]!r} before its result: send the assistant's turn with the call too"
+            )
+            raise ApiError(400, "invalid_value", message, "messages")
+        if isinstance(content, Mapping):
+            text = msgspec.json.encode(content).decode()
+        else:
+            parts = content if content is None or isinstance(content, str) else tuple(content)
+            text = text_of(parts, "messages", self._left_out)
+        self.add(protocol.Message(role="tool", content=text, call_id=call_id, name=self._names[call_id]))
+
+    def all(self) -> tuple[protocol.Message, ...]:
+        """The turns; those of a request that has none are an empty question."""
+        if all(turn.role == "system" for turn in self._turns):
+            self._turns.append(protocol.Message(role="user", content=""))
+        return tuple(self._turns)
+
+
+def split_opening(turns: tuple[protocol.Message, ...]) -> tuple[tuple[protocol.Message, ...], str]:
+    """Returns the turns before a last one of the assistant's, and its text, which the reply goes on from; all turns and
+    "" where the conversation ends otherwise."""
+    last = turns[-1]
+    if last.role != "assistant" or last.calls or not last.content:
+        return turns, ""
+    return turns[:-1], last.content
+
+
+def call_of(number: str | None, name: str | None, arguments: Any) -> protocol.ToolCall:
+    """Returns a call of the conversation. Arguments that are not a JSON object, which a model may have written wrongly,
+    are given to the model as the text that they are, under `arguments`."""
+    found = arguments
+    if isinstance(arguments, str):
+        try:
+            found = msgspec.json.decode(arguments) if arguments.strip() else {}
+        except (msgspec.DecodeError, RecursionError):
+            found = arguments
+    if not isinstance(found, Mapping):
+        found = {"arguments": arguments if isinstance(arguments, str) else found} if found else {}
+        arguments = None
+    text = arguments if isinstance(arguments, str) and arguments.strip() else msgspec.json.encode(found).decode()
+    return protocol.ToolCall(id=number or "", name=name or _NO_NAME, arguments=text)
+
+
+def chat_calls(called: Iterable[CalledTool]) -> tuple[protocol.ToolCall, ...]:
+    """Returns the calls of an assistant's turn on /v1/chat/completions."""
+    calls = []
+    for one in called:
+        if one.custom is not None:
+            calls.append(call_of(one.id, one.custom.name, {"input": one.custom.input}))
+        else:
+            function = one.function or CalledFunction()
+            calls.append(call_of(one.id, function.name, function.arguments))
+    return tuple(calls)
