@@ -63,5 +63,5 @@ def agent_warning(agent: str, loaded: protocol.Loaded) -> str:
         return f"{loaded.target} cannot call tools, which {known.name} needs: choose another model"
     if loaded.context <= known.first_prompt:
         sizes = f"{known.first_prompt:,} tokens, and the context holds {loaded.context:,}"
-        return f"the first prompt of {known.name} has about {sizes}: choose another model, or a larger --context"
+        return f"the first prompt of {known.name} has about {sizes}: choose another model or a larger context"
     return ""

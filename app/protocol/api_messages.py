@@ -29,6 +29,7 @@ class PassedReply(Request, frozen=True, kw_only=True, tag="Reply"):
     sampling: Raw
     prompt: Raw = Raw(b"null")
     prediction: Raw = Raw(b'""')
+    opening: Raw = Raw(b'""')
     tools: Raw = Raw(b"null")
     target: str = ""
 

@@ -289,7 +289,11 @@ def serving(stage: Stage) -> QWidget:
     window = stage.window.api.show()
     stage.window.api._refresh.stop()
     address, key = f"http://{ADDRESS}:{PORT}/v1", "a key that nobody has, of this length here"
-    window.show_state(True, PORT, ApiState("on", address, key, "SmolLM2-135M-Instruct", 2, 34))
+    loaded = Loaded(
+        id=0, pair=Pair(), target="SmolLM2-135M-Instruct", drafter="lookup", speculation="on", note="",
+        drafts_trees=False, context=8192, tools=True,
+    )  # fmt: skip
+    window.show_state(True, PORT, ApiState("on", address, key, loaded.target, 2, 34, loaded=loaded))
     return window
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from app.api.key_file import ADDRESS, read_or_make_key
-from app.protocol import Stop
+from app.protocol import Loaded, Stop
 from app.protocol.api_messages import ApiLine
 from app.window.api.api_process import ApiPhase, ApiProcess
 from app.window.api.api_requests import ApiRequests
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ApiState:
     """What the user sees. address, key: for programs, "" while they are of no use. model: that answers, "" while none
     is loaded. waiting: requests that wait. running_tokens: of the reply that runs, None while none does. error: why
-    programs are not served although they should be."""
+    programs are not served although they should be. loaded: the pair that answers, None while there is none."""
 
     phase: ApiPhase = "off"
     address: str = ""
@@ -35,6 +35,7 @@ class ApiState:
     waiting: int = 0
     running_tokens: int | None = None
     error: str = ""
+    loaded: Loaded | None = None
 
 
 class ApiServer(QObject):
@@ -71,6 +72,7 @@ class ApiServer(QObject):
             waiting=self.requests.waiting,
             running_tokens=self.requests.running_tokens,
             error=process.error or self._key_error,
+            loaded=loaded,
         )
 
     def quit(self) -> None:

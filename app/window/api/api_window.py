@@ -6,12 +6,15 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
 
+from app.api.agents import AGENTS, agent_lines, agent_warning
+from app.protocol import Loaded
 from app.reply_statistics import count
 from app.window.api.api_server import ApiState
 from app.window.common.appearance import GAP
-from app.window.common.form_fields import CheckBox, Field, whole_number
+from app.window.common.form_fields import CheckBox, Field, choice, whole_number
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import HIGHEST_PORT, LOWEST_PORT
+from app.window.common.sentence import sentence
 from app.window.common.widgets import Hairline, IconButton, keep_width, label, scroll_area, style, wrapped
 
 TITLE = "Serve Models to Other Apps"
@@ -21,6 +24,7 @@ ABOUT = (
 )
 PORT_HELP = "Change it if another app already uses this port."
 KEY_HELP = "Apps must send this key. Anyone who has it can use your models while the server is on."
+AGENT_HELP = "Copies the commands that start this agent with your model. Paste them into a terminal."
 NO_MODEL = "Loads with the next request"
 MARGINS = (28, 22, 28, 24)  # px
 NAME_WIDTH = 84  # px
@@ -56,6 +60,42 @@ class CopyField(QWidget):
         self.copy.show_done()
 
 
+class AgentCommands(QWidget):
+    """The commands that start an agent which others wrote with the loaded model, to copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agent, self.copy = choice({key: agent.name for key, agent in AGENTS.items()}), IconButton("copy", "")
+        self.note = wrapped(role="caption", tone="faint")
+        self.agent.setAccessibleName("Agent")
+        self.agent.currentIndexChanged.connect(lambda: self._refresh())
+        self.copy.clicked.connect(self._copy)
+        column(row(_name("Agent"), self.agent, STRETCH, self.copy, gap=GAP), self.note, on=self, gap=6)
+        self._loaded: Loaded | None = None
+        self._address = self._key = ""
+        self._refresh()
+
+    def show_model(self, loaded: Loaded | None, address: str, key: str) -> None:
+        """Shows what there is to copy. address: of the server, "" while it is off."""
+        self._loaded, self._address, self._key = loaded, address, key
+        self._refresh()
+
+    def _refresh(self) -> None:
+        agent = self.agent.currentData()
+        self.copy.setEnabled(self._loaded is not None and bool(self._address and self._key))
+        self.copy.setToolTip(f"Copy Commands for {AGENTS[agent].name}")
+        self.copy.setAccessibleName(self.copy.toolTip())
+        warning = agent_warning(agent, self._loaded) if self._loaded is not None else ""
+        self.note.setText(sentence(warning) if warning else AGENT_HELP)
+
+    def _copy(self) -> None:
+        assert self._loaded is not None
+        url = self._address.removesuffix("/v1")
+        lines = agent_lines(self.agent.currentData(), self._loaded, url, self._key)
+        QGuiApplication.clipboard().setText(lines)
+        self.copy.show_done()
+
+
 class ApiWindow(QWidget):
     """switched(bool), port_chosen(int): by the user."""
 
@@ -68,12 +108,13 @@ class ApiWindow(QWidget):
         self.switch, self.port = CheckBox("On"), whole_number(LOWEST_PORT, HIGHEST_PORT)
         self.port.setGroupSeparatorShown(False)
         self.address, self.key = CopyField("Address"), CopyField("Key", secret=True)
+        self.agents = AgentCommands()
         self.model, self.activity = wrapped(), wrapped()
         self._switch_field = Field(TITLE, self.switch, ABOUT)
         self._lay_out()
         self.switch.clicked.connect(self.switched)
         self.port.valueChanged.connect(self.port_chosen)
-        self.resize(540, 380)
+        self.resize(540, 460)
 
     def show_state(self, on: bool, port: int, state: ApiState) -> None:
         """Shows what the user chose, and what came of it. on: whether programs should be served."""
@@ -85,6 +126,7 @@ class ApiWindow(QWidget):
         self._switch_field.set_error(state.error if on else "")
         self.address.show_value(state.address)
         self.key.show_value(state.key)
+        self.agents.show_model(state.loaded, state.address, state.key)
         _tell(self.model, "Model", state.model or NO_MODEL)
         _tell(self.activity, "Now", activity_of(state))
 
@@ -108,6 +150,7 @@ class ApiWindow(QWidget):
             self.address,
             self.key,
             wrapped(KEY_HELP, role="caption", tone="faint"),
+            self.agents,
             Hairline(),
             *lines,
             STRETCH,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from app.cli import chat
 from app.cli.main import COMMANDS
 from app.cli.terminal.token_style import Look
 from app.safe_text import safe
@@ -185,6 +188,17 @@ def test_a_prompt_may_come_through_a_pipe(redline: Redline, monkeypatch: pytest.
     assert [code for code, _ in replies] == [0]
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     assert redline("chat").code == 2
+
+
+def test_what_is_piped_stands_before_the_prompt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "word").write_text("The word is heron.\n")
+    args = argparse.Namespace(prompt="What is it?")
+    with (tmp_path / "word").open() as piped:
+        monkeypatch.setattr(sys, "stdin", piped)
+        assert chat._prompt(args) == "The word is heron.\n\nWhat is it?"
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert chat._prompt(args) == "What is it?"
 
 
 def test_ctrl_c_ends_a_reply_in_order(redline: Redline, toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

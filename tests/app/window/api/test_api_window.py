@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.api.agents import agent_lines
 from app.api.key_file import ADDRESS, PORT
 from app.window.api.api_server import ApiState
-from app.window.api.api_window import NO_MODEL, activity_of
+from app.window.api.api_window import NO_MODEL, ApiWindow, activity_of
 from app.window.common.preferences import PREFERENCES, Preferences, read
 from app.window.main_window.main_window import MainWindow, tab_stops
+from tests.app.api.test_agents import LOADED
 from tests.app.window.api.programs import Program
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene
@@ -34,6 +38,17 @@ def open_window(scene: Scene, folder: Path) -> MainWindow:
     window = MainWindow(scene.controller, folder / "conversations.sqlite")
     window.show()
     return window
+
+
+def test_the_commands_of_an_agent_are_copied_once_the_server_is_on(app: QApplication) -> None:
+    page, loaded = ApiWindow(), structs.replace(LOADED, context=4096)
+    page.show_state(True, PORT, ON)
+    assert not page.agents.copy.isEnabled()
+    page.show_state(True, PORT, replace(ON, loaded=loaded))
+    page.agents.agent.setCurrentIndex(page.agents.agent.findData("codex"))
+    assert "context holds 4,096" in page.agents.note.text()
+    page.agents.copy.click()
+    assert QApplication.clipboard().text() == agent_lines("codex", loaded, f"http://{ADDRESS}:{PORT}", ON.key)
 
 
 def test_programs_are_served_once_switched_on_and_at_the_next_start(scene: Scene, tmp_path: Path) -> None:
@@ -77,7 +92,7 @@ def test_every_control_has_a_name_and_is_reached_by_tab(scene: Scene, tmp_path: 
     window.api._refresh.stop()
     page.show_state(True, PORT, ON)
     names = [control.accessibleName() for control in tab_stops(page)]
-    assert names == ["Serve Models to Other Apps", "Port", "Address", "Copy Address", "Key", "Copy Key"]
+    assert names == ["Serve Models to Other Apps", "Port", "Address", "Copy Address", "Key", "Copy Key", "Agent"]
     assert page.model.accessibleName() == "Model: A Model"
     assert page.activity.accessibleName() == "Now: Writing a reply, 1,034 tokens so far. 2 requests are waiting."
     until(page.switch.hasFocus)
