@@ -203,6 +203,8 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
                 answered.wait_again()
                 if not isinstance(task.request, protocol.Race):  # which is timed
                     relief.look(worker)
+                if isinstance(task.request, protocol.Reply):
+                    _answer_counts(tasks, worker, writer)
         except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:
@@ -213,6 +215,16 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
             writer.write(_failed(task, error, worker))
             if worker is not None:
                 worker.recover()
+
+
+def _answer_counts(tasks: TaskQueue, worker: Worker, writer: AnswerWriter) -> None:
+    """Answers the counts that wait behind a reply, which takes much longer than they do. Raises WindowGoneError."""
+    while (task := tasks.take_count()) is not None:
+        try:
+            for answer in _answers(worker, task):
+                writer.write(answer)
+        except RedlineError as error:
+            writer.write(_failed(task, error, worker))
 
 
 def _next(tasks: TaskQueue, worker: Worker | None, relief: MemoryRelief) -> Task | None:

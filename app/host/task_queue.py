@@ -75,6 +75,19 @@ class TaskQueue:
                 self._size_bytes -= self._current.size_bytes
             return self._current
 
+    def take_count(self) -> Task | None:
+        """Returns the first count that waits and that no change of the loaded models comes before, None if there is
+        none. The current task stays what it is."""
+        with self._changed:
+            for task in self._waiting:
+                if isinstance(task.request, Load | Unload):
+                    return None
+                if isinstance(task.request, Count):
+                    self._waiting.remove(task)
+                    self._size_bytes -= task.size_bytes
+                    return task
+            return None
+
     def stop(self, number: int) -> int:
         """Stops the current task if its request has this id, and removes those that wait; returns how many these
         were."""

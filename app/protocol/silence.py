@@ -1,7 +1,8 @@
 """How long a host may be silent before it counts as stuck: one rule for all who wait for it.
 
-A host carries out its requests in order. So it is working on the oldest one that has not ended, even if nobody waits
-for that one any more, and only an answer to it shows that the host is not stuck: Stop is answered by another thread.
+A host carries out its requests in order, but for counts, which it answers within a reply too; these are not watched.
+So it is working on the oldest other one that has not ended, even if nobody waits for that one any more, and only an
+answer to it shows that the host is not stuck: Stop is answered by another thread.
 While a request has no result yet, the host sends Working, from between the layers of a pass, but not during a load.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from app.protocol import AnyAnswer, LastAnswer
-from app.protocol.messages import Failed, Load, Request, RequestAnswer
+from app.protocol.messages import Count, Failed, Load, Request, RequestAnswer
 
 LATE_S = 1.0  # a timer this late: this process did not run meanwhile, nor read what the host said
 WORKING_S = 10.0  # between two answers to a request that a host is working on
@@ -44,6 +45,8 @@ class PendingRequests:
 
     def add(self, request: Request) -> bool:
         """Adds a request that was sent; returns whether the host is working on it now."""
+        if isinstance(request, Count):
+            return False
         self._is_load[request.id] = isinstance(request, Load)
         return len(self._is_load) == 1
 
