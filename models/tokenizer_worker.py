@@ -17,7 +17,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,8 +25,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from models.chat_templates import read_templates
-from models.reply_format import Switches, switches_of
+from models.template_switches import TOOL_VARIABLES, Switches, Value, switches_of, tools_variable
 from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
+from models.turn_shape import TurnShape, find_shape
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
@@ -56,8 +57,15 @@ class Chat(msgspec.Struct, tag=True):
     key: int
     messages: list[dict[str, Any]]
     template: str
-    variables: dict[str, bool | str] = {}
+    variables: dict[str, Value] = {}
     tools: list[dict[str, Any]] = []
+
+
+class Probe(msgspec.Struct, tag=True):
+    """Tries a template on small conversations: answered by Probed, Refused or Unknown."""
+
+    key: int
+    template: str
 
 
 class ParseCalls(msgspec.Struct, tag=True):
@@ -75,19 +83,23 @@ class Ready(msgspec.Struct, tag=True):
 class Opened(msgspec.Struct, tag=True):
     """A tokenizer was read. decoder: a tokenizer.json that is good for decoding alone. eos: id of its own
     end-of-sequence token. template, tool_template: for conversations without and with tools, None where the model has
-    none. digest: of everything that ids depend on. thinking, efforts: as in
-    `models.reply_format.Switches`. takes_tools: whether its template takes tools. tools: how it writes calls, None
-    where that is not known."""
+    none. digest: of everything that ids depend on. takes_tools: whether its template takes tools. tools: how it writes
+    calls, None where that is not known."""
 
     decoder: str
     eos: int | None
     template: str | None
     tool_template: str | None
     digest: str
-    thinking: str = ""
-    efforts: tuple[str, ...] = ()
     takes_tools: bool = False
     tools: ToolFormat | None = None
+
+
+class Probed(msgspec.Struct, tag=True):
+    """What a template lets one choose, and the turns that it takes."""
+
+    switches: Switches
+    shape: TurnShape
 
 
 class Calls(msgspec.Struct, tag=True):
@@ -118,16 +130,18 @@ class Unknown(msgspec.Struct, tag=True):
     """No tokenizer has this key any more: open it again."""
 
 
-Request = Open | Encode | Chat | ParseCalls
-Answer = Ready | Opened | Rendered | Ids | Calls | Refused | Unknown
+Request = Open | Encode | Chat | Probe | ParseCalls
+Answer = Ready | Opened | Probed | Rendered | Ids | Calls | Refused | Unknown
 
 
 @dataclass(frozen=True)
 class _OpenTokenizer:
-    """fast: the tokenizers library's. special: the special tokens that a template may print, by name."""
+    """fast: the tokenizers library's. special: the special tokens that a template may print, by name. tools: how the
+    model writes calls."""
 
     fast: Any
     special: dict[str, Any]
+    tools: ToolFormat | None = None
 
 
 def main() -> None:
@@ -175,6 +189,8 @@ def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO)
                 yield Unknown()
             elif isinstance(request, Encode):
                 yield Ids(_encode(known[request.key], request.text, request.special))
+            elif isinstance(request, Probe):
+                yield probe(known[request.key], request.template)
             else:
                 text = render(known[request.key], request)
                 yield Rendered(len(text))
@@ -194,15 +210,14 @@ def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
     fast.no_truncation()  # a tokenizer.json may keep the settings of whoever trained with it
     fast.no_padding()
     templates = read_templates(folder)
-    found = _OpenTokenizer(fast, dict(whole.special_tokens_map))
+    takes_tools = bool(templates.tool_use and tools_variable(templates.tool_use))
+    tools = tool_format(whole, templates.tool_use or "") if takes_tools else None
+    found = _OpenTokenizer(fast, dict(whole.special_tokens_map), tools)
     text = fast.to_str()
     digest = hashlib.blake2b(f"{text}\0{templates}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
-    switches = switches_of(templates.default) if templates.default else Switches()
-    takes_tools = templates.tool_use is not None and switches_of(templates.tool_use).tools
-    tools = tool_format(whole, templates.tool_use or "") if takes_tools else None
-    about = (switches.thinking, switches.efforts, takes_tools, tools)
-    return found, Opened(decoder_of(text), eos, templates.default, templates.tool_use, digest, *about)
+    about = (templates.default, templates.tool_use, digest, takes_tools, tools)
+    return found, Opened(decoder_of(text), eos, *about)
 
 
 def decoder_of(tokenizer_json: str) -> str:
@@ -224,17 +239,40 @@ def decoder_of(tokenizer_json: str) -> str:
     return bare
 
 
-def render(tokenizer: _OpenTokenizer, request: Chat) -> str:
-    """Returns the text of a conversation, as transformers' `apply_chat_template` writes it. Raises ValueError where it
-    has far more characters than the messages, and anything else."""
+def probe(tokenizer: _OpenTokenizer, template: str) -> Probed:
+    """Tries a template on small conversations."""
+    user, system = {"role": "user", "content": "question"}, {"role": "system", "content": "system"}
+
+    def ask(variables: dict[str, Value]) -> str | None:
+        """Writes a question alone and after a system prompt, if the template knows one."""
+        texts = []
+        for messages in ([user], [system, user]):
+            try:
+                texts.append(render(tokenizer, Chat(0, messages, template, variables)))
+            except Exception:  # noqa: BLE001  broad: a template raises anything
+                texts.append("")
+        return "\0".join(texts) if texts[0] else None
+
+    switches = switches_of(template, ask)
+
+    def write(turns: list[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> str:
+        return render(tokenizer, Chat(0, turns, template, switches.on, list(tools)))
+
+    return Probed(switches, find_shape(write, template, bool(switches.tools), tokenizer.tools))
+
+
+def render(tokenizer: _OpenTokenizer, request: Chat, opened: bool = True) -> str:
+    """Returns the text of a conversation, as transformers' `apply_chat_template` writes it. opened: with the beginning
+    of the assistant's turn. Raises ValueError where it has far more characters than the messages, and anything else."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
+    _let_lists_change(request.template)
     (text,), _ = render_jinja_template(
         conversations=[request.messages],
         tools=request.tools or None,
         chat_template=request.template,
-        add_generation_prompt=True,
-        **{**tokenizer.special, **request.variables},
+        add_generation_prompt=opened,
+        **{**tokenizer.special, **request.variables, **dict.fromkeys(TOOL_VARIABLES[1:], request.tools or None)},
     )
     if len(text) > longest_prompt(request.messages, request.tools):
         raise ValueError(f"it writes {len(text):,} characters")
@@ -242,9 +280,20 @@ def render(tokenizer: _OpenTokenizer, request: Chat) -> str:
     return str(text)
 
 
+def _let_lists_change(template: str) -> None:
+    """Lets a template append to its own lists, as Kimi K2's does. transformers' sandbox forbids it, to keep what an
+    application passes in as it is; here everything was made for this one rendering. Jinja's other sandbox, which
+    allows it, guards the interpreter alike."""
+    from jinja2.sandbox import SandboxedEnvironment
+    from transformers.utils.chat_template_utils import _compile_jinja_template
+
+    environment = _compile_jinja_template(template).environment
+    environment.is_safe_attribute = SandboxedEnvironment.is_safe_attribute.__get__(environment)
+
+
 def longest_prompt(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> int:
     """Returns how many characters a template may make of messages: it repeats none, and adds some to each."""
-    told = sum(1000 + 4 * len(message["content"] or "") for message in messages)
+    told = sum(1000 + 4 * len(json.dumps(message.get("content"))) for message in messages)
     called = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
     return 1_000_000 + told + called + 8 * len(json.dumps(tools))
 

@@ -9,7 +9,7 @@ import pytest
 from engine.events import Round
 from engine.reply_channels import LONGEST_HEADER, ReplyFormat
 from engine.reply_text import ReplyText
-from models.reply_format import USUAL_EFFORTS, switches_of
+from models.template_switches import USUAL_EFFORTS
 from models.tokenizer import FolderTokenizer
 from tests.toys.reply_formats import FAMILIES, ThinkingFamily, write_tokenizer
 
@@ -106,8 +106,6 @@ def test_the_switches_of_each_template_are_found(tokenizers: dict[str, FolderTok
         "mistral": ("", ("none", "high")),
         "longcat": thinking,
     }
-    assert switches_of("{% generation %}{{ thinking }}{% endgeneration %}").thinking == "thinking"
-    assert switches_of("{% nonsense %}") == switches_of("")
 
 
 def test_a_switch_that_the_template_lacks_changes_nothing(tokenizers: dict[str, FolderTokenizer]) -> None:
