@@ -20,12 +20,12 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from engine.errors import ModelError, RedlineError, UsageError
-from engine.reply_channels import ChannelParser
+from engine.reply_channels import Parser
 from engine.reply_text import Message
 from models import tokenizer_process
 from models.chat_templates import read_templates
 from models.grammar_matcher import GrammarMatchers
-from models.reply_format import reply_format
+from models.reply_format import reply_format, text_tags
 from models.template_switches import Switches
 from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import (
@@ -55,6 +55,7 @@ PARSE_S = 2.0  # for a call of a tool to be parsed; likewise
 ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
 # Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"'\n]{0,99})(?P=quote)\s{0,9}\)""")
+LONGEST_OPENING = 64  # tokens of a prompt's end, in which the template may have opened a thought
 _NO_IDS = "the model's tokenizer could not encode this text"
 _CHANGE = "change or delete the message that it is about, start a new conversation, or choose another model"
 _keys = count()
@@ -94,6 +95,8 @@ class FolderTokenizer:
         self.matchers = GrammarMatchers(opened.decoder, self.eos)
         self.added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
         self.format = reply_format(self.added, self.pieces)
+        self._tags = text_tags("\n".join({opened.template or "", opened.tool_template or ""}))
+        self._tag_tokens = {self.added[tag]: tag for tag in self._tags.texts & self.added.keys()}
         self.tools, self.takes_tools = opened.tools, opened.takes_tools
         probed = {template: self._probe(template) for template in {opened.template, opened.tool_template} if template}
         self.switches, self._shape = probed.get(opened.template or "", (Switches(), TurnShape()))
@@ -206,9 +209,13 @@ class FolderTokenizer:
         once, twice = (self._fast.decode([token] * n, skip_special_tokens=False) for n in (1, 2))
         return str(twice[len(once) :])
 
-    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
-        """Returns what tells thought and answer of the reply to a prompt apart, None where no tokens mark them."""
-        return self.format.after(prompt) if self.format is not None else None
+    def channels(self, prompt: Sequence[int]) -> Parser:
+        """Returns what tells thought and answer of the reply to a prompt apart: by tokens, or by text where the model
+        has no tokens for that."""
+        if self.format is not None:
+            return self.format.after(prompt)
+        end = self._fast.decode(list(prompt[-LONGEST_OPENING:]), skip_special_tokens=False)
+        return self._tags.after(end, self.piece, self._tag_tokens)
 
     def stream(self, special: bool = False) -> FolderStream:
         """Returns a fresh detokenizer. special: whether special tokens have their names as text."""

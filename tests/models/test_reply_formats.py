@@ -114,10 +114,24 @@ def test_a_switch_that_the_template_lacks_changes_nothing(tokenizers: dict[str, 
     assert "Reasoning: low" in tokenizers["gpt-oss"].decode(tokenizers["gpt-oss"].chat(QUESTION, effort="low"))
 
 
-def test_a_model_without_such_tokens_has_no_channels(toy_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("reply", "thought", "answer"),
+    [
+        ("<think>hm</think>b", "hm", "b"),
+        ("\n<think>\na < b</thin\n</think>\n\nb", "\na < b</thin\n", "\n\n\nb"),
+        ("a <think>b</think>", "", "a <think>b</think>"),
+        ("<thin", "", "<thin"),
+        ("<think>hm</thi", "hm</thi", ""),
+    ],
+)
+def test_a_model_without_such_tokens_writes_its_tags_as_text(
+    toy_folder: Path, reply: str, thought: str, answer: str
+) -> None:
     tokenizer = FolderTokenizer(toy_folder)
-    assert tokenizer.channels(tokenizer.chat(QUESTION)) is None
-    assert rounds_of(tokenizer, [], [tokenizer.pieces("<think>a</think>b")], [])[0].channels == ()
+    prompt, ids = tokenizer.chat(QUESTION), tokenizer.pieces(reply)
+    for size in range(1, 9):
+        split = [ids[at : at + size] for at in range(0, len(ids), size)]
+        assert parts(rounds_of(tokenizer, prompt, split, [])) == (thought, answer)
 
 
 def test_a_header_without_an_end_does_not_hide_the_reply() -> None:
