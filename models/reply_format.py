@@ -14,7 +14,7 @@ from engine.reply_tags import TextTags
 Encode = Callable[[str], Sequence[int]]
 Pair = tuple[str, str]
 
-TAGS: tuple[Pair, ...] = (  # an opening and a closing tag, beside those that `_paired` knows by their form
+TAGS: tuple[Pair, ...] = (  # an opening and a closing tag, beside those that `paired` knows by their form
     ("<|think:start|>", "<|think:end|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Cohere
     ("<|channel>", "<channel|>"),  # Gemma 4
@@ -46,7 +46,7 @@ def reply_format(added: Mapping[str, int], encode: Encode) -> ReplyFormat | None
     headers = _with_headers(added, encode, others)
     if headers is not None:
         return headers
-    found = [pair for pair in (*map(_paired, added), *TAGS) if pair and all(name in added for name in pair)]
+    found = [pair for pair in (*map(paired, added), *TAGS) if pair and all(name in added for name in pair)]
     if not found:
         return None
     closes = {end for _, end in found} | {name for pair in _WRAPPERS if set(pair) <= set(added) for name in pair}
@@ -100,7 +100,7 @@ def _with_headers(added: Mapping[str, int], encode: Encode, others: frozenset[in
 def text_tags(template: str) -> TextTags:
     """Returns the tags that a model without tokens for them writes as text: those that its chat template speaks of,
     and <think>, which fine-tunes learn whatever their template says."""
-    pairs = {pair: None for match in _OPENING.finditer(template) if (pair := _paired(match[0])) and pair[1] in template}
+    pairs = {pair: None for match in _OPENING.finditer(template) if (pair := paired(match[0])) and pair[1] in template}
     known = {pair: None for pair in TAGS if all(tag in template for tag in pair)}
     wrappers = tuple(pair for pair in _WRAPPERS if all(tag in template for tag in pair))
     if _APRIEL[0][1] in template:
@@ -108,7 +108,7 @@ def text_tags(template: str) -> TextTags:
     return TextTags(tuple({("<think>", "</think>"): None} | pairs | known), wrappers)
 
 
-def _paired(name: str) -> Pair | None:
+def paired(name: str) -> Pair | None:
     """Returns an opening tag of the usual forms with its closing one, None for another name."""
     match = _OPENING.fullmatch(name)
     if match is None or (match[1] == "<") != (match[3] == ">"):

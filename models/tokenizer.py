@@ -32,6 +32,7 @@ from models.tokenizer_worker import (
     Answer,
     Calls,
     Chat,
+    Compare,
     Encode,
     Ids,
     Open,
@@ -42,6 +43,7 @@ from models.tokenizer_worker import (
     Refused,
     Rendered,
     Request,
+    Shared,
     Unknown,
 )
 from models.tool_parsers import ParsedCall
@@ -58,6 +60,9 @@ _PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"
 LONGEST_OPENING = 64  # tokens of a prompt's end, in which the template may have opened a thought
 _NO_IDS = "the model's tokenizer could not encode this text"
 _CHANGE = "change or delete the message that it is about, start a new conversation, or choose another model"
+# A reply and a question that stand for any others: no two replies begin alike.
+_REPLIES = ({"role": "assistant", "content": "A"}, {"role": "assistant", "content": "z", "thought": "T"})
+_NEXT = {"role": "user", "content": "q"}
 _keys = count()
 
 
@@ -143,6 +148,44 @@ class FolderTokenizer:
             if plain == list(messages):
                 raise
             return self._rendered(plain, template, cancelled, tools, switches)
+
+    def stable_prompt_lengths(
+        self,
+        messages: Sequence[Message],
+        cancelled: Callable[[], bool] = _never,
+        tools: Sequence[dict[str, Any]] = (),
+        **switches: Any,
+    ) -> tuple[int, ...]:
+        """Returns with how many of this prompt's tokens the next one begins, whatever the reply is: ascending, for a
+        next question and for the result of a call. Templates withdraw the end of a prompt, such as <think>, and
+        earlier thoughts. Empty where the template does not say. Arguments and errors as of `chat`."""
+        template = self._tool_template if tools else self._template
+        if template is None:
+            return ()
+        shape = self._tool_shape if tools else self._shape
+        nexts: list[list[Message]] = [[*_REPLIES[:1], _NEXT], [*_REPLIES[1:], _NEXT]]
+        if tools:
+            called = {"id": "c" * 9, "name": tools[0]["function"]["name"], "arguments": "{}"}
+            answer = {"role": "tool", "content": "r", "call_id": called["id"]}
+            nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, answer])
+        now, *later = (shaped([*messages, *more], shape, self.tools) for more in ([], *nexts))
+        variables = self.switches.variables(**switches)
+        request = Compare(self._key, now, later, template, variables, list(tools))
+        with suppress(WorkerLostError):
+            characters = sum(len(message["content"]) for message in messages)
+            answer_ = self._answer(request, RENDER_S + _encoding_s(characters), cancelled)
+            return tuple(answer_.lengths) if isinstance(answer_, Shared) else ()
+        return ()
+
+    def stable_prompt_length(
+        self,
+        messages: Sequence[Message],
+        cancelled: Callable[[], bool] = _never,
+        tools: Sequence[dict[str, Any]] = (),
+        **switches: Any,
+    ) -> int:
+        """Returns the least of `stable_prompt_lengths`, 0 without any."""
+        return min(self.stable_prompt_lengths(messages, cancelled, tools, **switches), default=0)
 
     def _rendered(
         self,
@@ -252,7 +295,7 @@ class FolderTokenizer:
 
     def _answer(
         self,
-        request: Chat | Encode | Probe,
+        request: Chat | Encode | Compare | Probe,
         limit_s: float,
         cancelled: Callable[[], bool],
         more: Callable[[Answer], float | None] = lambda answer: None,

@@ -31,6 +31,7 @@ from models.turn_shape import TurnShape, find_shape
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
+TOKENS_THAT_MERGE = 8  # more than what a word has that goes on in another way
 _BARE = {"truncation": None, "padding": None, "normalizer": None, "pre_tokenizer": None, "post_processor": None}
 _PARENT_CHECK_S = 0.5
 
@@ -56,6 +57,18 @@ class Chat(msgspec.Struct, tag=True):
 
     key: int
     messages: list[dict[str, Any]]
+    template: str
+    variables: dict[str, Value] = {}
+    tools: list[dict[str, Any]] = []
+
+
+class Compare(msgspec.Struct, tag=True):
+    """Renders a conversation and ways in which it may go on: answered by Shared, Refused or Unknown. later: the whole
+    messages of each; those that the template refuses are left out. The rest as in Chat."""
+
+    key: int
+    messages: list[dict[str, Any]]
+    later: list[list[dict[str, Any]]]
     template: str
     variables: dict[str, Value] = {}
     tools: list[dict[str, Any]] = []
@@ -120,6 +133,12 @@ class Ids(msgspec.Struct, tag=True):
     ids: list[int]
 
 
+class Shared(msgspec.Struct, tag=True):
+    """With how many of a prompt's first tokens each of the later prompts begins, ascending, each number once."""
+
+    lengths: list[int]
+
+
 class Refused(msgspec.Struct, tag=True):
     """The libraries raised an error."""
 
@@ -130,8 +149,8 @@ class Unknown(msgspec.Struct, tag=True):
     """No tokenizer has this key any more: open it again."""
 
 
-Request = Open | Encode | Chat | Probe | ParseCalls
-Answer = Ready | Opened | Probed | Rendered | Ids | Calls | Refused | Unknown
+Request = Open | Encode | Chat | Compare | Probe | ParseCalls
+Answer = Ready | Opened | Probed | Rendered | Ids | Shared | Calls | Refused | Unknown
 
 
 @dataclass(frozen=True)
@@ -189,6 +208,8 @@ def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO)
                 yield Unknown()
             elif isinstance(request, Encode):
                 yield Ids(_encode(known[request.key], request.text, request.special))
+            elif isinstance(request, Compare):
+                yield Shared(_shared(known[request.key], request))
             elif isinstance(request, Probe):
                 yield probe(known[request.key], request.template)
             else:
@@ -296,6 +317,26 @@ def longest_prompt(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) 
     told = sum(1000 + 4 * len(json.dumps(message.get("content"))) for message in messages)
     called = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
     return 1_000_000 + told + called + 8 * len(json.dumps(tools))
+
+
+def _shared(tokenizer: _OpenTokenizer, request: Compare) -> list[int]:
+    """Returns how many tokens a prompt shares with later ones, whatever they go on with. Where the texts part, the
+    last tokens before may be others as well, so the place is moved back: behind a token that is never split, or by
+    TOKENS_THAT_MERGE where there is none."""
+    form = (request.template, request.variables, request.tools)
+    text = render(tokenizer, Chat(0, request.messages, *form))
+    encoding = tokenizer.fast.encode(text, add_special_tokens=False)
+    whole = set(tokenizer.fast.get_added_tokens_decoder())
+    found = set()
+    for messages in request.later:
+        try:
+            same = len(os.path.commonprefix([text, render(tokenizer, Chat(0, messages, *form))]))
+        except Exception:  # noqa: BLE001  broad: a template raises anything
+            continue
+        length = next((i for i, (_, end) in enumerate(encoding.offsets) if end > same), len(encoding.ids))
+        least = max(0, length - TOKENS_THAT_MERGE)
+        found.add(next((i for i in range(length, least, -1) if encoding.ids[i - 1] in whole), least))
+    return sorted(found)
 
 
 def _encode(tokenizer: _OpenTokenizer, text: str, special: bool) -> list[int]:

@@ -33,13 +33,15 @@ from app.inference.tool_call_reader import call_reader
 from engine.errors import RedlineError
 from engine.events import Finished, Round
 from engine.reply_text import ReplyText
-from models.reply_format import TAGS, _paired
+from models.reply_format import TAGS, paired
 from models.tokenizer import FolderTokenizer
 from tests.toys.folders import make_tokenizer
 
 COLUMNS = ("renders", "kept", "thought", "call", "two", "result", "history", "switches")
 NOT_POSSIBLE = "-"
-_NAMES = re.compile(r"<\uff5c[^<>\uff5c]{1,40}\uff5c>|<\|[^<>|\s]{1,40}\|>|<\|?/?[a-zA-Z_:]{2,30}\|?>|\[/?[A-Z_]{3,30}\]")
+_NAMES = re.compile(
+    r"<\uff5c[^<>\uff5c]{1,40}\uff5c>|<\|[^<>|\s]{1,40}\|>|<\|?/?[a-zA-Z_:]{2,30}\|?>|\[/?[A-Z_]{3,30}\]"
+)
 _AWKWARD = {"path": "a b.py", "content": '    if x < 1:\n\t"quoted" \\ {é}\n', "count": 3, "deep": {"list": [1, None]}}
 _TOOL = {
     "type": "function",
@@ -91,7 +93,7 @@ class Case:
     def __init__(self, path: Path, work: Path) -> None:
         self.name, self.template = path.stem, path.read_text(encoding="utf-8")
         found = set(_NAMES.findall(self.template)) | {tag for pair in TAGS for tag in pair if tag in self.template}
-        closing = {pair[1] for name in found if (pair := _paired(name))}
+        closing = {pair[1] for name in found if (pair := paired(name))}
         self.tokens = FolderTokenizer(_write(work / "tokens", self.template, sorted(found | closing)))
         self.text = FolderTokenizer(_write(work / "text", self.template, []))
 
@@ -188,7 +190,10 @@ class Case:
         written = _rest(whole[_common(text, whole) :], text)
         ids = self.tokens.pieces(written)
         rounds = [Round(0, (token,), (), 0, (1.0,), (), 1, 0.0) for token in ids]
-        reply, reader = ReplyText(self.tokens.stream(), (), (), self.tokens.channels(before)), call_reader(self.tokens, [_TOOL])
+        reply, reader = (
+            ReplyText(self.tokens.stream(), (), (), self.tokens.channels(before)),
+            call_reader(self.tokens, [_TOOL]),
+        )
         found = []
         for one in rounds:
             for ready in reply.push(one):
@@ -247,7 +252,9 @@ def _write(folder: Path, template: str, names: Sequence[str]) -> Path:
     tokenizer.add_tokens([AddedToken(name, special=False, normalized=False) for name in names])
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>"})
+        json.dumps(
+            {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>"}
+        )
     )
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     return folder
