@@ -45,10 +45,12 @@ class TagReader:
     channel: Channel = field(init=False)
     has_begun: bool = False
     _thought: bool = field(init=False, default=False)  # whether there was one
+    _again: str = field(init=False, default="")  # what some models write though the prompt ends with it
     _held: str = ""
 
     def __post_init__(self) -> None:
         self.channel = "thought" if self.closing else "answer"
+        self._again = next((start for start, end in self.tags.pairs if end == self.closing), "")
 
     def push(self, text: str) -> list[tuple[str, Channel]]:
         """Takes more text; returns the parts that are sure now. What marks a thought is a part of its own."""
@@ -60,6 +62,7 @@ class TagReader:
             self._held = self._held[at + len(tag) :]
             self._enter(tag, next_closing)
         sure = len(self._held) - self._unsure()
+        self._again = self._again if not self._held[:sure].strip() else ""
         parts.append((self._held[:sure], self.channel))
         self._held = self._held[sure:]
         self.has_begun = self.has_begun or (self.channel == "answer" and bool(parts[-1][0].strip()))
@@ -71,7 +74,7 @@ class TagReader:
         return [(rest, self.channel)] if rest else []
 
     def _enter(self, tag: str, closing: str) -> None:
-        self._thought = self._thought or self.channel == "thought"
+        self._thought, self._again = self._thought or self.channel == "thought", ""
         wraps = {start: end for start, end in self.tags.wrappers if tag == self.closing == start}
         self.closing = closing or wraps.get(tag, "")  # what ends one thing may begin the next
         self.channel = "thought" if any(tag == start for start, _ in self.tags.pairs) else "answer"
@@ -85,6 +88,8 @@ class TagReader:
     def _tag(self) -> tuple[int, str, str] | None:
         """Returns where the next tag stands, itself, and what closes it; None without one."""
         if self.closing:
+            if self._again and self._held.lstrip().startswith(self._again):  # the prompt has opened the thought already
+                return self._held.index(self._again), self._again, self.closing
             at = self._held.find(self.closing)
             return None if at < 0 else (at, self.closing, "")
         text = self._held.lstrip()
@@ -93,10 +98,12 @@ class TagReader:
 
     def _unsure(self) -> int:
         """Returns how many of the last characters may be the beginning of a tag."""
+        text = self._held.lstrip()
+        if self._again and text and self._again.startswith(text):
+            return len(text)
         if self.closing:
             sizes = range(min(len(self._held), len(self.closing) - 1), 0, -1)
             return next((size for size in sizes if self.closing.startswith(self._held[-size:])), 0)
-        text = self._held.lstrip()
         return len(text) if text and any(start.startswith(text) for start, _ in self._openers()) else 0
 
 

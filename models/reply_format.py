@@ -37,11 +37,14 @@ _APRIEL: tuple[Pair, ...] = (
 _BLANK = " \n\t\r\u2581"  # some tokenizers never split runs of spaces and line breaks
 
 
-def reply_format(added: Mapping[str, int], encode: Encode) -> ReplyFormat | None:
+def reply_format(added: Mapping[str, int], encode: Encode, template: str = "") -> ReplyFormat | None:
     """Returns how a model marks its thoughts with tokens, None if it has none for that.
 
-    added: the tokens that the tokenizer never splits, by name. encode: returns the ids of plain text.
+    added: the tokens that the tokenizer never splits, by name. encode: returns the ids of plain text. template: of the
+    model's conversations.
     """
+    if _APRIEL[0][1] in template:  # a sentence opens its thoughts
+        return None
     others = frozenset(number for name, number in added.items() if name.strip(_BLANK))  # mark turns, tools and so on
     headers = _with_headers(added, encode, others)
     if headers is not None:

@@ -26,7 +26,7 @@ _OFF, _ON = ("none", "off", "no", "disabled", "disable", "no_think"), ("on", "ye
 USUAL_EFFORTS = ("low", "medium", "high")
 _ORDER = ("none", "no_think", "off", "minimal", "low", "medium", "high", "xhigh", "max")
 _UNKNOWN = "value-of-the-probe"
-TOOL_VARIABLES = ("tools", "xml_tools")  # the second of SmolLM3
+TOOL_VARIABLES = ("tools", "xml_tools", "functions")  # the second of SmolLM3, the third, as text, of Firefunction
 
 
 class Switches(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ def _values(tree: nodes.Template) -> dict[str, list[Value]]:
             keys = (pair.key for table in tree.find_all(nodes.Dict) for pair in table.items)
             numbers = (key.value for key in keys if isinstance(key, nodes.Const))
             steps = [number for number in numbers if type(number) is int and number > 0]
-            found[name] = {value: None for value in found[name] if value in (0, -1)} | dict.fromkeys(steps)
+            found[name] = dict.fromkeys([value for value in found[name] if value in (0, -1)] + steps)
     return {name: list(values) for name, values in found.items()}
 
 
@@ -115,13 +115,12 @@ def _beside(tree: nodes.Template, name: str) -> Iterator[nodes.Node]:
 
 
 def _constants(node: nodes.Node) -> Iterator[Value]:
-    for one in node.find_all((nodes.Const, nodes.Neg)):
-        negative = isinstance(one, nodes.Neg)
-        value = one.node.value if negative and isinstance(one.node, nodes.Const) else getattr(one, "value", None)
-        if type(value) is int:
-            yield -value if negative else value
-        elif type(value) is str and re.fullmatch(r"[A-Za-z_]{2,20}", value):
-            yield value
+    for negative in node.find_all(nodes.Neg):
+        if isinstance(negative.node, nodes.Const) and type(negative.node.value) is int:
+            yield -negative.node.value
+    for one in node.find_all(nodes.Const):
+        if type(one.value) is int or (type(one.value) is str and re.fullmatch(r"[A-Za-z_]{2,20}", one.value)):
+            yield one.value
 
 
 class _Trial:

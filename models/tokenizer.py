@@ -26,7 +26,7 @@ from models import tokenizer_process
 from models.chat_templates import read_templates
 from models.grammar_matcher import GrammarMatchers
 from models.reply_format import reply_format, text_tags
-from models.template_switches import Switches
+from models.template_switches import Switches, Variables
 from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import (
     Answer,
@@ -90,6 +90,7 @@ class FolderTokenizer:
 
     def __init__(self, folder: Path, eos: Sequence[int] = (), rows: int | None = None) -> None:
         self._folder, self._rows = folder, rows
+        self._day: date | None = None  # that the template prints, None for today
         self._key = next(_keys)
         opened = self._open(_never)
         with _boundary(f"the tokenizer in {folder} cannot be read"):
@@ -99,13 +100,14 @@ class FolderTokenizer:
         self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
         self.matchers = GrammarMatchers(opened.decoder, self.eos)
         self.added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
-        self.format = reply_format(self.added, self.pieces)
-        self._tags = text_tags("\n".join({opened.template or "", opened.tool_template or ""}))
+        templates = "\n".join({opened.template or "", opened.tool_template or ""})
+        self.format, self._tags = reply_format(self.added, self.pieces, templates), text_tags(templates)
         self._tag_tokens = {self.added[tag]: tag for tag in self._tags.texts & self.added.keys()}
-        self.tools, self.takes_tools = opened.tools, opened.takes_tools
         probed = {template: self._probe(template) for template in {opened.template, opened.tool_template} if template}
         self.switches, self._shape = probed.get(opened.template or "", (Switches(), TurnShape()))
-        self._tool_shape = probed.get(opened.tool_template or "", (None, self._shape))[1]
+        tool_switches, self._tool_shape = probed.get(opened.tool_template or "", (self.switches, self._shape))
+        self.takes_tools = bool(tool_switches.tools)
+        self.tools = opened.tools if self.takes_tools else None
 
     @property
     def has_template(self) -> bool:
@@ -117,6 +119,7 @@ class FolderTokenizer:
         transformers lets no function into a template, so the date stands in it as text.
         """
         other = copy(self)
+        other._day = day
         other._template, other._tool_template = (_dated(one, day) for one in (self._template, self._tool_template))
         return other
 
@@ -169,8 +172,8 @@ class FolderTokenizer:
             answer = {"role": "tool", "content": "r", "call_id": called["id"]}
             nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, answer])
         now, *later = (shaped([*messages, *more], shape, self.tools) for more in ([], *nexts))
-        variables = self.switches.variables(**switches)
-        request = Compare(self._key, now, later, template, variables, list(tools))
+        variables = self._variables(template, switches)
+        request = Compare(self._key, now, later, template, variables, list(tools), shape.lists)
         with suppress(WorkerLostError):
             characters = sum(len(message["content"]) for message in messages)
             answer_ = self._answer(request, RENDER_S + _encoding_s(characters), cancelled)
@@ -197,7 +200,7 @@ class FolderTokenizer:
     ) -> list[int]:
         shape = self._tool_shape if tools else self._shape
         turns = shaped(messages, shape, self.tools)
-        request = Chat(self._key, turns, template, self.switches.variables(**switches), list(tools))
+        request = Chat(self._key, turns, template, self._variables(template, switches), list(tools), shape.lists)
         rendered: list[int] = []
 
         def encoding_s(answer: Answer) -> float | None:
@@ -213,6 +216,11 @@ class FolderTokenizer:
                 raise ModelError(f"{_NO_IDS} ({error}): {_CHANGE}") from error
             kind = RefusedError if isinstance(error, _Refusal) else ModelError
             raise kind(f"{self._no_text()} ({error}): {_CHANGE}") from error
+
+    def _variables(self, template: str, switches: dict[str, Any]) -> Variables:
+        """Returns what the template is told beside messages and tools. Firefunction's wants the date."""
+        today: Variables = {"datetime": (self._day or date.today()).isoformat()} if "datetime" in template else {}
+        return {**today, **self.switches.variables(**switches)}
 
     def _without_marks(self, message: Message) -> Message:
         """Returns a message of the assistant in which the names of special tokens are no longer such names: some

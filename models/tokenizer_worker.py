@@ -25,9 +25,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from models.chat_templates import read_templates
-from models.template_switches import TOOL_VARIABLES, Switches, Value, switches_of, tools_variable
+from models.template_switches import Switches, Value, switches_of, tools_variable
 from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
-from models.turn_shape import TurnShape, find_shape
+from models.turn_shape import PROBE_TOOLS, TurnShape, find_shape
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
@@ -53,13 +53,15 @@ class Encode(msgspec.Struct, tag=True):
 
 class Chat(msgspec.Struct, tag=True):
     """Renders a conversation and opens the assistant's turn: answered by Rendered and then as Encode is, or by Refused
-    or Unknown. variables: what the template is told beside the messages. tools: as OpenAI describes them."""
+    or Unknown. variables: what the template is told beside the messages. tools: as OpenAI describes them. lists: as
+    `models.turn_shape.TurnShape.lists`."""
 
     key: int
     messages: list[dict[str, Any]]
     template: str
     variables: dict[str, Value] = {}
     tools: list[dict[str, Any]] = []
+    lists: bool = False
 
 
 class Compare(msgspec.Struct, tag=True):
@@ -72,6 +74,7 @@ class Compare(msgspec.Struct, tag=True):
     template: str
     variables: dict[str, Value] = {}
     tools: list[dict[str, Any]] = []
+    lists: bool = False
 
 
 class Probe(msgspec.Struct, tag=True):
@@ -264,22 +267,34 @@ def probe(tokenizer: _OpenTokenizer, template: str) -> Probed:
     """Tries a template on small conversations."""
     user, system = {"role": "user", "content": "question"}, {"role": "system", "content": "system"}
 
+    on: dict[str, Value] = {}
+
+    def write(
+        turns: list[dict[str, Any]],
+        tools: Sequence[dict[str, Any]] = (),
+        lists: bool = False,
+        variables: dict[str, Value] = on,
+    ) -> str | None:
+        """Returns what the template writes, None where it fails. variables: those that switch thinking on, once they
+        are known."""
+        try:
+            return render(tokenizer, Chat(0, turns, template, variables, list(tools), lists))
+        except Exception:  # noqa: BLE001  broad: a template raises anything
+            return None
+
+    lists = write([user]) is None and write([user], lists=True) is not None
+
     def ask(variables: dict[str, Value]) -> str | None:
         """Writes a question alone and after a system prompt, if the template knows one."""
-        texts = []
-        for messages in ([user], [system, user]):
-            try:
-                texts.append(render(tokenizer, Chat(0, messages, template, variables)))
-            except Exception:  # noqa: BLE001  broad: a template raises anything
-                texts.append("")
-        return "\0".join(texts) if texts[0] else None
+        alone, after = (write(turns, (), lists, variables) for turns in ([user], [system, user]))
+        return None if alone is None else f"{alone}\0{after}"
 
     switches = switches_of(template, ask)
-
-    def write(turns: list[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> str:
-        return render(tokenizer, Chat(0, turns, template, switches.on, list(tools)))
-
-    return Probed(switches, find_shape(write, template, bool(switches.tools), tokenizer.tools))
+    on.update(switches.on)
+    if PROBE_TOOLS[0]["function"]["name"] not in (write([user], PROBE_TOOLS) or ""):
+        switches = msgspec.structs.replace(switches, tools="")
+    shape = find_shape(write, template, bool(switches.tools), tokenizer.tools, lists)
+    return Probed(switches, shape)
 
 
 def render(tokenizer: _OpenTokenizer, request: Chat, opened: bool = True) -> str:
@@ -288,12 +303,13 @@ def render(tokenizer: _OpenTokenizer, request: Chat, opened: bool = True) -> str
     from transformers.utils.chat_template_utils import render_jinja_template
 
     _let_lists_change(request.template)
+    offered = {"xml_tools": request.tools, "functions": json.dumps(request.tools)}  # SmolLM3's, Firefunction's
     (text,), _ = render_jinja_template(
         conversations=[request.messages],
-        tools=request.tools or None,
+        tools=request.tools or ([] if request.lists else None),
         chat_template=request.template,
         add_generation_prompt=opened,
-        **{**tokenizer.special, **request.variables, **dict.fromkeys(TOOL_VARIABLES[1:], request.tools or None)},
+        **{**tokenizer.special, **request.variables, **offered},
     )
     if len(text) > longest_prompt(request.messages, request.tools):
         raise ValueError(f"it writes {len(text):,} characters")
@@ -323,16 +339,19 @@ def _shared(tokenizer: _OpenTokenizer, request: Compare) -> list[int]:
     """Returns how many tokens a prompt shares with later ones, whatever they go on with. Where the texts part, the
     last tokens before may be others as well, so the place is moved back: behind a token that is never split, or by
     TOKENS_THAT_MERGE where there is none."""
-    form = (request.template, request.variables, request.tools)
+    form = (request.template, request.variables, request.tools, request.lists)
     text = render(tokenizer, Chat(0, request.messages, *form))
     encoding = tokenizer.fast.encode(text, add_special_tokens=False)
     whole = set(tokenizer.fast.get_added_tokens_decoder())
     found = set()
     for messages in request.later:
         try:
-            same = len(os.path.commonprefix([text, render(tokenizer, Chat(0, messages, *form))]))
+            later = render(tokenizer, Chat(0, messages, *form))
         except Exception:  # noqa: BLE001  broad: a template raises anything
             continue
+        same = next(
+            (i for i, (a, b) in enumerate(zip(text, later, strict=False)) if a != b), min(len(text), len(later))
+        )
         length = next((i for i, (_, end) in enumerate(encoding.offsets) if end > same), len(encoding.ids))
         least = max(0, length - TOKENS_THAT_MERGE)
         found.add(next((i for i in range(length, least, -1) if encoding.ids[i - 1] in whole), least))

@@ -24,9 +24,9 @@ from models.tool_parsers import ToolFormat
 
 Turn = dict[str, Any]
 Turns = list[Turn]
-Render = Callable[[Turns, Sequence[dict[str, Any]]], str]  # raises whatever a template raises
+Render = Callable[[Turns, Sequence[dict[str, Any]], bool], str | None]  # turns, tools, lists; None where it fails
 
-THOUGHT_NAMES = ("reasoning_content", "thinking", "reasoning")
+THOUGHT_NAMES = ("reasoning_content", "thinking", "reasoning", "thought")
 _SHORT_ID, _SYMBOLS = 9, string.ascii_letters + string.digits  # the ids that Mistral's templates insist on
 _BETWEEN = "\n\n"  # texts that become one
 
@@ -41,7 +41,8 @@ class TurnShape(msgspec.Struct, frozen=True):
     the same turn, in the thought where the template takes only one of them, or in a turn of its own. system, later:
     whether a system turn is taken at the beginning and between others; if not, its text goes into the next question.
     repeats: whether turns of the same role may follow each other; if not, they are joined. assistant_first: whether
-    the assistant may begin; if not, an empty question stands before it.
+    the assistant may begin; if not, an empty question stands before it. lists: whether the template wants an empty
+    list of tools where there are none.
     """
 
     arguments: Literal["object", "text"] = "object"
@@ -55,6 +56,7 @@ class TurnShape(msgspec.Struct, frozen=True):
     later: bool = True
     repeats: bool = True
     assistant_first: bool = True
+    lists: bool = False
 
 
 # --- writing a conversation in a shape ----------------------------------------------------------------------------
@@ -209,7 +211,7 @@ _RESULTS = [
     for n, call in enumerate(_CALLS)
 ]
 _THOUGHT = "thought-of-the-probe"
-PROBE_TOOLS = [
+PROBE_TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",
         "function": {
@@ -232,10 +234,7 @@ class _Probe:
 
     def text(self, messages: Sequence[Message], shape: TurnShape, offered: bool = False) -> str | None:
         """Returns the rendering, None where the template fails."""
-        try:
-            return self._render(shaped(messages, shape, self._tools), self._offered if offered else ())
-        except Exception:  # noqa: BLE001  broad: a template raises anything
-            return None
+        return self._render(shaped(messages, shape, self._tools), self._offered if offered else (), shape.lists)
 
     def shows(self, shape: TurnShape, messages: Sequence[Message], *texts: str) -> bool:
         """Returns whether all texts are in the rendering."""
@@ -251,11 +250,13 @@ class _Probe:
         return shape
 
 
-def find_shape(render: Render, template: str, takes_tools: bool = False, tools: ToolFormat | None = None) -> TurnShape:
+def find_shape(
+    render: Render, template: str, takes_tools: bool = False, tools: ToolFormat | None = None, lists: bool = False
+) -> TurnShape:
     """Returns the shape that a template takes; the usual one where it takes nothing. render: writes turns and tools
-    with it. takes_tools: whether it reads tools. tools: how the model writes calls."""
+    with it. takes_tools: whether it reads tools. tools: how the model writes calls. lists: of the shape."""
     probe = _Probe(render, PROBE_TOOLS if takes_tools else (), tools)
-    shape = _of_calls(probe, _of_texts(probe, TurnShape()))
+    shape = _of_calls(probe, _of_texts(probe, TurnShape(lists=lists)))
     return _of_thoughts(probe, shape, "</think>" in template)
 
 
@@ -337,6 +338,8 @@ def _of_thoughts(probe: _Probe, shape: TurnShape, reads_tags: bool) -> TurnShape
         for form in forms:
             tried = msgspec.structs.replace(shape, thought=form)
             text = probe.text(one, tried, offered)
-            if text is not None and _THOUGHT in text and "'thinking'" not in text:  # no list written as Python's
+            if (
+                text is not None and _THOUGHT in text and not re.search(r"""["']thinking["']:""", text)
+            ):  # no list as text
                 return tried
     return shape

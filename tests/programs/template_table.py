@@ -24,6 +24,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ _TOOL = {
                 "path": {"type": "string"},
                 "content": {"type": "string"},
                 "count": {"type": "integer"},
-                "deep": {"type": "object"},
+                "deep": {"type": "object", "additionalProperties": {"type": "string"}},
             },
             "required": ["path"],
         },
@@ -92,10 +93,14 @@ class Case:
 
     def __init__(self, path: Path, work: Path) -> None:
         self.name, self.template = path.stem, path.read_text(encoding="utf-8")
-        found = set(_NAMES.findall(self.template)) | {tag for pair in TAGS for tag in pair if tag in self.template}
+        self.text = FolderTokenizer(_write(work / "text", self.template, []))
+        said = self.template
+        for messages in ([_QUESTION, turn("a", _THOUGHT)], [_QUESTION, turn("", "", [call()])]):
+            with suppress(RedlineError):  # some names are put together as the template runs
+                said += self.written(messages)
+        found = set(_NAMES.findall(said)) | {tag for pair in TAGS for tag in pair if tag in said}
         closing = {pair[1] for name in found if (pair := paired(name))}
         self.tokens = FolderTokenizer(_write(work / "tokens", self.template, sorted(found | closing)))
-        self.text = FolderTokenizer(_write(work / "text", self.template, []))
 
     def written(self, messages: Sequence[dict[str, Any]], tools: bool = False, **switches: Any) -> str:
         ids = self.text.chat(messages, tools=[_TOOL] if tools else (), **switches)
@@ -127,25 +132,25 @@ class Case:
         messages = [_SYSTEM, {"role": "user", "content": "why " * 60}]
         shares = []
         for turns in (messages, [*messages, _ANSWER, {"role": "user", "content": "and " * 60}]):
-            ids = self.text.chat(turns)
-            later = self.text.chat([*turns, _ANSWER, _MORE])
-            common = next((i for i, (a, b) in enumerate(zip(ids, later, strict=False)) if a != b), len(ids))
-            stable = self.text.stable_prompt_length(turns)
+            ids = self.tokens.chat(turns)
+            later = self.tokens.chat([*turns, _ANSWER, _MORE])
+            common = _common(ids, later)
+            stable = self.tokens.stable_prompt_length(turns)
             if stable > common:
                 raise Cell(f"{stable} tokens are said to stay, {common} do")
-            shares.append(stable / len(ids))
-        if min(shares) < 0.9:
+            if common < len(ids) / 2:
+                raise Impossible("its template moves the system prompt to the last question")
+            shares.append(stable / common)
+        if min(shares) < 0.95:
             raise Cell(f"{min(shares):.2f}")
         return f"{min(shares):.2f}"
 
     def thought(self) -> str:
         form = self._thought_form()
         for tokenizer in (self.tokens, self.text):
-            if tokenizer is self.text and not any(tag in form for tag in tokenizer._tags.texts):
+            if tokenizer is self.text and not any(tag in form for tag in tokenizer._tags.texts if "|" not in tag):
                 continue  # marks of headers are always tokens
-            prompt = tokenizer.chat([_QUESTION], thinking=True)
-            opening = tokenizer._fast.decode(prompt, skip_special_tokens=False)
-            ids = tokenizer.pieces(_rest(form, opening))
+            prompt, ids = tokenizer.chat([_QUESTION], **self._thinking), tokenizer.pieces(form)
             for size in (1, 2, 5, len(ids)):
                 found = _parts(tokenizer, prompt, [ids[at : at + size] for at in range(0, len(ids), size)])
                 if tuple(part.strip() for part in found) != (_THOUGHT, _ANSWER["content"]):
@@ -153,24 +158,29 @@ class Case:
                     raise Cell(f"{kind}, {size} at once: {form!r} is {found}")
         return "yes"
 
+    @property
+    def _thinking(self) -> dict[str, Any]:
+        """The switches with which the model thinks."""
+        efforts = [effort for effort in self.tokens.switches.efforts if effort != "none"]
+        return {"thinking": True, **({"effort": efforts[-1]} if efforts else {})}
+
     def _thought_form(self) -> str:
         """Returns a thought and an answer as the model writes them: as the template writes an earlier one, or between
         the tags that it speaks of."""
-        for switches in ({"thinking": True}, {}):
-            whole = self.written([_QUESTION, turn(_ANSWER["content"], _THOUGHT)], **switches)
-            _, found, rest = whole.partition(_QUESTION["content"])
-            if found and _THOUGHT in rest and rest.index(_THOUGHT) < rest.index(_ANSWER["content"]):
-                return rest[: rest.index(_ANSWER["content"]) + len(_ANSWER["content"])]
-        tags = self.text._tags
-        pair = next((pair for pair in tags.pairs[::-1] if all(tag in self.template for tag in pair)), None)
-        if pair is None:
-            if any(name in self.template for name in ("</think>", "[BEGIN FINAL RESPONSE]", "THINK")):
-                pair = tags.pairs[-1]
-            else:
-                raise Impossible("its template speaks of no thoughts")
-        start, end = next(iter(tags.wrappers), ("", ""))
-        start, end = ("", end) if start == pair[1] else (start, end)
-        return f"{pair[0]}{_THOUGHT}{pair[1]}{start}{_ANSWER['content']}{end}"
+        ids = self.tokens.chat([_QUESTION], **self._thinking)
+        whole = self.tokens.chat([_QUESTION, turn(_ANSWER["content"], _THOUGHT)], **self._thinking)
+        prompt, form = self._fast_text(ids), self._fast_text(whole[_common(ids, whole) :])
+        if _THOUGHT in form and form.index(_THOUGHT) < form.index(_ANSWER["content"]):
+            return form[: form.index(_ANSWER["content"]) + len(_ANSWER["content"])]
+        if "[BEGIN FINAL RESPONSE]" in self.template:
+            end = f"[BEGIN FINAL RESPONSE]\n{_ANSWER['content']}\n[END FINAL RESPONSE]"
+            return f"Here are my reasoning steps:\n{_THOUGHT}\n{end}"
+        pairs = [pair for pair in self.text._tags.pairs if all(tag in self.template for tag in pair)]
+        if not pairs:
+            raise Impossible("its template speaks of no thoughts")
+        start, end = next(iter(self.text._tags.wrappers), ("", ""))
+        opening = "" if prompt.rstrip().endswith(pairs[0][0]) else pairs[0][0]
+        return f"{opening}{_THOUGHT}{pairs[0][1]}{start}{_ANSWER['content']}{end}"
 
     def call(self) -> str:
         return self._calls(1)
@@ -187,7 +197,8 @@ class Case:
         whole = self._fast_text(self.tokens.chat([_QUESTION, turn(calls=asked)], tools=[_TOOL]))
         if self.tokens.tools is None:
             raise Cell("how it writes calls is not known")
-        written = _rest(whole[_common(text, whole) :], text)
+        closing = _common(text[::-1], whole[::-1])  # the header of the next turn
+        written = whole[_common(text, whole) : len(whole) - closing]
         ids = self.tokens.pieces(written)
         rounds = [Round(0, (token,), (), 0, (1.0,), (), 1, 0.0) for token in ids]
         reply, reader = (
@@ -249,7 +260,7 @@ class Case:
 def _write(folder: Path, template: str, names: Sequence[str]) -> Path:
     folder.mkdir(parents=True)
     tokenizer = make_tokenizer(4096)
-    tokenizer.add_tokens([AddedToken(name, special=False, normalized=False) for name in names])
+    tokenizer.add_tokens([AddedToken(name, special="|" in name, normalized=False) for name in names])
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(
         json.dumps(
@@ -260,14 +271,8 @@ def _write(folder: Path, template: str, names: Sequence[str]) -> Path:
     return folder
 
 
-def _common(one: str, other: str) -> int:
+def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
-def _rest(form: str, opening: str) -> str:
-    """Returns what the model writes behind a prompt that has written the beginning of a form already."""
-    size = next(size for size in range(min(len(form), len(opening)), -1, -1) if opening.endswith(form[:size]))
-    return form[size:]
 
 
 def _parts(tokenizer: FolderTokenizer, prompt: list[int], split: Sequence[Sequence[int]]) -> tuple[str, str]:
