@@ -20,6 +20,7 @@ Render = Callable[[Variables], str | None]  # of a question, None where the temp
 
 _GENERATION = re.compile(r"{%[-+]?\s*(?:end)?generation\s*[-+]?%}")  # a tag of transformers, for training
 _ABOUT_THINKING = re.compile(r"think|reason|effort")
+_LEVEL = re.compile(r"effort|strength|level")
 _USUAL_NAMES = ("enable_thinking", "thinking")
 _NEGATIVE = re.compile(r"(^|_)(no|not|disable|skip|without)_?|nothink")
 _OFF, _ON = ("none", "off", "no", "disabled", "disable", "no_think"), ("on", "yes", "enabled", "enable", "think")
@@ -184,7 +185,7 @@ def _efforts(trial: _Trial, name: str, beside: Iterable[Value], more: Variables)
     if numbers and not words:
         written = {value: trial.text(more, {name: value}) for value in numbers}
         return [value for value in numbers if written[value] not in (None, without)]
-    if unknown is not None and _UNKNOWN in unknown and len(words) < 2:
+    if unknown is not None and _UNKNOWN in unknown and len(words) < 2 and _LEVEL.search(name):
         words = list(USUAL_EFFORTS)
     written = {word: trial.text(more, {name: word}) for word in words}
     known = [word for word in words if written[word] not in (None, unknown)]

@@ -157,7 +157,7 @@ Answer = Ready | Opened | Probed | Rendered | Ids | Shared | Calls | Refused | U
 
 
 @dataclass(frozen=True)
-class _OpenTokenizer:
+class OpenTokenizer:
     """fast: the tokenizers library's. special: the special tokens that a template may print, by name. tools: how the
     model writes calls."""
 
@@ -188,14 +188,14 @@ def _leave_with(parent: int) -> None:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answers every line of `requests`."""
-    known: dict[int, _OpenTokenizer] = {}
+    known: dict[int, OpenTokenizer] = {}
     decoder = msgspec.json.Decoder(Request)
     for answer in _answers(known, decoder, requests):
         answers.write(msgspec.json.encode(answer) + b"\n")
         answers.flush()
 
 
-def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO) -> Iterator[Answer]:
+def _answers(known: dict[int, OpenTokenizer], decoder: Any, requests: BinaryIO) -> Iterator[Answer]:
     yield Ready()
     for line in requests:
         request = decoder.decode(line)
@@ -223,7 +223,7 @@ def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO)
             yield Refused(f"{type(error).__name__}: {' '.join(str(error)[:2000].split())[:200]}")
 
 
-def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
+def _open(folder: Path) -> tuple[OpenTokenizer, Opened]:
     """Reads tokenizer.json as it is. AutoTokenizer of transformers 5 builds some of the declared classes anew from
     vocabulary and merges, with another split of the text and so other ids, and fails for configurations that it does
     not know (transformers issue 45812)."""
@@ -236,7 +236,7 @@ def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
     templates = read_templates(folder)
     takes_tools = bool(templates.tool_use and tools_variable(templates.tool_use))
     tools = tool_format(whole, templates.tool_use or "") if takes_tools else None
-    found = _OpenTokenizer(fast, dict(whole.special_tokens_map), tools)
+    found = OpenTokenizer(fast, dict(whole.special_tokens_map), tools)
     text = fast.to_str()
     digest = hashlib.blake2b(f"{text}\0{templates}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
@@ -263,7 +263,7 @@ def decoder_of(tokenizer_json: str) -> str:
     return bare
 
 
-def probe(tokenizer: _OpenTokenizer, template: str) -> Probed:
+def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
     """Tries a template on small conversations."""
     user, system = {"role": "user", "content": "question"}, {"role": "system", "content": "system"}
 
@@ -297,7 +297,7 @@ def probe(tokenizer: _OpenTokenizer, template: str) -> Probed:
     return Probed(switches, shape)
 
 
-def render(tokenizer: _OpenTokenizer, request: Chat, opened: bool = True) -> str:
+def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:
     """Returns the text of a conversation, as transformers' `apply_chat_template` writes it. opened: with the beginning
     of the assistant's turn. Raises ValueError where it has far more characters than the messages, and anything else."""
     from transformers.utils.chat_template_utils import render_jinja_template
@@ -335,7 +335,7 @@ def longest_prompt(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) 
     return 1_000_000 + told + called + 8 * len(json.dumps(tools))
 
 
-def _shared(tokenizer: _OpenTokenizer, request: Compare) -> list[int]:
+def _shared(tokenizer: OpenTokenizer, request: Compare) -> list[int]:
     """Returns how many tokens a prompt shares with later ones, whatever they go on with. Where the texts part, the
     last tokens before may be others as well, so the place is moved back: behind a token that is never split, or by
     TOKENS_THAT_MERGE where there is none."""
@@ -358,7 +358,7 @@ def _shared(tokenizer: _OpenTokenizer, request: Compare) -> list[int]:
     return sorted(found)
 
 
-def _encode(tokenizer: _OpenTokenizer, text: str, special: bool) -> list[int]:
+def _encode(tokenizer: OpenTokenizer, text: str, special: bool) -> list[int]:
     return list(tokenizer.fast.encode(text, add_special_tokens=special).ids)
 
 

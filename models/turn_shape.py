@@ -34,17 +34,18 @@ _BETWEEN = "\n\n"  # texts that become one
 class TurnShape(msgspec.Struct, frozen=True):
     """How a template wants its turns.
 
-    arguments: of a call, as an object or as JSON text. empty: the content of a turn without text. calls: all in one
-    turn, one a turn, or as text in the content where the template knows none. ids: as they are, of nine letters, or
-    the name of the function and the number of the call. results: in turns of their own role, or of the user's. thought:
-    under the names that templates use, as a part of the content, or between tags in it. preamble: text before calls in
-    the same turn, in the thought where the template takes only one of them, or in a turn of its own. system, later:
-    whether a system turn is taken at the beginning and between others; if not, its text goes into the next question.
-    repeats: whether turns of the same role may follow each other; if not, they are joined. assistant_first: whether
-    the assistant may begin; if not, an empty question stands before it. lists: whether the template wants an empty
-    list of tools where there are none.
+    content: as text, or as a list of parts, as templates of models that see want it. arguments: of a call, as an object
+    or as JSON text. empty: the content of a turn without text. calls: all in one turn, one a turn, or as text in the
+    content where the template knows none. ids: as they are, of nine letters, or the name of the function and the number
+    of the call. results: in turns of their own role, or of the user's. thought: under the names that templates use, as
+    a part of the content, or between tags in it. preamble: text before calls in the same turn, in the thought where the
+    template takes only one of them, or in a turn of its own. system, later: whether a system turn is taken at the
+    beginning and between others; if not, its text goes into the next question. repeats: whether turns of the same role
+    may follow each other; if not, they are joined. assistant_first: whether the assistant may begin; if not, an empty
+    question stands before it. lists: whether the template wants an empty list of tools where there are none.
     """
 
+    content: Literal["text", "parts"] = "text"
     arguments: Literal["object", "text"] = "object"
     empty: Literal["", "none"] = ""
     calls: Literal["together", "apart", "text"] = "together"
@@ -171,6 +172,8 @@ def _written(turn: Turn, shape: TurnShape, tools: ToolFormat | None) -> Turn:
     if calls and shape.calls == "text":
         content, calls = content + call_text(tools, calls), ()
     told: Turn = {"role": turn["role"], "content": content}
+    if shape.content == "parts":
+        told["content"] = [{"type": "text", "text": content}]
     if calls:
         told["tool_calls"] = [_call(call, shape) for call in calls]
         if not content and shape.empty == "none":
@@ -265,6 +268,9 @@ def _of_texts(probe: _Probe, shape: TurnShape) -> TurnShape:
     both = (_QUESTION["content"], _SECOND["content"])
     either = (True, False)
 
+    def asks(tried: TurnShape) -> bool:
+        return probe.shows(tried, [_QUESTION], _QUESTION["content"])
+
     def repeats(tried: TurnShape) -> bool:
         return probe.shows(tried, [_QUESTION, _SECOND], *both)
 
@@ -277,6 +283,7 @@ def _of_texts(probe: _Probe, shape: TurnShape) -> TurnShape:
     def begins(tried: TurnShape) -> bool:
         return probe.shows(tried, [_ANSWER, _QUESTION], _ANSWER["content"], both[0])
 
+    shape = probe.first(shape, asks, content=("text", "parts"))
     shape = probe.first(shape, repeats, repeats=either)
     shape = probe.first(shape, system, system=either)
     shape = probe.first(shape, later, later=either)
