@@ -57,6 +57,7 @@ PARSE_S = 2.0  # for a call of a tool to be parsed; likewise
 ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
 # Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"'\n]{0,99})(?P=quote)\s{0,9}\)""")
+NO_TEMPLATE = "this model has no chat template: it continues the text of the messages instead of answering"
 LONGEST_OPENING = 64  # tokens of a prompt's end, in which the template may have opened a thought
 _NO_IDS = "the model's tokenizer could not encode this text"
 _CHANGE = "change or delete the message that it is about, start a new conversation, or choose another model"
@@ -112,6 +113,11 @@ class FolderTokenizer:
     @property
     def has_template(self) -> bool:
         return bool(self._template)
+
+    @property
+    def note(self) -> str:
+        """What the user should know of the chat template, "" if there is one."""
+        return "" if self.has_template else NO_TEMPLATE
 
     def on(self, day: date) -> FolderTokenizer:
         """Returns the same tokenizer, whose chat template prints `day` instead of today's date, if it prints a date.
@@ -171,7 +177,7 @@ class FolderTokenizer:
             called = {"id": "c" * 9, "name": tools[0]["function"]["name"], "arguments": "{}"}
             answer = {"role": "tool", "content": "r", "call_id": called["id"]}
             nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, answer])
-        now, *later = (shaped([*messages, *more], shape, self.tools) for more in ([], *nexts))
+        now, *later = (shaped([*messages, *more], shape, self.tools, bool(tools)) for more in ([], *nexts))
         variables = self._variables(template, switches)
         request = Compare(self._key, now, later, template, variables, list(tools), shape.lists)
         with suppress(WorkerLostError):
@@ -199,7 +205,7 @@ class FolderTokenizer:
         switches: dict[str, Any],
     ) -> list[int]:
         shape = self._tool_shape if tools else self._shape
-        turns = shaped(messages, shape, self.tools)
+        turns = shaped(messages, shape, self.tools, bool(tools))
         request = Chat(self._key, turns, template, self._variables(template, switches), list(tools), shape.lists)
         rendered: list[int] = []
 

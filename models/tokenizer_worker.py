@@ -18,15 +18,16 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from models.chat_templates import read_templates
+from models.chat_templates import program_of, read_templates
 from models.template_switches import Switches, Value, switches_of, tools_variable
-from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
+from models.tool_parsers import ParsedCall, ToolFormat, file_module, parse_calls, tool_format
 from models.turn_shape import PROBE_TOOLS, TurnShape, find_shape
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
@@ -291,7 +292,8 @@ def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
 
     switches = switches_of(template, ask)
     on.update(switches.on)
-    if PROBE_TOOLS[0]["function"]["name"] not in (write([user], PROBE_TOOLS) or ""):
+    told = (write(turns, PROBE_TOOLS) or "" for turns in ([user], [system, user]))
+    if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in told):
         switches = msgspec.structs.replace(switches, tools="")
     shape = find_shape(write, template, bool(switches.tools), tokenizer.tools, lists)
     return Probed(switches, shape)
@@ -302,6 +304,8 @@ def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:
     of the assistant's turn. Raises ValueError where it has far more characters than the messages, and anything else."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
+    if program := program_of(request.template):
+        return _written_by(program, request, opened)
     _let_lists_change(request.template)
     offered = {"xml_tools": request.tools, "functions": json.dumps(request.tools)}  # SmolLM3's, Firefunction's
     (text,), _ = render_jinja_template(
@@ -315,6 +319,13 @@ def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:
         raise ValueError(f"it writes {len(text):,} characters")
     text.encode()
     return str(text)
+
+
+def _written_by(program: str, request: Chat, opened: bool) -> str:
+    """Returns the text of a conversation as a program of mlx-lm's writes it, which changes what it is given."""
+    module = file_module(f"chat_templates/{program}")
+    about: dict[str, Any] = {"tools": request.tools or None, **request.variables}
+    return str(module.apply_chat_template(deepcopy(request.messages), add_generation_prompt=opened, **about))
 
 
 def _let_lists_change(template: str) -> None:

@@ -43,6 +43,7 @@ class TurnShape(msgspec.Struct, frozen=True):
     beginning and between others; if not, its text goes into the next question. repeats: whether turns of the same role
     may follow each other; if not, they are joined. assistant_first: whether the assistant may begin; if not, an empty
     question stands before it. lists: whether the template wants an empty list of tools where there are none.
+    tells_tools: whether it tells of tools without a system turn; if not, an empty one stands first.
     """
 
     content: Literal["text", "parts"] = "text"
@@ -58,14 +59,19 @@ class TurnShape(msgspec.Struct, frozen=True):
     repeats: bool = True
     assistant_first: bool = True
     lists: bool = False
+    tells_tools: bool = True
 
 
 # --- writing a conversation in a shape ----------------------------------------------------------------------------
 
 
-def shaped(messages: Sequence[Message], shape: TurnShape, tools: ToolFormat | None = None) -> Turns:
+def shaped(
+    messages: Sequence[Message], shape: TurnShape, tools: ToolFormat | None = None, offered: bool = False
+) -> Turns:
     """Returns a conversation as a template of this shape reads it. tools: how the model writes calls, for templates
-    that leave them out."""
+    that leave them out. offered: whether it is given tools."""
+    if offered and not shape.tells_tools and all(message["role"] != "system" for message in messages):
+        messages = [{"role": "system", "content": ""}, *messages]
     turns = _with_ids(_spread(messages, shape), shape)
     turns = _with_questions(turns, shape)
     return [_written(turn, shape, tools) for turn in turns]
@@ -237,7 +243,8 @@ class _Probe:
 
     def text(self, messages: Sequence[Message], shape: TurnShape, offered: bool = False) -> str | None:
         """Returns the rendering, None where the template fails."""
-        return self._render(shaped(messages, shape, self._tools), self._offered if offered else (), shape.lists)
+        turns = shaped(messages, shape, self._tools, offered and bool(self._offered))
+        return self._render(turns, self._offered if offered else (), shape.lists)
 
     def shows(self, shape: TurnShape, messages: Sequence[Message], *texts: str) -> bool:
         """Returns whether all texts are in the rendering."""
@@ -259,7 +266,13 @@ def find_shape(
     """Returns the shape that a template takes; the usual one where it takes nothing. render: writes turns and tools
     with it. takes_tools: whether it reads tools. tools: how the model writes calls. lists: of the shape."""
     probe = _Probe(render, PROBE_TOOLS if takes_tools else (), tools)
-    shape = _of_calls(probe, _of_texts(probe, TurnShape(lists=lists)))
+    shape = _of_texts(probe, TurnShape(lists=lists))
+    if takes_tools:
+        name = PROBE_TOOLS[0]["function"]["name"]
+        shape = probe.first(
+            shape, lambda tried: name in (probe.text([_QUESTION], tried, True) or ""), tells_tools=(True, False)
+        )
+    shape = _of_calls(probe, shape)
     return _of_thoughts(probe, shape, "</think>" in template)
 
 

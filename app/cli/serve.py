@@ -77,5 +77,7 @@ async def serve(pair: protocol.Pair, base: SamplingSettings, port: int, key: str
 
 def _introduce(loaded: protocol.Loaded, port: int, key: str) -> None:
     drafter = f", drafter {loaded.drafter}" if loaded.speculation == "on" else ", plain decoding"
-    print(f"Serving {loaded.target}{drafter}\n  base URL  http://{ADDRESS}:{port}/v1\n  key       {key}\nCtrl-C stops")
+    note = f"\n  note      {loaded.note}" if loaded.note else ""
+    print(f"Serving {loaded.target}{drafter}{note}\n  base URL  http://{ADDRESS}:{port}/v1\n  key       {key}")
+    print("Ctrl-C stops")
     sys.stdout.flush()

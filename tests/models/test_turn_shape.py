@@ -220,3 +220,11 @@ def test_tools_are_an_empty_list_where_the_template_runs_over_them() -> None:
 def test_switches_are_those_that_change_what_the_template_writes(text: str, expected: Switches | list[str]) -> None:
     found = probe(OpenTokenizer(None, {}), text + "{{ messages[-1].content }}").switches
     assert (list(found.efforts) if isinstance(expected, list) else found) == expected
+
+
+def test_tools_come_with_an_empty_system_turn_where_the_template_tells_of_them_only_there() -> None:
+    text = OPENING + PLAIN + "{% if m.role == 'system' and tools %}{{ tools | tojson }}{% endif %}{% endfor %}"
+    shape = shape_of(text)
+    assert not shape.tells_tools
+    assert shaped([USER], shape, offered=True)[0] == {"role": "system", "content": ""}
+    assert shaped([USER], shape)[0] == USER and shaped([SYSTEM, USER], shape, offered=True)[0] == SYSTEM
