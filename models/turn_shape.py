@@ -353,7 +353,10 @@ def _of_thoughts(probe: _Probe, shape: TurnShape, reads_tags: bool) -> TurnShape
         ([_QUESTION, answer], False),
         ([_QUESTION, answer, _SECOND], False),
     ]
-    forms: tuple[Literal["named", "part", "tags"], ...] = ("named", "part", "tags") if reads_tags else ("named", "part")
+    forms: list[Literal["named", "part", "tags"]] = ["named", "part"]
+    tagged = probe.text([_QUESTION, answer, _SECOND], msgspec.structs.replace(shape, thought="tags"))
+    if reads_tags and tagged is not None and _THOUGHT not in tagged:  # it takes them out of earlier answers
+        forms.append("tags")
     for one, offered in tries:
         for form in forms:
             tried = msgspec.structs.replace(shape, thought=form)

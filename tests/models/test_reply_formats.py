@@ -11,15 +11,16 @@ from engine.reply_channels import LONGEST_HEADER, ReplyFormat
 from engine.reply_text import ReplyText
 from models.template_switches import USUAL_EFFORTS
 from models.tokenizer import FolderTokenizer
-from tests.toys.reply_formats import FAMILIES, ThinkingFamily, write_tokenizer
+from tests.toys.reply_formats import FAMILIES, MORE_FAMILIES, ThinkingFamily, write_tokenizer
 
+ALL = (*FAMILIES, *MORE_FAMILIES)
 QUESTION = [{"role": "user", "content": "why <think> is <|channel|>analysis<|message|> [THINK] <longcat_think> it so"}]
 
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FolderTokenizer]:
     root = tmp_path_factory.mktemp("families")
-    return {family.name: FolderTokenizer(write_tokenizer(root / family.name, family)) for family in FAMILIES}
+    return {family.name: FolderTokenizer(write_tokenizer(root / family.name, family)) for family in ALL}
 
 
 def rounds_of(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]], before: list[int]) -> list[Round]:
@@ -39,7 +40,7 @@ def parts(rounds: list[Round]) -> tuple[str, str]:
     return thought, answer
 
 
-each = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+each = pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
 
 
 @each
@@ -96,6 +97,7 @@ def test_a_tag_that_the_user_wrote_opens_no_thought(tokenizers: dict[str, Folder
 
 def test_the_switches_of_each_template_are_found(tokenizers: dict[str, FolderTokenizer]) -> None:
     found = {name: (one.switches.thinking, one.switches.efforts) for name, one in tokenizers.items()}
+    found = {family.name: found[family.name] for family in FAMILIES}
     thinking = ("enable_thinking", ())
     assert found == {
         "qwen3": thinking,

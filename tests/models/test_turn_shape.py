@@ -122,8 +122,10 @@ def test_a_thought_is_a_part_or_between_tags_where_only_that_is_read() -> None:
         + "{% else %}{% for p in m.content %}({{ p[p.type] }}){% endfor %}{% endif %}"
     )
     assert "<assistant>(hm)(because)" in written(template(parts), [USER, {**ANSWER, "thought": "hm"}])
-    tags = "{{ m.content.split('</think>')[0].split('<think>')[-1] if '</think>' in m.content else '' }}"
-    assert "hm" in written(template(tags + PLAIN), [USER, {**ANSWER, "thought": "hm"}])
+    tags = template("{{ m.content if loop.last else m.content.split('</think>')[-1] }}")
+    assert "<think>\nhm\n</think>" in written(tags, [USER, {**ANSWER, "thought": "hm"}])
+    assert "hm" not in written(tags, [USER, {**ANSWER, "thought": "hm"}, MORE])
+    assert "hm" not in written("{#- </think> #}" + template(), [USER, {**ANSWER, "thought": "hm"}, MORE])
     assert shape_of(template()).thought == "named"  # a template that leaves thoughts out is given none in the text
 
 
