@@ -13,7 +13,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from itertools import groupby, product
 from typing import Any, Literal
 
 import msgspec
@@ -72,9 +72,23 @@ def shaped(
     that leave them out. offered: whether it is given tools."""
     if offered and not shape.tells_tools and all(message["role"] != "system" for message in messages):
         messages = [{"role": "system", "content": ""}, *messages]
-    turns = _with_ids(_spread(messages, shape), shape)
+    turns = _with_ids(_spread(_in_order(messages), shape), shape)
     turns = _with_questions(turns, shape)
     return [_written(turn, shape, tools) for turn in turns]
+
+
+def _in_order(messages: Sequence[Message]) -> list[Message]:
+    """Returns the messages with the results of a turn in the order of its calls: many templates write no ids."""
+    places: dict[str, int] = {}
+    ordered: list[Message] = []
+    for is_result, group in groupby(messages, lambda message: message["role"] == "tool"):
+        turns = list(group)
+        if is_result:
+            turns.sort(key=lambda turn: places.get(turn.get("call_id", ""), len(places)))
+        elif calls := turns[-1].get("calls"):
+            places = {call["id"]: place for place, call in enumerate(calls)}
+        ordered += turns
+    return ordered
 
 
 def _spread(messages: Sequence[Message], shape: TurnShape) -> Turns:

@@ -92,6 +92,11 @@ def test_calls_are_text_where_the_template_leaves_them_out() -> None:
     )
 
 
+def test_results_stand_in_the_order_of_their_calls() -> None:
+    found = written(template(), [USER, calls(2), *RESULTS[::-1], ANSWER])
+    assert "<tool>result 0<tool>result 1<assistant>because" in found
+
+
 def test_ids_are_of_nine_letters_where_the_template_insists() -> None:
     check = "{% if c.id | length != 9 %}" + RAISE + "{% endif %}{{ c.id }}"
     results = "{% if m.tool_call_id %}[{{ m.tool_call_id }}]{% endif %}"
