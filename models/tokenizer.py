@@ -57,6 +57,7 @@ PARSE_S = 2.0  # for a call of a tool to be parsed; likewise
 ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
 # Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"'\n]{0,99})(?P=quote)\s{0,9}\)""")
+_OTHER_MODEL = "it fails for every conversation, so download the model again, or choose another"
 NO_TEMPLATE = "this model has no chat template: it continues the text of the messages instead of answering"
 LONGEST_OPENING = 64  # tokens of a prompt's end, in which the template may have opened a thought
 _NO_IDS = "the model's tokenizer could not encode this text"
@@ -105,8 +106,11 @@ class FolderTokenizer:
         self.format, self._tags = reply_format(self.added, self.pieces, templates), text_tags(templates)
         self._tag_tokens = {self.added[tag]: tag for tag in self._tags.texts & self.added.keys()}
         probed = {template: self._probe(template) for template in {opened.template, opened.tool_template} if template}
-        self.switches, self._shape = probed.get(opened.template or "", (Switches(), TurnShape()))
-        tool_switches, self._tool_shape = probed.get(opened.tool_template or "", (self.switches, self._shape))
+        none = Probed(Switches(), TurnShape(), works=False)
+        first = probed.get(opened.template or "", none)
+        second = probed.get(opened.tool_template or "", first)
+        self.switches, self._shape, self._tool_shape = first.switches, first.shape, second.shape
+        self._works, tool_switches = first.works or second.works, second.switches
         self.takes_tools = bool(tool_switches.tools)
         self.tools = opened.tools if self.takes_tools else None
 
@@ -221,7 +225,7 @@ class FolderTokenizer:
             if rendered:
                 raise ModelError(f"{_NO_IDS} ({error}): {_CHANGE}") from error
             kind = RefusedError if isinstance(error, _Refusal) else ModelError
-            raise kind(f"{self._no_text()} ({error}): {_CHANGE}") from error
+            raise kind(f"{self._no_text()} ({error}): {_CHANGE if self._works else _OTHER_MODEL}") from error
 
     def _variables(self, template: str, switches: dict[str, Any]) -> Variables:
         """Returns what the template is told beside messages and tools. Firefunction's wants the date."""
@@ -287,13 +291,13 @@ class FolderTokenizer:
         except WorkerLostError as error:
             raise ModelError(f"{_NO_IDS} ({error}): download the model again, or choose another") from error
 
-    def _probe(self, template: str) -> tuple[Switches, TurnShape]:
-        """Tries a template. One that cannot be tried has no switches; what it says of a conversation is told then."""
+    def _probe(self, template: str) -> Probed:
+        """Tries a template. One that cannot be tried has no switches; what is wrong is told when it is used."""
         with suppress(WorkerLostError):
             answer = self._answer(Probe(self._key, template), PROBE_S, _never)
             if isinstance(answer, Probed):
-                return answer.switches, answer.shape
-        return Switches(), TurnShape()
+                return answer
+        return Probed(Switches(), TurnShape(), works=False)
 
     def _ask(
         self,

@@ -113,10 +113,11 @@ class Opened(msgspec.Struct, tag=True):
 
 
 class Probed(msgspec.Struct, tag=True):
-    """What a template lets one choose, and the turns that it takes."""
+    """What a template lets one choose, and the turns that it takes. works: whether it writes a single question."""
 
     switches: Switches
     shape: TurnShape
+    works: bool
 
 
 class Calls(msgspec.Struct, tag=True):
@@ -296,7 +297,7 @@ def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
     if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in told):
         switches = msgspec.structs.replace(switches, tools="")
     shape = find_shape(write, template, bool(switches.tools), tokenizer.tools, lists)
-    return Probed(switches, shape)
+    return Probed(switches, shape, works=write([user], lists=lists) is not None)
 
 
 def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:

@@ -10,7 +10,6 @@ import pytest
 from engine.errors import ModelError
 from models.model_folder import check_folder
 from models.tokenizer import NO_TEMPLATE, FolderTokenizer
-from models.tokenizer_process import WorkerLostError
 from tests.models.test_loader import change
 from tests.toys.reply_formats import FAMILIES, write_tokenizer
 from tests.toys.tool_families import FAMILIES as TOOL_FAMILIES
@@ -44,10 +43,14 @@ def test_a_model_without_a_template_says_so(folder: Path) -> None:
 
 
 def test_an_error_of_a_template_says_what_to_do_and_blames_no_download(folder: Path) -> None:
-    change(folder, "tokenizer_config.json", "chat_template", "{{ raise_exception('only one question') }}")
-    with pytest.raises(ModelError, match=r"only one question.*change or delete the message") as error:
+    refusal = "{{ raise_exception('no such word') if 'word' in messages[-1].content }}{{ messages[-1].content }}"
+    change(folder, "tokenizer_config.json", "chat_template", refusal)
+    with pytest.raises(ModelError, match=r"no such word.*change or delete the message") as error:
+        FolderTokenizer(folder).chat([{"role": "user", "content": "a word"}])
+    assert "download" not in str(error.value)
+    change(folder, "tokenizer_config.json", "chat_template", "{{ raise_exception('never') }}")
+    with pytest.raises(ModelError, match=r"never.*fails for every conversation"):
         FolderTokenizer(folder).chat([USER])
-    assert "download" not in str(error.value) and not isinstance(error.value, WorkerLostError)
 
 
 def test_an_answer_that_tells_of_control_text_does_not_end_the_conversation(tmp_path: Path) -> None:
