@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from engine.errors import ModelError
@@ -52,6 +55,19 @@ def read_templates(folder: Path) -> ChatTemplates:
 def program_of(template: str) -> str:
     """Returns the name of the program that a template stands for, "" for a template that is one."""
     return next((name for name in PROGRAMS if template == _PROGRAM.format(name=name)), "")
+
+
+@cache
+def load_program(name: str) -> ModuleType:
+    """Returns one of PROGRAMS. Its file is read alone: to import mlx_lm would start a device in this process."""
+    package = find_spec("mlx_lm")
+    assert package is not None and package.submodule_search_locations
+    path = Path(next(iter(package.submodule_search_locations))) / "chat_templates" / f"{name}.py"
+    spec = spec_from_file_location(f"redline_mlx_lm_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _in_files(folder: Path) -> dict[str, str]:

@@ -25,9 +25,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from models.chat_templates import program_of, read_templates
+from models.chat_templates import load_program, program_of, read_templates
 from models.template_switches import Switches, Value, switches_of, tools_variable
-from models.tool_parsers import ParsedCall, ToolFormat, file_module, parse_calls, tool_format
+from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
 from models.turn_shape import PROBE_TOOLS, TurnShape, find_shape
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
@@ -324,9 +324,10 @@ def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:
 
 def _written_by(program: str, request: Chat, opened: bool) -> str:
     """Returns the text of a conversation as a program of mlx-lm's writes it, which changes what it is given."""
-    module = file_module(f"chat_templates/{program}")
     about: dict[str, Any] = {"tools": request.tools or None, **request.variables}
-    return str(module.apply_chat_template(deepcopy(request.messages), add_generation_prompt=opened, **about))
+    return str(
+        load_program(program).apply_chat_template(deepcopy(request.messages), add_generation_prompt=opened, **about)
+    )
 
 
 def _let_lists_change(template: str) -> None:

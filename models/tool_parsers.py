@@ -22,7 +22,7 @@ import msgspec
 HARMONY = "harmony"
 _HARMONY_MARKS = ("<|channel|>", "<|message|>", "<|call|>")
 LONGEST_NAME = 128  # characters
-NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST_NAME}}}")
+NAME = re.compile(rf"[A-Za-z0-9_.:/@-]{{1,{LONGEST_NAME}}}")
 _PACKAGE = "redline_mlx_lm_tool_parsers"
 
 
@@ -51,7 +51,7 @@ def tool_format(tokenizer: Any, template: str) -> ToolFormat | None:
     if all(mark in template for mark in _HARMONY_MARKS):
         return ToolFormat(HARMONY, "<|channel|>", "<|call|>")
     named = tokenizer.init_kwargs.get("tool_parser_type")
-    parser = named if isinstance(named, str) else file_module("tokenizer_utils")._infer_tool_parser(tokenizer)
+    parser = named if isinstance(named, str) else _file_module("tokenizer_utils")._infer_tool_parser(tokenizer)
     if parser is None or not re.fullmatch(r"[a-z0-9_]{1,40}", parser):
         return None
     module = _parser_module(parser)
@@ -95,9 +95,8 @@ def _parser_module(name: str) -> ModuleType:
 
 
 @cache
-def file_module(name: str) -> ModuleType:
-    """Returns a module of mlx-lm by its path there, without its package."""
-    spec = spec_from_file_location(f"redline_mlx_lm_{name.replace('/', '_')}", _mlx_lm() / f"{name}.py")
+def _file_module(name: str) -> ModuleType:
+    spec = spec_from_file_location(f"redline_mlx_lm_{name}", _mlx_lm() / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
