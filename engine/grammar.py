@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import UsageError
-from engine.reply_channels import ChannelParser
+from engine.reply_channels import Parser
 
 _ALL = np.uint32(0xFFFFFFFF)
 
@@ -46,7 +46,7 @@ class _Place(NamedTuple):
     """Where a prefix of the reply ends. parser: tells thought and answer apart until the answer has begun, None from
     there on."""
 
-    parser: ChannelParser | None
+    parser: Parser | None
 
     @property
     def is_masked(self) -> bool:
@@ -67,7 +67,7 @@ class ReplyGrammar:
         matcher: Matcher,
         vocabulary: int,
         eos: Iterable[int],
-        parser: ChannelParser | None = None,
+        parser: Parser | None = None,
         continuation_ids: Sequence[int] = (),
     ) -> None:
         self._matcher, self._vocabulary, self._eos = matcher, vocabulary, frozenset(eos)

@@ -14,7 +14,7 @@ from engine.drafters import Drafter
 from engine.events import Finished, Reason, Round
 from engine.policy import Policy
 from engine.proposer import Proposer
-from engine.reply_channels import ChannelParser, ReplyBudget
+from engine.reply_channels import Parser, ReplyBudget
 from engine.round_queue import RoundQueue
 from engine.sampling import Sampler
 from engine.target.cached_model import CachedModel
@@ -32,7 +32,7 @@ class Limits:
     eos: frozenset[int] = frozenset()
     cancelled: Callable[[], bool] = lambda: False
     max_thought_tokens: int | None = None
-    parser: ChannelParser | None = None
+    parser: Parser | None = None
 
     def budget(self) -> ReplyBudget:
         """Returns what counts the tokens of one reply."""

@@ -6,7 +6,8 @@ Others write messages with headers (harmony, of gpt-oss), in which a channel's n
 
     <|channel|>analysis<|message|> ... <|end|><|start|>assistant<|channel|>final<|message|> ...
 
-Text is never searched: a model that writes *about* a tag writes other tokens than the tag itself.
+Text is not searched: a model that writes *about* a tag writes other tokens than the tag itself. For models that have
+no such tokens, `engine.reply_tags` finds tags in the text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 Channel = Literal["answer", "thought", "markup", "call"]  # call: of a tool (`app.inference.tool_call_reader`)
 
@@ -29,8 +30,8 @@ class ReplyFormat:
 
     opens, closes: tags around a thought. labels: ids that may follow an opening tag and name the channel.
     headers: ids that begin a header. named: those of them that a channel's name follows. contents: ids that end a
-    header. thoughts: the names of channels that are thought. turns: ids that end the turn of somebody else, after
-    which nothing that was said before counts.
+    header. thoughts: the names of channels that are thought, anywhere in a header. turns: ids that end the turn of
+    somebody else, after which nothing that was said before counts.
     """
 
     opens: frozenset[int] = frozenset()
@@ -50,6 +51,24 @@ class ReplyFormat:
         for token in prompt[start:]:
             parser.push(token)
         return parser
+
+
+class Parser(Protocol):
+    """Tells thought and answer of a reply apart, token by token."""
+
+    @property
+    def channel(self) -> Channel:
+        """Of what comes next, as far as is known."""
+
+    @property
+    def openers(self) -> frozenset[int]:
+        """Ids that may begin a thought where an answer could begin."""
+
+    def fork(self) -> Parser:
+        """Returns a parser in the same state that goes on by itself."""
+
+    def push(self, token: int) -> Channel:
+        """Takes the next token, and returns what it belongs to."""
 
 
 class ChannelParser:
@@ -94,7 +113,7 @@ class ChannelParser:
 
     def _push_header(self, header: list[int], token: int) -> Channel:
         if token in self._format.contents:
-            is_thought = self._names_channel and any(tuple(header[: len(n)]) == n for n in self._format.thoughts)
+            is_thought = self._names_channel and any(_contains(header, name) for name in self._format.thoughts)
             self._content, self._header = "thought" if is_thought else "answer", None
             return "markup"
         header.append(token)
@@ -115,6 +134,10 @@ class ChannelParser:
         return False
 
 
+def _contains(header: Sequence[int], name: tuple[int, ...]) -> bool:
+    return any(tuple(header[at : at + len(name)]) == name for at in range(len(header)))
+
+
 class ReplyBudget:
     """Counts the tokens of a reply, thought and answer apart, and says when one of them reaches its limit.
 
@@ -122,7 +145,7 @@ class ReplyBudget:
     thought and all that marks it, None for no limit of its own. reached: whether a limit was ever reached.
     """
 
-    def __init__(self, max_tokens: int, max_thought_tokens: int | None, parser: ChannelParser | None) -> None:
+    def __init__(self, max_tokens: int, max_thought_tokens: int | None, parser: Parser | None) -> None:
         self._left = max_tokens
         self._apart = parser is not None and max_thought_tokens is not None
         self._thought_left = max_thought_tokens if self._apart and max_thought_tokens is not None else 0

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from engine.events import Round
-from engine.reply_channels import Channel, ChannelParser
+from engine.reply_channels import Parser
+from engine.reply_tags import TagCutter, TagParser, TokenText
 
 # role, content, what the assistant thought before it, under "thought", and what it called, as in app.protocol.Message
 Message = Mapping[str, Any]
@@ -45,7 +46,7 @@ class Tokenizer(Protocol):
     def stream(self) -> TokenStream:
         """Returns a fresh detokenizer."""
 
-    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
+    def channels(self, prompt: Sequence[int]) -> Parser | None:
         """Returns what tells thought and answer of the reply to a prompt apart; None where the model has no thoughts,
         or none that can be told by their tokens."""
 
@@ -60,7 +61,8 @@ class ReplyText:
     continuation_ids: tokens of the reply that were emitted before and are not counted. Texts go on as if they had just
     been emitted, and a stop string may begin in them; one inside them has stopped the reply already.
 
-    parser: tells thought and answer apart. What marks them has no text, and stop strings end the answer alone.
+    parser: tells thought and answer apart. What marks them has no text, and stop strings end the answer alone. A round
+    with text that may begin a tag is held back as well.
     """
 
     def __init__(
@@ -68,15 +70,18 @@ class ReplyText:
         stream: TokenStream,
         stops: Sequence[str],
         continuation_ids: Sequence[int] = (),
-        parser: ChannelParser | None = None,
+        parser: Parser | None = None,
     ) -> None:
         self._stream = stream
         self._parser = parser
         self._stops = [s for s in stops if s]
-        self._held: deque[Round] = deque()
+        self._cutter = TagCutter(parser.reader) if isinstance(parser, TagParser) else None
+        self._held: deque[tuple[Round, list[TokenText]]] = deque()
+        self._unread: deque[TokenText] = deque()  # tokens whose texts are not in `_text` yet
         self._text = ""  # that may end the reply: of the held rounds, end to end, and before it
         for token in continuation_ids:
             self._read(token)
+        self._unread.clear()
         self.tokens = 0
         self.stopped = any(s in self._text for s in self._stops)
         self._before = unsure = self._unsure()  # how much of `_text` was emitted, and may yet begin a stop string
@@ -84,43 +89,55 @@ class ReplyText:
 
     def push(self, round_: Round) -> list[Round]:
         """Takes a round in; returns the rounds that may be emitted now, with their texts."""
-        texts: list[str] = []
-        channels: list[Channel] = []
+        texts: list[TokenText] = []
         for token in round_.tokens:
-            text, channel = self._read(token)
-            texts.append(text)
-            channels.append(channel)
+            texts.append(self._read(token))
             self.tokens += 1
             if any(s in self._text for s in self._stops):
                 self.stopped = True
                 break
-        known = tuple(channels) if self._parser is not None else ()
-        self._held.append(replace(round_.cut(len(texts)), texts=tuple(texts), channels=known))
+        self._held.append((round_.cut(len(texts)), texts))
         return self._cut() if self.stopped else self._release()
 
     def finish(self) -> tuple[list[Round], str]:
         """Ends the reply; returns the rounds and the text that were held back. The rest of a character that a thought
         ends within is dropped: it belongs to no token, so nothing would tell it from the answer."""
-        rest = list(self._held)
+        if self._cutter is not None:
+            self._cutter.finish()
+        rest = [self._with_texts(*held) for held in self._held]
         self._held.clear()
         in_thought = self._parser is not None and self._parser.channel != "answer"
         return rest, "" if self.stopped or in_thought else self._stream.finish()
 
-    def _read(self, token: int) -> tuple[str, Channel]:
-        """Returns the text that a token completed, and what it belongs to."""
-        channel = self._parser.push(token) if self._parser is not None else "answer"
-        text = "" if channel == "markup" else self._stream.push(token)
-        self._text += text if channel == "answer" else _NO_TEXT * len(text)
-        return text, channel
+    def _read(self, token: int) -> TokenText:
+        """Reads a token, and adds to the text what is known now."""
+        if self._cutter is not None and isinstance(self._parser, TagParser):
+            tag = self._parser.tokens.get(token)
+            self._unread.append(self._cutter.push(self._stream.push(token) if tag is None else tag))
+        else:
+            channel = self._parser.push(token) if self._parser is not None else "answer"
+            self._unread.append(TokenText(0, "" if channel == "markup" else self._stream.push(token), channel))
+        last = self._unread[-1]
+        while self._unread and self._unread[0].left == 0:
+            known = self._unread.popleft()
+            self._text += known.text if known.channel == "answer" else _NO_TEXT * len(known.text)
+        return last
+
+    def _with_texts(self, round_: Round, texts: Sequence[TokenText]) -> Round:
+        channels = tuple(one.channel or "answer" for one in texts) if self._parser is not None else ()
+        return replace(round_, texts=tuple(one.text for one in texts), channels=channels)
 
     def _release(self) -> list[Round]:
-        """Returns the rounds that end before any text that may still become a stop string."""
+        """Returns the rounds that end before any text that may still become a stop string or a tag."""
         unsure = self._unsure()
         ready: list[Round] = []
-        while self._held and len(self._text) - self._before - _size(self._held[0]) >= unsure:
-            self._text = self._text[self._before + _size(self._held[0]) :]
+        while self._held and not any(one.left for one in self._held[0][1]):
+            size = sum(len(one.text) for one in self._held[0][1])
+            if len(self._text) - self._before - size < unsure:
+                break
+            self._text = self._text[self._before + size :]
             self._before = 0
-            ready.append(self._held.popleft())
+            ready.append(self._with_texts(*self._held.popleft()))
         return ready
 
     def _unsure(self) -> int:
@@ -136,15 +153,10 @@ class ReplyText:
         room = min(self._text.index(s) for s in self._stops if s in self._text) - self._before
         room = max(room, 0)
         ready: list[Round] = []
-        for round_ in self._held:
-            texts: list[str] = []
-            for text in round_.texts:
-                texts.append(text[:room])
-                room -= len(texts[-1])
-            ready.append(replace(round_, texts=tuple(texts)))
+        for round_, known in self._held:
+            for one in known:
+                one.text = one.text[:room]
+                room -= len(one.text)
+            ready.append(self._with_texts(round_, known))
         self._held.clear()
         return ready
-
-
-def _size(round_: Round) -> int:
-    return sum(len(t) for t in round_.texts)

@@ -21,7 +21,7 @@ from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConver
 from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
-from engine.reply_channels import ChannelParser
+from engine.reply_channels import Parser
 from engine.reply_text import Message, ReplyText, Tokenizer
 from engine.sampling import Sampler
 from engine.settings import Grammar, SamplingSettings
@@ -110,7 +110,7 @@ class Session:
             self._check_owner(reply)
 
     def reply_grammar(
-        self, settings: SamplingSettings, parser: ChannelParser | None, continuation_ids: Sequence[int] = ()
+        self, settings: SamplingSettings, parser: Parser | None, continuation_ids: Sequence[int] = ()
     ) -> ReplyGrammar | None:
         """Returns the grammar of a reply after its first tokens, None where its settings have none. parser: at the end
         of the prompt. Raises UsageError where the grammar cannot be followed."""

@@ -31,6 +31,7 @@ ADAPTER = "adapters.safetensors"  # where mlx-lm trains one
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 DEEPEST = 16  # folders in folders; repositories have one or two
+_USUAL_ENDS = {"muse_spark": (200001, 200008)}  # where no file names any, as in mlx-lm
 _EOS_KEYS = ("eos_token_id", "eos_token_ids")
 _LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_transformer_layers")
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx", "seq_length")
@@ -246,4 +247,5 @@ def _eos(path: Path, config: Mapping[str, object], names: list[str]) -> tuple[in
         parts.insert(0, read_json_object(path / "generation_config.json"))
     values = [part.get(key) for part in parts for key in _EOS_KEYS]
     numbers = [number for value in values for number in (value if isinstance(value, list) else [value])]
-    return tuple(dict.fromkeys(number for number in numbers if type(number) is int and number >= 0))
+    found = tuple(dict.fromkeys(number for number in numbers if type(number) is int and number >= 0))
+    return found or _USUAL_ENDS.get(str(config.get("model_type")), ())

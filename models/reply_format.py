@@ -1,48 +1,69 @@
-"""Which tokens mark the thoughts of a model, and which switches its chat template has for them.
+"""How a model marks its thoughts: by tokens, as most families' tokenizers have them, or by ordinary text.
 
-Found by the names of special tokens, as each family's tokenizer has them, and by the variables of its template.
+Found by the names of the tokens that are never split, and for text by what the chat template speaks of.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from jinja2 import Environment, TemplateError, nodes
-from jinja2.meta import find_undeclared_variables
 
 from engine.reply_channels import ReplyFormat
+from engine.reply_tags import TextTags
 
 Encode = Callable[[str], Sequence[int]]
+Pair = tuple[str, str]
 
-TAGS = (  # an opening and a closing tag
-    ("<think>", "</think>"),  # Qwen, DeepSeek, GLM, MiniMax and others
-    ("[THINK]", "[/THINK]"),  # Mistral
-    ("<longcat_think>", "</longcat_think>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<mm:think>", "</mm:think>"),  # MiniMax M3
+TAGS: tuple[Pair, ...] = (  # an opening and a closing tag, beside those that `paired` knows by their form
     ("<|think:start|>", "<|think:end|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Cohere
     ("<|channel>", "<channel|>"),  # Gemma 4
+    ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),  # Kimi VL
 )
+# <think> of Qwen, DeepSeek and others, [THINK] of Mistral, <longcat_think>, <seed:think>, <think:opensource>, <thought>
+_OPENING = re.compile(r"(<|\[)([A-Za-z_:]*(?:think|thought|reasoning)[A-Za-z_:]*)(>|\])", re.IGNORECASE)
 _LABELS = {"<|channel>": ("thought\n", "thought")}  # what follows an opening tag and is not part of the thought
+_WRAPPERS: tuple[Pair, ...] = (("<answer>", "</answer>"), ("<response>", "</response>"))  # Hunyuan, Granite 3.3
 _HARMONY = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>")  # gpt-oss
 _XTML = ("<|open|>", "<|close|>", "<|sep|>")  # Kimi K3
+_RECIPIENT = ("<|start|>", "<|message|>", "<|eom|>")  # Muse: the header of a message says to whom it is
+_SOLAR = ("<|begin|>", "<|think|>", "<|content|>", "<|end|>")  # Solar Open: the header's end says what follows
+_APRIEL: tuple[Pair, ...] = (
+    ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
+    ("[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
+)
 _BLANK = " \n\t\r\u2581"  # some tokenizers never split runs of spaces and line breaks
-_GENERATION = re.compile(r"{%[-+]?\s*(?:end)?generation\s*[-+]?%}")  # a tag of transformers, for training
-_THINKING = ("enable_thinking", "thinking")  # variables of templates
-_EFFORT = "reasoning_effort"
-USUAL_EFFORTS = ("low", "medium", "high")
 
 
-def reply_format(added: Mapping[str, int], encode: Encode) -> ReplyFormat | None:
-    """Returns how a model marks its thoughts, None if it has no tokens for that.
+def reply_format(added: Mapping[str, int], encode: Encode, template: str = "") -> ReplyFormat | None:
+    """Returns how a model marks its thoughts with tokens, None if it has none for that.
 
-    added: the tokens that the tokenizer never splits, by name. encode: returns the ids of plain text.
+    added: the tokens that the tokenizer never splits, by name. encode: returns the ids of plain text. template: of the
+    model's conversations.
     """
+    if _APRIEL[0][1] in template:  # a sentence opens its thoughts
+        return None
     others = frozenset(number for name, number in added.items() if name.strip(_BLANK))  # mark turns, tools and so on
+    headers = _with_headers(added, encode, others)
+    if headers is not None:
+        return headers
+    found = [pair for pair in (*map(paired, added), *TAGS) if pair and all(name in added for name in pair)]
+    if not found:
+        return None
+    closes = {end for _, end in found} | {name for pair in _WRAPPERS if set(pair) <= set(added) for name in pair}
+    tags = frozenset(added[name] for name in closes | {start for start, _ in found})
+    return ReplyFormat(
+        opens=frozenset(added[start] for start, _ in found),
+        closes=frozenset(added[name] for name in closes),
+        labels=tuple(tuple(encode(label)) for start, _ in found for label in _LABELS.get(start, ())),
+        turns=others - tags,
+    )
+
+
+def _with_headers(added: Mapping[str, int], encode: Encode, others: frozenset[int]) -> ReplyFormat | None:
+    """Returns the format of a family whose messages have headers, None for others."""
     if all(name in added for name in _HARMONY):
         start, channel, message, end = (added[name] for name in _HARMONY)
         return ReplyFormat(
@@ -62,54 +83,37 @@ def reply_format(added: Mapping[str, int], encode: Encode) -> ReplyFormat | None
             thoughts=(tuple(encode("think")),),
             turns=others - {opens, closes, separator},
         )
-    found = [(start, end) for start, end in TAGS if start in added and end in added]
-    if not found:
+    if all(name in added for name in _RECIPIENT):
+        start, message, end = (added[name] for name in _RECIPIENT)
+        return ReplyFormat(
+            closes=frozenset({end}),
+            headers=frozenset({start}),
+            named=frozenset({start}),
+            contents=frozenset({message}),
+            thoughts=(tuple(encode(" to=self")),),
+            turns=frozenset({start}),
+        )
+    if all(name in added for name in _SOLAR):
+        begin, think, content, end = (added[name] for name in _SOLAR)
+        opens, closes, headers = frozenset({think}), frozenset({content, end}), frozenset({begin})
+        return ReplyFormat(opens, closes, headers=headers, turns=headers)
+    return None
+
+
+def text_tags(template: str) -> TextTags:
+    """Returns the tags that a model without tokens for them writes as text: those that its chat template speaks of,
+    and <think>, which fine-tunes learn whatever their template says."""
+    pairs = {pair: None for match in _OPENING.finditer(template) if (pair := paired(match[0])) and pair[1] in template}
+    known = {pair: None for pair in TAGS if all(tag in template for tag in pair)}
+    wrappers = tuple(pair for pair in _WRAPPERS if all(tag in template for tag in pair))
+    if _APRIEL[0][1] in template:
+        known, wrappers = {**known, _APRIEL[0]: None}, (*wrappers, _APRIEL[1])
+    return TextTags(tuple({("<think>", "</think>"): None} | pairs | known), wrappers)
+
+
+def paired(name: str) -> Pair | None:
+    """Returns an opening tag of the usual forms with its closing one, None for another name."""
+    match = _OPENING.fullmatch(name)
+    if match is None or (match[1] == "<") != (match[3] == ">"):
         return None
-    tags = frozenset(added[name] for pair in found for name in pair)
-    return ReplyFormat(
-        opens=frozenset(added[start] for start, _ in found),
-        closes=frozenset(added[end] for _, end in found),
-        labels=tuple(tuple(encode(label)) for start, _ in found for label in _LABELS.get(start, ())),
-        turns=others - tags,
-    )
-
-
-@dataclass(frozen=True)
-class Switches:
-    """What a chat template lets one choose. thinking: the name of its variable for whether to think, "" without one.
-    efforts: how much to think, in the order to show; empty without that choice. tools: whether it takes tools."""
-
-    thinking: str = ""
-    efforts: tuple[str, ...] = ()
-    tools: bool = False
-
-    def variables(self, thinking: bool | None = None, effort: str = "") -> dict[str, Any]:
-        """Returns the variables to give to the template; what it does not know is left out."""
-        known: dict[str, Any] = {}
-        if self.thinking and thinking is not None:
-            known[self.thinking] = thinking
-        if self.efforts and effort:
-            known[_EFFORT] = effort
-        return known
-
-
-def switches_of(template: str) -> Switches:
-    """Returns the switches of a chat template."""
-    try:
-        tree = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(_GENERATION.sub("", template))
-    except (TemplateError, RecursionError):
-        return Switches()
-    efforts = _efforts(tree)  # first: what looks for variables folds constants in the tree
-    variables = find_undeclared_variables(tree)
-    thinking = next((name for name in _THINKING if name in variables), "")
-    return Switches(thinking, efforts if _EFFORT in variables else (), "tools" in variables)
-
-
-def _efforts(tree: nodes.Template) -> tuple[str, ...]:
-    """Returns the efforts that a template compares its variable with, or the usual ones where it just prints it."""
-    named: dict[str, None] = {}
-    for comparison in tree.find_all(nodes.Compare):
-        if any(name.name == _EFFORT for name in comparison.find_all(nodes.Name)):
-            named |= {str(one.value): None for one in comparison.find_all(nodes.Const) if isinstance(one.value, str)}
-    words = tuple(word for word in named if word.isalpha())
-    return words if len(words) > 1 else USUAL_EFFORTS
+    return name, f"{match[1]}/{match[2]}{match[3]}"

@@ -20,37 +20,51 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from engine.errors import ModelError, RedlineError, UsageError
-from engine.reply_channels import ChannelParser
+from engine.reply_channels import Parser
 from engine.reply_text import Message
 from models import tokenizer_process
 from models.chat_templates import read_templates
 from models.grammar_matcher import GrammarMatchers
-from models.reply_format import Switches, reply_format
+from models.reply_format import reply_format, text_tags
+from models.template_switches import Switches, Variables
 from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import (
     Answer,
     Calls,
     Chat,
+    Compare,
     Encode,
     Ids,
     Open,
     Opened,
     ParseCalls,
+    Probe,
+    Probed,
     Refused,
     Rendered,
     Request,
+    Shared,
     Unknown,
 )
 from models.tool_parsers import ParsedCall
+from models.turn_shape import TurnShape, shaped
 
 # Limits, in seconds on a processor.
 OPEN_S = 20.0  # to read a tokenizer; those of 262,144 tokens take 3 s
 RENDER_S = 2.0  # for a template to run; it takes milliseconds
+PROBE_S = 5.0  # for it to be tried on a hundred small conversations
 PARSE_S = 2.0  # for a call of a tool to be parsed; likewise
 ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
 # Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"'\n]{0,99})(?P=quote)\s{0,9}\)""")
+_OTHER_MODEL = "it fails for every conversation, so download the model again, or choose another"
+NO_TEMPLATE = "this model has no chat template: it continues the text of the messages instead of answering"
+LONGEST_OPENING = 64  # tokens of a prompt's end, in which the template may have opened a thought
 _NO_IDS = "the model's tokenizer could not encode this text"
+_CHANGE = "change or delete the message that it is about, start a new conversation, or choose another model"
+# A reply and a question that stand for any others: no two replies begin alike.
+_REPLIES = ({"role": "assistant", "content": "A"}, {"role": "assistant", "content": "z", "thought": "T"})
+_NEXT = {"role": "user", "content": "q"}
 _keys = count()
 
 
@@ -58,17 +72,27 @@ def _never() -> bool:
     return False
 
 
+class RefusedError(ModelError):
+    """The chat template raised an error for a conversation."""
+
+
+class _Refusal(WorkerLostError):
+    """The libraries raised an error, and the worker goes on."""
+
+
 class FolderTokenizer:
     """Implements `engine.reply_text.Tokenizer` for a model folder that has a tokenizer.json.
 
     eos: ids that end a reply, from the model's configuration and the tokenizer's own. format: how the model marks its
-    thoughts, None if it has no tokens for that. switches: those of its chat template. tools: how the model writes calls
-    of tools, None if it takes none. added: the tokens that are never split, by name. matchers: makes the matchers of
-    grammars. rows: of the model's embedding, which reads past its end for ids that it has no row for.
+    thoughts, None if it has no tokens for that. switches: those of its chat template. takes_tools: whether that tells
+    the model of tools. tools: how the model writes calls of them, None where that is not known. added: the tokens that
+    are never split, by name. matchers: makes the matchers of grammars. rows: of the model's embedding, which reads past
+    its end for ids that it has no row for.
     """
 
     def __init__(self, folder: Path, eos: Sequence[int] = (), rows: int | None = None) -> None:
         self._folder, self._rows = folder, rows
+        self._day: date | None = None  # that the template prints, None for today
         self._key = next(_keys)
         opened = self._open(_never)
         with _boundary(f"the tokenizer in {folder} cannot be read"):
@@ -78,18 +102,26 @@ class FolderTokenizer:
         self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
         self.matchers = GrammarMatchers(opened.decoder, self.eos)
         self.added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
-        self.format = reply_format(self.added, self.pieces)
-        self.switches = Switches(opened.thinking, opened.efforts, opened.takes_tools)
-        self.tools = opened.tools
-
-    @property
-    def takes_tools(self) -> bool:
-        """Whether the chat template tells the model of tools; how it calls them may be unknown even so."""
-        return self.switches.tools
+        templates = "\n".join({opened.template or "", opened.tool_template or ""})
+        self.format, self._tags = reply_format(self.added, self.pieces, templates), text_tags(templates)
+        self._tag_tokens = {self.added[tag]: tag for tag in self._tags.texts & self.added.keys()}
+        probed = {template: self._probe(template) for template in {opened.template, opened.tool_template} if template}
+        none = Probed(Switches(), TurnShape(), works=False)
+        first = probed.get(opened.template or "", none)
+        second = probed.get(opened.tool_template or "", first)
+        self.switches, self._shape, self._tool_shape = first.switches, first.shape, second.shape
+        self._works, tool_switches = first.works or second.works, second.switches
+        self.takes_tools = bool(tool_switches.tools)
+        self.tools = opened.tools if self.takes_tools else None
 
     @property
     def has_template(self) -> bool:
         return bool(self._template)
+
+    @property
+    def note(self) -> str:
+        """What the user should know of the chat template, "" if there is one."""
+        return "" if self.has_template else NO_TEMPLATE
 
     def on(self, day: date) -> FolderTokenizer:
         """Returns the same tokenizer, whose chat template prints `day` instead of today's date, if it prints a date.
@@ -97,6 +129,7 @@ class FolderTokenizer:
         transformers lets no function into a template, so the date stands in it as text.
         """
         other = copy(self)
+        other._day = day
         other._template, other._tool_template = (_dated(one, day) for one in (self._template, self._tool_template))
         return other
 
@@ -121,9 +154,63 @@ class FolderTokenizer:
         for message in messages:
             _check_text(message["content"])
             _check_text(message.get("thought", ""))
-        variables = self.switches.variables(**switches)
-        turns = [_for_template(message) for message in messages]
-        request = Chat(self._key, turns, template, variables, list(tools))
+        try:
+            return self._rendered(messages, template, cancelled, tools, switches)
+        except RefusedError:
+            plain = [self._without_marks(message) for message in messages]
+            if plain == list(messages):
+                raise
+            return self._rendered(plain, template, cancelled, tools, switches)
+
+    def stable_prompt_lengths(
+        self,
+        messages: Sequence[Message],
+        cancelled: Callable[[], bool] = _never,
+        tools: Sequence[dict[str, Any]] = (),
+        **switches: Any,
+    ) -> tuple[int, ...]:
+        """Returns with how many of this prompt's tokens the next one begins, whatever the reply is: ascending, for a
+        next question and for the result of a call. Templates withdraw the end of a prompt, such as <think>, and
+        earlier thoughts. Empty where the template does not say. Arguments and errors as of `chat`."""
+        template = self._tool_template if tools else self._template
+        if template is None:
+            return ()
+        shape = self._tool_shape if tools else self._shape
+        nexts: list[list[Message]] = [[*_REPLIES[:1], _NEXT], [*_REPLIES[1:], _NEXT]]
+        if tools:
+            called = {"id": "c" * 9, "name": tools[0]["function"]["name"], "arguments": "{}"}
+            answer = {"role": "tool", "content": "r", "call_id": called["id"]}
+            nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, answer])
+        now, *later = (shaped([*messages, *more], shape, self.tools, bool(tools)) for more in ([], *nexts))
+        variables = self._variables(template, switches)
+        request = Compare(self._key, now, later, template, variables, list(tools), shape.lists)
+        with suppress(WorkerLostError):
+            characters = sum(len(message["content"]) for message in messages)
+            answer_ = self._answer(request, RENDER_S + _encoding_s(characters), cancelled)
+            return tuple(answer_.lengths) if isinstance(answer_, Shared) else ()
+        return ()
+
+    def stable_prompt_length(
+        self,
+        messages: Sequence[Message],
+        cancelled: Callable[[], bool] = _never,
+        tools: Sequence[dict[str, Any]] = (),
+        **switches: Any,
+    ) -> int:
+        """Returns the least of `stable_prompt_lengths`, 0 without any."""
+        return min(self.stable_prompt_lengths(messages, cancelled, tools, **switches), default=0)
+
+    def _rendered(
+        self,
+        messages: Sequence[Message],
+        template: str,
+        cancelled: Callable[[], bool],
+        tools: Sequence[dict[str, Any]],
+        switches: dict[str, Any],
+    ) -> list[int]:
+        shape = self._tool_shape if tools else self._shape
+        turns = shaped(messages, shape, self.tools, bool(tools))
+        request = Chat(self._key, turns, template, self._variables(template, switches), list(tools), shape.lists)
         rendered: list[int] = []
 
         def encoding_s(answer: Answer) -> float | None:
@@ -132,8 +219,28 @@ class FolderTokenizer:
             rendered.append(answer.characters)
             return _encoding_s(answer.characters)
 
-        with self._blamed(lambda: _NO_IDS if rendered else self._no_text()):
+        try:
             return self._checked(self._ask(request, RENDER_S, cancelled, encoding_s))
+        except WorkerLostError as error:
+            if rendered:
+                raise ModelError(f"{_NO_IDS} ({error}): {_CHANGE}") from error
+            kind = RefusedError if isinstance(error, _Refusal) else ModelError
+            raise kind(f"{self._no_text()} ({error}): {_CHANGE if self._works else _OTHER_MODEL}") from error
+
+    def _variables(self, template: str, switches: dict[str, Any]) -> Variables:
+        """Returns what the template is told beside messages and tools. Firefunction's wants the date."""
+        today: Variables = {"datetime": (self._day or date.today()).isoformat()} if "datetime" in template else {}
+        return {**today, **self.switches.variables(**switches)}
+
+    def _without_marks(self, message: Message) -> Message:
+        """Returns a message of the assistant in which the names of special tokens are no longer such names: some
+        templates refuse what an earlier answer says about them."""
+        if message["role"] != "assistant":
+            return message
+        found = {name for name in self.added if len(name) > 2 and name.strip()}
+        pattern = re.compile("|".join(re.escape(name) for name in sorted(found, key=len, reverse=True)) or r"(?!)")
+        texts = {key: message[key] for key in ("content", "thought") if message.get(key)}
+        return {**message, **{key: pattern.sub(_apart, text) for key, text in texts.items()}}
 
     def calls(self, text: str, tools: Sequence[dict[str, Any]]) -> list[ParsedCall]:
         """Returns the calls in what the model wrote between its marks; none where it is anything else, or where a
@@ -163,9 +270,13 @@ class FolderTokenizer:
         once, twice = (self._fast.decode([token] * n, skip_special_tokens=False) for n in (1, 2))
         return str(twice[len(once) :])
 
-    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
-        """Returns what tells thought and answer of the reply to a prompt apart, None where no tokens mark them."""
-        return self.format.after(prompt) if self.format is not None else None
+    def channels(self, prompt: Sequence[int]) -> Parser:
+        """Returns what tells thought and answer of the reply to a prompt apart: by tokens, or by text where the model
+        has no tokens for that."""
+        if self.format is not None:
+            return self.format.after(prompt)
+        end = self._fast.decode(list(prompt[-LONGEST_OPENING:]), skip_special_tokens=False)
+        return self._tags.after(end, self.piece, self._tag_tokens)
 
     def stream(self, special: bool = False) -> FolderStream:
         """Returns a fresh detokenizer. special: whether special tokens have their names as text."""
@@ -175,8 +286,18 @@ class FolderTokenizer:
 
     def _encode(self, text: str, special: bool, cancelled: Callable[[], bool] = _never) -> list[int]:
         _check_text(text)
-        with self._blamed(lambda: _NO_IDS):
+        try:
             return self._checked(self._ask(Encode(self._key, text, special), _encoding_s(len(text)), cancelled))
+        except WorkerLostError as error:
+            raise ModelError(f"{_NO_IDS} ({error}): download the model again, or choose another") from error
+
+    def _probe(self, template: str) -> Probed:
+        """Tries a template. One that cannot be tried has no switches; what is wrong is told when it is used."""
+        with suppress(WorkerLostError):
+            answer = self._answer(Probe(self._key, template), PROBE_S, _never)
+            if isinstance(answer, Probed):
+                return answer
+        return Probed(Switches(), TurnShape(), works=False)
 
     def _ask(
         self,
@@ -185,16 +306,27 @@ class FolderTokenizer:
         cancelled: Callable[[], bool],
         more: Callable[[Answer], float | None] = lambda answer: None,
     ) -> list[int]:
-        """Returns the ids that answer a request. A worker that was started after the folder was read reads it again."""
+        """Returns the ids that answer a request. Raises WorkerLostError where there are none."""
+        answer = self._answer(request, limit_s, cancelled, more)
+        assert isinstance(answer, Ids), answer
+        return answer.ids
+
+    def _answer(
+        self,
+        request: Chat | Encode | Compare | Probe,
+        limit_s: float,
+        cancelled: Callable[[], bool],
+        more: Callable[[Answer], float | None] = lambda answer: None,
+    ) -> Answer:
+        """Returns the answer to a request. A worker that was started after the folder was read reads it again."""
         answer = tokenizer_process.shared().ask(request, limit_s, cancelled, more)
         if isinstance(answer, Unknown):
             if self._open(cancelled).digest != self._digest:
                 raise ModelError(f"{self._folder}: its tokenizer has changed since it was loaded: load the model again")
             answer = tokenizer_process.shared().ask(request, limit_s, cancelled, more)
         if isinstance(answer, Refused):
-            raise WorkerLostError(answer.reason)
-        assert isinstance(answer, Ids), answer
-        return answer.ids
+            raise _Refusal(answer.reason)
+        return answer
 
     def _open(self, cancelled: Callable[[], bool]) -> Opened:
         """Has the worker read the folder. Raises ModelError."""
@@ -208,14 +340,6 @@ class FolderTokenizer:
             raise ModelError(f"{what}: download the model again, or choose another") from error
         assert isinstance(answer, Opened), answer
         return answer
-
-    @contextmanager
-    def _blamed(self, what: Callable[[], str]) -> Iterator[None]:
-        """Turns what kept the worker from answering into a ModelError that begins with `what`."""
-        try:
-            yield
-        except WorkerLostError as error:
-            raise ModelError(f"{what()} ({error}): download the model again, or choose another") from error
 
     def _no_text(self) -> str:
         """Returns that the template failed, and where it is."""
@@ -258,26 +382,13 @@ def _dated(template: str | None, day: date) -> str | None:
     return _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), template)
 
 
+def _apart(name: re.Match[str]) -> str:
+    """Returns the name of a token with a space in it."""
+    return f"{name[0][0]} {name[0][1:]}"
+
+
 def _encoding_s(characters: int) -> float:
     return ENCODE_S + characters / CHARACTERS_PER_S
-
-
-def _for_template(message: Message) -> dict[str, Any]:
-    """Returns a message as templates read it. Most call an earlier thought reasoning_content, gpt-oss's thinking. The
-    arguments of calls are objects there, as in mlx-lm's server."""
-    told: dict[str, Any] = {"role": message["role"], "content": message["content"]}
-    if thought := message.get("thought", "").strip():
-        told |= {"reasoning_content": thought, "thinking": thought}
-    if calls := message.get("calls"):
-        told["tool_calls"] = [
-            {"id": one["id"], "type": "function", "function": {"name": one["name"], "arguments": one["arguments"]}}
-            for one in calls
-        ]
-        for one in told["tool_calls"]:
-            one["function"]["arguments"] = json.loads(one["function"]["arguments"])
-    if message["role"] == "tool":
-        told |= {"tool_call_id": message.get("call_id", ""), "name": message.get("name", "")}
-    return told
 
 
 def _check_text(text: str) -> None:

@@ -17,19 +17,22 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from models.chat_templates import read_templates
-from models.reply_format import Switches, switches_of
+from models.chat_templates import load_program, program_of, read_templates
+from models.template_switches import Switches, Value, switches_of, tools_variable
 from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
+from models.turn_shape import PROBE_TOOLS, TurnShape, find_shape
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
+TOKENS_THAT_MERGE = 8  # more than what a word has that goes on in another way
 _BARE = {"truncation": None, "padding": None, "normalizer": None, "pre_tokenizer": None, "post_processor": None}
 _PARENT_CHECK_S = 0.5
 
@@ -51,13 +54,35 @@ class Encode(msgspec.Struct, tag=True):
 
 class Chat(msgspec.Struct, tag=True):
     """Renders a conversation and opens the assistant's turn: answered by Rendered and then as Encode is, or by Refused
-    or Unknown. variables: what the template is told beside the messages. tools: as OpenAI describes them."""
+    or Unknown. variables: what the template is told beside the messages. tools: as OpenAI describes them. lists: as
+    `models.turn_shape.TurnShape.lists`."""
 
     key: int
     messages: list[dict[str, Any]]
     template: str
-    variables: dict[str, bool | str] = {}
+    variables: dict[str, Value] = {}
     tools: list[dict[str, Any]] = []
+    lists: bool = False
+
+
+class Compare(msgspec.Struct, tag=True):
+    """Renders a conversation and ways in which it may go on: answered by Shared, Refused or Unknown. later: the whole
+    messages of each; those that the template refuses are left out. The rest as in Chat."""
+
+    key: int
+    messages: list[dict[str, Any]]
+    later: list[list[dict[str, Any]]]
+    template: str
+    variables: dict[str, Value] = {}
+    tools: list[dict[str, Any]] = []
+    lists: bool = False
+
+
+class Probe(msgspec.Struct, tag=True):
+    """Tries a template on small conversations: answered by Probed, Refused or Unknown."""
+
+    key: int
+    template: str
 
 
 class ParseCalls(msgspec.Struct, tag=True):
@@ -75,19 +100,24 @@ class Ready(msgspec.Struct, tag=True):
 class Opened(msgspec.Struct, tag=True):
     """A tokenizer was read. decoder: a tokenizer.json that is good for decoding alone. eos: id of its own
     end-of-sequence token. template, tool_template: for conversations without and with tools, None where the model has
-    none. digest: of everything that ids depend on. thinking, efforts: as in
-    `models.reply_format.Switches`. takes_tools: whether its template takes tools. tools: how it writes calls, None
-    where that is not known."""
+    none. digest: of everything that ids depend on. takes_tools: whether its template takes tools. tools: how it writes
+    calls, None where that is not known."""
 
     decoder: str
     eos: int | None
     template: str | None
     tool_template: str | None
     digest: str
-    thinking: str = ""
-    efforts: tuple[str, ...] = ()
     takes_tools: bool = False
     tools: ToolFormat | None = None
+
+
+class Probed(msgspec.Struct, tag=True):
+    """What a template lets one choose, and the turns that it takes. works: whether it writes a single question."""
+
+    switches: Switches
+    shape: TurnShape
+    works: bool
 
 
 class Calls(msgspec.Struct, tag=True):
@@ -108,6 +138,12 @@ class Ids(msgspec.Struct, tag=True):
     ids: list[int]
 
 
+class Shared(msgspec.Struct, tag=True):
+    """With how many of a prompt's first tokens each of the later prompts begins, ascending, each number once."""
+
+    lengths: list[int]
+
+
 class Refused(msgspec.Struct, tag=True):
     """The libraries raised an error."""
 
@@ -118,16 +154,18 @@ class Unknown(msgspec.Struct, tag=True):
     """No tokenizer has this key any more: open it again."""
 
 
-Request = Open | Encode | Chat | ParseCalls
-Answer = Ready | Opened | Rendered | Ids | Calls | Refused | Unknown
+Request = Open | Encode | Chat | Compare | Probe | ParseCalls
+Answer = Ready | Opened | Probed | Rendered | Ids | Shared | Calls | Refused | Unknown
 
 
 @dataclass(frozen=True)
-class _OpenTokenizer:
-    """fast: the tokenizers library's. special: the special tokens that a template may print, by name."""
+class OpenTokenizer:
+    """fast: the tokenizers library's. special: the special tokens that a template may print, by name. tools: how the
+    model writes calls."""
 
     fast: Any
     special: dict[str, Any]
+    tools: ToolFormat | None = None
 
 
 def main() -> None:
@@ -152,14 +190,14 @@ def _leave_with(parent: int) -> None:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answers every line of `requests`."""
-    known: dict[int, _OpenTokenizer] = {}
+    known: dict[int, OpenTokenizer] = {}
     decoder = msgspec.json.Decoder(Request)
     for answer in _answers(known, decoder, requests):
         answers.write(msgspec.json.encode(answer) + b"\n")
         answers.flush()
 
 
-def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO) -> Iterator[Answer]:
+def _answers(known: dict[int, OpenTokenizer], decoder: Any, requests: BinaryIO) -> Iterator[Answer]:
     yield Ready()
     for line in requests:
         request = decoder.decode(line)
@@ -175,6 +213,10 @@ def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO)
                 yield Unknown()
             elif isinstance(request, Encode):
                 yield Ids(_encode(known[request.key], request.text, request.special))
+            elif isinstance(request, Compare):
+                yield Shared(_shared(known[request.key], request))
+            elif isinstance(request, Probe):
+                yield probe(known[request.key], request.template)
             else:
                 text = render(known[request.key], request)
                 yield Rendered(len(text))
@@ -183,7 +225,7 @@ def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO)
             yield Refused(f"{type(error).__name__}: {' '.join(str(error)[:2000].split())[:200]}")
 
 
-def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
+def _open(folder: Path) -> tuple[OpenTokenizer, Opened]:
     """Reads tokenizer.json as it is. AutoTokenizer of transformers 5 builds some of the declared classes anew from
     vocabulary and merges, with another split of the text and so other ids, and fails for configurations that it does
     not know (transformers issue 45812)."""
@@ -194,15 +236,14 @@ def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
     fast.no_truncation()  # a tokenizer.json may keep the settings of whoever trained with it
     fast.no_padding()
     templates = read_templates(folder)
-    found = _OpenTokenizer(fast, dict(whole.special_tokens_map))
+    takes_tools = bool(templates.tool_use and tools_variable(templates.tool_use))
+    tools = tool_format(whole, templates.tool_use or "") if takes_tools else None
+    found = OpenTokenizer(fast, dict(whole.special_tokens_map), tools)
     text = fast.to_str()
     digest = hashlib.blake2b(f"{text}\0{templates}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
-    switches = switches_of(templates.default) if templates.default else Switches()
-    takes_tools = templates.tool_use is not None and switches_of(templates.tool_use).tools
-    tools = tool_format(whole, templates.tool_use or "") if takes_tools else None
-    about = (switches.thinking, switches.efforts, takes_tools, tools)
-    return found, Opened(decoder_of(text), eos, templates.default, templates.tool_use, digest, *about)
+    about = (templates.default, templates.tool_use, digest, takes_tools, tools)
+    return found, Opened(decoder_of(text), eos, *about)
 
 
 def decoder_of(tokenizer_json: str) -> str:
@@ -224,17 +265,56 @@ def decoder_of(tokenizer_json: str) -> str:
     return bare
 
 
-def render(tokenizer: _OpenTokenizer, request: Chat) -> str:
-    """Returns the text of a conversation, as transformers' `apply_chat_template` writes it. Raises ValueError where it
-    has far more characters than the messages, and anything else."""
+def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
+    """Tries a template on small conversations."""
+    user, system = {"role": "user", "content": "question"}, {"role": "system", "content": "system"}
+
+    on: dict[str, Value] = {}
+
+    def write(
+        turns: list[dict[str, Any]],
+        tools: Sequence[dict[str, Any]] = (),
+        lists: bool = False,
+        variables: dict[str, Value] = on,
+    ) -> str | None:
+        """Returns what the template writes, None where it fails. variables: those that switch thinking on, once they
+        are known."""
+        try:
+            return render(tokenizer, Chat(0, turns, template, variables, list(tools), lists))
+        except Exception:  # noqa: BLE001  broad: a template raises anything
+            return None
+
+    lists = write([user]) is None and write([user], lists=True) is not None
+
+    def ask(variables: dict[str, Value]) -> str | None:
+        """Writes a question alone and after a system prompt, if the template knows one."""
+        alone, after = (write(turns, (), lists, variables) for turns in ([user], [system, user]))
+        return None if alone is None else f"{alone}\0{after}"
+
+    switches = switches_of(template, ask)
+    on.update(switches.on)
+    told = (write(turns, PROBE_TOOLS) or "" for turns in ([user], [system, user]))
+    if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in told):
+        switches = msgspec.structs.replace(switches, tools="")
+    shape = find_shape(write, template, bool(switches.tools), tokenizer.tools, lists)
+    return Probed(switches, shape, works=write([user], lists=lists) is not None)
+
+
+def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:
+    """Returns the text of a conversation, as transformers' `apply_chat_template` writes it. opened: with the beginning
+    of the assistant's turn. Raises ValueError where it has far more characters than the messages, and anything else."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
+    if program := program_of(request.template):
+        return _written_by(program, request, opened)
+    _let_lists_change(request.template)
+    offered = {"xml_tools": request.tools, "functions": json.dumps(request.tools)}  # SmolLM3's, Firefunction's
     (text,), _ = render_jinja_template(
         conversations=[request.messages],
-        tools=request.tools or None,
+        tools=request.tools or ([] if request.lists else None),
         chat_template=request.template,
-        add_generation_prompt=True,
-        **{**tokenizer.special, **request.variables},
+        add_generation_prompt=opened,
+        **{**tokenizer.special, **request.variables, **offered},
     )
     if len(text) > longest_prompt(request.messages, request.tools):
         raise ValueError(f"it writes {len(text):,} characters")
@@ -242,14 +322,56 @@ def render(tokenizer: _OpenTokenizer, request: Chat) -> str:
     return str(text)
 
 
+def _written_by(program: str, request: Chat, opened: bool) -> str:
+    """Returns the text of a conversation as a program of mlx-lm's writes it, which changes what it is given."""
+    about: dict[str, Any] = {"tools": request.tools or None, **request.variables}
+    return str(
+        load_program(program).apply_chat_template(deepcopy(request.messages), add_generation_prompt=opened, **about)
+    )
+
+
+def _let_lists_change(template: str) -> None:
+    """Lets a template append to its own lists, as Kimi K2's does. transformers' sandbox forbids it, to keep what an
+    application passes in as it is; here everything was made for this one rendering. Jinja's other sandbox, which
+    allows it, guards the interpreter alike."""
+    from jinja2.sandbox import SandboxedEnvironment
+    from transformers.utils.chat_template_utils import _compile_jinja_template
+
+    environment = _compile_jinja_template(template).environment
+    environment.is_safe_attribute = SandboxedEnvironment.is_safe_attribute.__get__(environment)
+
+
 def longest_prompt(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> int:
     """Returns how many characters a template may make of messages: it repeats none, and adds some to each."""
-    told = sum(1000 + 4 * len(message["content"] or "") for message in messages)
+    told = sum(1000 + 4 * len(json.dumps(message.get("content"))) for message in messages)
     called = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
     return 1_000_000 + told + called + 8 * len(json.dumps(tools))
 
 
-def _encode(tokenizer: _OpenTokenizer, text: str, special: bool) -> list[int]:
+def _shared(tokenizer: OpenTokenizer, request: Compare) -> list[int]:
+    """Returns how many tokens a prompt shares with later ones, whatever they go on with. Where the texts part, the
+    last tokens before may be others as well, so the place is moved back: behind a token that is never split, or by
+    TOKENS_THAT_MERGE where there is none."""
+    form = (request.template, request.variables, request.tools, request.lists)
+    text = render(tokenizer, Chat(0, request.messages, *form))
+    encoding = tokenizer.fast.encode(text, add_special_tokens=False)
+    whole = set(tokenizer.fast.get_added_tokens_decoder())
+    found = set()
+    for messages in request.later:
+        try:
+            later = render(tokenizer, Chat(0, messages, *form))
+        except Exception:  # noqa: BLE001  broad: a template raises anything
+            continue
+        same = next(
+            (i for i, (a, b) in enumerate(zip(text, later, strict=False)) if a != b), min(len(text), len(later))
+        )
+        length = next((i for i, (_, end) in enumerate(encoding.offsets) if end > same), len(encoding.ids))
+        least = max(0, length - TOKENS_THAT_MERGE)
+        found.add(next((i for i in range(length, least, -1) if encoding.ids[i - 1] in whole), least))
+    return sorted(found)
+
+
+def _encode(tokenizer: OpenTokenizer, text: str, special: bool) -> list[int]:
     return list(tokenizer.fast.encode(text, add_special_tokens=special).ids)
 
 

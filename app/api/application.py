@@ -71,6 +71,7 @@ class _About:
     def _card(self) -> dict[str, Any]:
         loaded = self._engine.loaded
         about = {"context": loaded.context, "drafter": loaded.drafter, "speculation": loaded.speculation}
+        about |= {"note": loaded.note} if loaded.note else {}
         card = {"id": loaded.target, "object": "model", "created": self._engine.created, "owned_by": "redline"}
         return {**card, "max_model_len": loaded.context, "redline": about}
 

@@ -89,7 +89,9 @@ async def serve(
 
 def _introduce(loaded: protocol.Loaded, port: int, key: str, agent: str | None) -> None:
     drafter = f", drafter {loaded.drafter}" if loaded.speculation == "on" else ", plain decoding"
-    print(f"Serving {loaded.target}{drafter}\n  base URL  http://{ADDRESS}:{port}/v1\n  key       {key}\nCtrl-C stops")
+    note = f"\n  note      {loaded.note}" if loaded.note else ""
+    print(f"Serving {loaded.target}{drafter}{note}\n  base URL  http://{ADDRESS}:{port}/v1\n  key       {key}")
+    print("Ctrl-C stops")
     if agent is not None:
         print(f"\n{agent_lines(agent, loaded, f'http://{ADDRESS}:{port}', key)}")
         if warning := agent_warning(agent, loaded):

@@ -117,7 +117,7 @@ def open_session(target: Loaded, options: Options) -> OpenedSession:
         fits = f"fits: {others.memory_text(verdict.needed)}, for a context of {context:,} tokens"
         note = join_notes(note, fits)
     session = Session(target.model, target.tokenizer, context, target.tokenizer.matchers)
-    return OpenedSession(session, note, verdict.needed)
+    return OpenedSession(session, join_notes(target.tokenizer.note, note), verdict.needed)
 
 
 def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from engine.audit.receipt import Difference, Receipt, first_difference
 from engine.audit.rounding import Mismatch, assume_noise, clear_caches, feed_afresh, measure_noise, mismatch_at
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.events import PromptProgress, Round
-from engine.reply_channels import ChannelParser
+from engine.reply_channels import Parser
 from engine.reply_text import ReplyText, TokenStream
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel, calling
@@ -37,11 +36,12 @@ class EndConditions:
     stops: tuple[str, ...] = ()
     whole: bool = False
     longest: int = 0
-    parser: ChannelParser | None = None
+    parser: Parser | None = None
 
     def first(self, reply: Sequence[int]) -> int | None:
         """Returns after how many tokens of `reply` it should have ended; None where it goes on."""
-        text = ReplyText(self.stream(), self.stops, (), deepcopy(self.parser)) if self.stops else None
+        parser = self.parser.fork() if self.parser is not None else None
+        text = ReplyText(self.stream(), self.stops, (), parser) if self.stops else None
         for i, token in enumerate(reply):
             if text is not None:
                 text.push(Round(i, (token,), (), 0, (1.0,), (), 1, 0.0))

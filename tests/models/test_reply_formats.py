@@ -9,17 +9,18 @@ import pytest
 from engine.events import Round
 from engine.reply_channels import LONGEST_HEADER, ReplyFormat
 from engine.reply_text import ReplyText
-from models.reply_format import USUAL_EFFORTS, switches_of
+from models.template_switches import USUAL_EFFORTS
 from models.tokenizer import FolderTokenizer
-from tests.toys.reply_formats import FAMILIES, ThinkingFamily, write_tokenizer
+from tests.toys.reply_formats import FAMILIES, MORE_FAMILIES, ThinkingFamily, write_tokenizer
 
+ALL = (*FAMILIES, *MORE_FAMILIES)
 QUESTION = [{"role": "user", "content": "why <think> is <|channel|>analysis<|message|> [THINK] <longcat_think> it so"}]
 
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FolderTokenizer]:
     root = tmp_path_factory.mktemp("families")
-    return {family.name: FolderTokenizer(write_tokenizer(root / family.name, family)) for family in FAMILIES}
+    return {family.name: FolderTokenizer(write_tokenizer(root / family.name, family)) for family in ALL}
 
 
 def rounds_of(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]], before: list[int]) -> list[Round]:
@@ -39,7 +40,7 @@ def parts(rounds: list[Round]) -> tuple[str, str]:
     return thought, answer
 
 
-each = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+each = pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
 
 
 @each
@@ -96,6 +97,7 @@ def test_a_tag_that_the_user_wrote_opens_no_thought(tokenizers: dict[str, Folder
 
 def test_the_switches_of_each_template_are_found(tokenizers: dict[str, FolderTokenizer]) -> None:
     found = {name: (one.switches.thinking, one.switches.efforts) for name, one in tokenizers.items()}
+    found = {family.name: found[family.name] for family in FAMILIES}
     thinking = ("enable_thinking", ())
     assert found == {
         "qwen3": thinking,
@@ -106,8 +108,6 @@ def test_the_switches_of_each_template_are_found(tokenizers: dict[str, FolderTok
         "mistral": ("", ("none", "high")),
         "longcat": thinking,
     }
-    assert switches_of("{% generation %}{{ thinking }}{% endgeneration %}").thinking == "thinking"
-    assert switches_of("{% nonsense %}") == switches_of("")
 
 
 def test_a_switch_that_the_template_lacks_changes_nothing(tokenizers: dict[str, FolderTokenizer]) -> None:
@@ -116,10 +116,24 @@ def test_a_switch_that_the_template_lacks_changes_nothing(tokenizers: dict[str, 
     assert "Reasoning: low" in tokenizers["gpt-oss"].decode(tokenizers["gpt-oss"].chat(QUESTION, effort="low"))
 
 
-def test_a_model_without_such_tokens_has_no_channels(toy_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("reply", "thought", "answer"),
+    [
+        ("<think>hm</think>b", "hm", "b"),
+        ("\n<think>\na < b</thin\n</think>\n\nb", "\na < b</thin\n", "\n\n\nb"),
+        ("a <think>b</think>", "", "a <think>b</think>"),
+        ("<thin", "", "<thin"),
+        ("<think>hm</thi", "hm</thi", ""),
+    ],
+)
+def test_a_model_without_such_tokens_writes_its_tags_as_text(
+    toy_folder: Path, reply: str, thought: str, answer: str
+) -> None:
     tokenizer = FolderTokenizer(toy_folder)
-    assert tokenizer.channels(tokenizer.chat(QUESTION)) is None
-    assert rounds_of(tokenizer, [], [tokenizer.pieces("<think>a</think>b")], [])[0].channels == ()
+    prompt, ids = tokenizer.chat(QUESTION), tokenizer.pieces(reply)
+    for size in range(1, 9):
+        split = [ids[at : at + size] for at in range(0, len(ids), size)]
+        assert parts(rounds_of(tokenizer, prompt, split, [])) == (thought, answer)
 
 
 def test_a_header_without_an_end_does_not_hide_the_reply() -> None:

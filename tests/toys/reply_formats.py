@@ -144,6 +144,81 @@ FAMILIES = (
 )  # fmt: skip
 
 
+def _turns(answer: str, opening: str) -> str:
+    """A template whose turns begin with their role. answer: of the assistant. opening: of its next turn."""
+    return (
+        "{%- for message in messages %}{%- if message.role == 'assistant' %}" + answer + "{%- else %}"
+        "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{%- endif %}{%- endfor %}"
+        "{%- if add_generation_prompt %}" + opening + "{%- endif %}"
+    )
+
+
+_PLAIN = "{{- '<|im_start|>assistant\\n' + message.content + '<|im_end|>\\n' }}"
+_CUT = "{{- '<|im_start|>assistant\\n' + message.content.split('CLOSE')[-1] + '<|im_end|>\\n' }}"
+_OPEN = "{{- '<|im_start|>assistant\\n' }}"
+_SOLAR = (
+    "{%- for message in messages %}{{- '<|begin|>' + message.role + '<|content|>' + message.content + '<|end|>' }}"
+    "{%- endfor %}{%- if add_generation_prompt %}{{- '<|begin|>assistant' }}{%- endif %}"
+)
+_MUSE = (
+    "{%- for message in messages %}{{- '<|start|>' + message.role }}{{- ' to=user' if message.role == 'assistant' }}"
+    "{{- '<|message|>' + message.content + '<|eot|>' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|start|>assistant' }}{%- endif %}"
+)
+_GRANITE = (
+    "{%- if thinking %}{{- 'Write <think> thoughts </think> and <response> the answer </response>.' }}{%- endif %}"
+)
+# Families whose thoughts are marked by headers or by ordinary text, which tests of whole replies need not repeat.
+MORE_FAMILIES = (
+    ThinkingFamily(
+        "apertus", _turns(_PLAIN, _OPEN), {**_CHATML, "<|inner_prefix|>": True, "<|inner_suffix|>": True}, "<|im_end|>",
+        "<|inner_prefix|>the sun<|inner_suffix|>blue<|im_end|>", "the sun", "blue",
+    ),
+    ThinkingFamily(
+        "solar", _SOLAR,
+        dict.fromkeys(("<|begin|>", "<|content|>", "<|think|>", "<|end|>", "<|flush|>"), True), "<|flush|>",
+        "<|think|>the sun<|end|><|begin|>assistant<|content|>blue<|flush|>", "the sun", "blue",
+    ),
+    ThinkingFamily(
+        "muse", _MUSE, dict.fromkeys(("<|start|>", "<|message|>", "<|eom|>", "<|eot|>"), True), "<|eot|>",
+        " to=self<|message|>the sun<|eom|><|start|>assistant to=user<|message|>blue<|eot|>", "the sun", "blue",
+    ),
+    ThinkingFamily(
+        "think:open", _turns(_PLAIN, _OPEN), {**_CHATML, "<think:open>": False, "</think:open>": False}, "<|im_end|>",
+        "<think:open>the sun</think:open>blue<|im_end|>", "the sun", "blue",
+    ),
+    ThinkingFamily(
+        "granite text", _GRANITE + _turns(_PLAIN, _OPEN), _CHATML, "<|im_end|>",
+        "<think>the < sun</think>\n<response>blue </response>\n<|im_end|>", "the < sun", "\nblue \n",
+        {"thinking": True},
+    ),
+    ThinkingFamily(
+        "exaone text", _turns(_CUT.replace("CLOSE", "</thought>"), _OPEN + "{{- '<thought>\\n' }}"), _CHATML,
+        "<|im_end|>", "the sun\n</thought>\n\nblue <thought> <|im_end|>", "the sun\n",
+        "\n\nblue <thought> ",
+    ),
+    ThinkingFamily(
+        "opened twice", _turns(_PLAIN, _OPEN + "{{- '<think>' }}"), _CHATML, "<|im_end|>",
+        "<think>the sun</think>blue<|im_end|>", "the sun", "blue",
+    ),
+    ThinkingFamily(
+        "untold text", _turns(_PLAIN, _OPEN), _CHATML, "<|im_end|>",
+        "<think>\nthe sun</thin\n</think>blue<|im_end|>", "\nthe sun</thin\n", "blue",
+    ),
+    ThinkingFamily(
+        "hunyuan text", _turns(_CUT.replace("CLOSE", "<answer>") + "{#- <think></think></answer> #}", _OPEN), _CHATML,
+        "<|im_end|>", "<think>the sun</think>\n<answer>\nblue\n</answer><|im_end|>", "the sun", "\n\nblue\n",
+    ),
+    ThinkingFamily(
+        "apriel", _turns(
+            _CUT.replace("CLOSE", "[BEGIN FINAL RESPONSE]"), _OPEN + "{{- 'Here are my reasoning steps:\\n' }}"
+        ),
+        {**_CHATML, "[BEGIN FINAL RESPONSE]": True}, "<|im_end|>",
+        "the sun\n[BEGIN FINAL RESPONSE]blue\n[END FINAL RESPONSE]<|im_end|>", "the sun\n", "blue\n",
+    ),
+)  # fmt: skip
+
+
 def write_tokenizer(path: Path, family: ThinkingFamily, words: int = VOCABULARY) -> Path:
     """Writes the files of a tokenizer of this family into a folder."""
     path.mkdir(parents=True, exist_ok=True)

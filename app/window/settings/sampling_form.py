@@ -163,7 +163,7 @@ class SamplingForm(QWidget):
         self._defaults, self._has_thinking, self._has_effort = defaults, thinking, bool(efforts)
         chosen = self.effort.currentData() or ""
         self.effort.clear()
-        for value, text in {"": THINKING[""], **{one: one.capitalize() for one in efforts}}.items():
+        for value, text in {"": THINKING[""], **{one: one.replace("_", " ").capitalize() for one in efforts}}.items():
             self.effort.addItem(text, value)
         self._choose_effort(chosen)
         self._show_defaults()

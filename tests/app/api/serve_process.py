@@ -60,11 +60,13 @@ def served(*arguments: str) -> Iterator[Served]:
         process = subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            lines = [process.stdout.readline() for _ in range(4)]
-            if process.poll() is not None or "Ctrl-C" not in lines[-1]:
-                raise RuntimeError(f"the server did not start: {lines}")
-            url, key = (line.split()[-1] for line in lines[1:3])
-            yield Served(url, key, psutil.Process(process.pid))
+            lines = []
+            while not lines or "Ctrl-C" not in lines[-1]:
+                lines.append(process.stdout.readline())
+                if not lines[-1]:
+                    raise RuntimeError(f"the server did not start: {lines}")
+            found = {line.split()[-2]: line.split()[-1] for line in lines[1:-1] if line.startswith("  ")}
+            yield Served(found["URL"], found["key"], psutil.Process(process.pid))
         finally:
             process.terminate()
             process.wait(HANG_S)
