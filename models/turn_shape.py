@@ -42,10 +42,10 @@ class TurnShape(msgspec.Struct, frozen=True):
     template takes only one of them, or in a turn of its own; lost where no form keeps it. bridge: the answer that must
     stand between a result and a question, "none" where none must. system: as a turn at the beginning, or within the
     first or the last question. later: whether a system turn is taken between others; if not, its text goes into the
-    next question. repeats: whether turns of the same role
-    may follow each other; if not, they are joined. assistant_first: whether the assistant may begin; if not, an empty
-    question stands before it. lists: whether the template wants an empty list of tools where there are none.
-    tells_tools: whether it tells of tools without a system turn; if not, an empty one stands first.
+    next question. repeats: whether turns of the same role may follow each other; if not, they are joined.
+    assistant_first: whether the assistant may begin; if not, an empty question stands before it. lists: whether the
+    template wants an empty list of tools where there are none. tells_tools: whether it tells of tools without a system
+    turn; if not, an empty one stands first.
     """
 
     content: Literal["text", "parts"] = "text"
@@ -243,6 +243,7 @@ PROBE_TOOLS: list[dict[str, Any]] = [
     }
     for call in _CALLS
 ]
+_LIST = re.compile(r"""["']thinking["']:""")  # of parts, written as if it were text
 # What the text of a call would have beside the call if the template wrote the arguments or no text in a wrong way.
 _WRONG = ("{'probekey", '\\"probekey', "None", '"{')
 
@@ -318,18 +319,18 @@ def _of_texts(probe: _Probe, shape: TurnShape) -> TurnShape:
 
 
 def _of_calls(probe: _Probe, shape: TurnShape) -> TurnShape:
-    """Finds how a call and its result are given, and then two of them and text before one."""
+    """Finds how a call and its result are given, then two of them, what may follow them, and text before them."""
     base = probe.text([_QUESTION], shape, offered=True) or ""
 
-    def writes(tried: TurnShape, count: int = 1, preamble: str = "", thought: str = "") -> bool:
-        calls = {"role": "assistant", "content": preamble, "calls": _CALLS[:count], "thought": thought}
+    def writes(tried: TurnShape, count: int = 1, thought: str = "") -> bool:
+        calls = {"role": "assistant", "content": "", "calls": _CALLS[:count], "thought": thought}
         text = probe.text([_QUESTION, calls, *_RESULTS[:count]], tried, offered=True)
         if text is None or any(text.count(wrong) > base.count(wrong) for wrong in _WRONG):
             return False
         told = [value for n in range(count) for value in (f"probe-value-{n}", f"result-of-the-probe-{n}")]
         names = [call["name"] for call in _CALLS[:count]]
         return (
-            all(one in text for one in [*told, preamble])
+            all(one in text for one in told)
             and all(text.count(name) > base.count(name) for name in names)
             and (not thought or thought in text)
         )
@@ -419,8 +420,6 @@ def _of_thoughts(probe: _Probe, shape: TurnShape, reads_tags: bool) -> TurnShape
         for form in forms:
             tried = msgspec.structs.replace(shape, thought=form)
             text = probe.text(one, tried, offered)
-            if (
-                text is not None and _THOUGHT in text and not re.search(r"""["']thinking["']:""", text)
-            ):  # no list as text
+            if text is not None and _THOUGHT in text and _LIST.search(text) is None:
                 return tried
     return shape
