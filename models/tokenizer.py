@@ -144,8 +144,8 @@ class FolderTokenizer:
         template gets the texts of the messages as they are, a blank line between them.
 
         Earlier thoughts are given to the template, which takes those that its model is to see again, mostly none.
-        tools: as OpenAI describes them. switches: as `models.reply_format.Switches.variables`. What the template does
-        not have changes nothing.
+        tools: as OpenAI describes them. switches: as `models.template_switches.Switches.variables`. What the template
+        does not have changes nothing.
         Raises ModelError where the template fails or goes beyond the limits, StoppedError once it was cancelled.
         """
         template = self._tool_template if tools else self._template

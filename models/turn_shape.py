@@ -13,7 +13,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby, product
+from itertools import product, takewhile
 from typing import Any, Literal
 
 import msgspec
@@ -39,11 +39,13 @@ class TurnShape(msgspec.Struct, frozen=True):
     content where the template knows none. ids: as they are, of nine letters, or the name of the function and the number
     of the call. results: in turns of their own role, or of the user's. thought: under the names that templates use, as
     a part of the content, or between tags in it. preamble: text before calls in the same turn, in the thought where the
-    template takes only one of them, or in a turn of its own. system, later: whether a system turn is taken at the
-    beginning and between others; if not, its text goes into the next question. repeats: whether turns of the same role
-    may follow each other; if not, they are joined. assistant_first: whether the assistant may begin; if not, an empty
-    question stands before it. lists: whether the template wants an empty list of tools where there are none.
-    tells_tools: whether it tells of tools without a system turn; if not, an empty one stands first.
+    template takes only one of them, or in a turn of its own; lost where no form keeps it. bridge: the answer that must
+    stand between a result and a question, "none" where none must. system: as a turn at the beginning, or within the
+    first or the last question. later: whether a system turn is taken between others; if not, its text goes into the
+    next question. repeats: whether turns of the same role may follow each other; if not, they are joined.
+    assistant_first: whether the assistant may begin; if not, an empty question stands before it. lists: whether the
+    template wants an empty list of tools where there are none. tells_tools: whether it tells of tools without a system
+    turn; if not, an empty one stands first.
     """
 
     content: Literal["text", "parts"] = "text"
@@ -53,8 +55,9 @@ class TurnShape(msgspec.Struct, frozen=True):
     ids: Literal["any", "letters", "function"] = "any"
     results: Literal["tool", "user"] = "tool"
     thought: Literal["named", "part", "tags"] = "named"
-    preamble: Literal["content", "thought", "turn"] = "content"
-    system: bool = True
+    preamble: Literal["content", "thought", "turn", "lost"] = "content"
+    bridge: Literal["", "none", "..."] = "none"
+    system: Literal["turn", "first", "last"] = "turn"
     later: bool = True
     repeats: bool = True
     assistant_first: bool = True
@@ -72,73 +75,65 @@ def shaped(
     that leave them out. offered: whether it is given tools."""
     if offered and not shape.tells_tools and all(message["role"] != "system" for message in messages):
         messages = [{"role": "system", "content": ""}, *messages]
-    turns = _with_ids(_spread(_in_order(messages), shape), shape)
+    turns = _with_ids(_spread(messages, shape), shape)
     turns = _with_questions(turns, shape)
     return [_written(turn, shape, tools) for turn in turns]
 
 
-def _in_order(messages: Sequence[Message]) -> list[Message]:
-    """Returns the messages with the results of a turn in the order of its calls: many templates write no ids."""
-    places: dict[str, int] = {}
-    ordered: list[Message] = []
-    for is_result, group in groupby(messages, lambda message: message["role"] == "tool"):
-        turns = list(group)
-        if is_result:
-            turns.sort(key=lambda turn: places.get(turn.get("call_id", ""), len(places)))
-        elif calls := turns[-1].get("calls"):
-            places = {call["id"]: place for place, call in enumerate(calls)}
-        ordered += turns
-    return ordered
-
-
 def _spread(messages: Sequence[Message], shape: TurnShape) -> Turns:
-    """Returns turns that hold what a template takes in one: a turn with several calls is followed by the result of
-    each where calls stand apart."""
+    """Returns turns that hold what a template takes in one. The results of a turn stand in the order of its calls, as
+    many templates write no ids; each follows its own call where calls stand apart."""
     turns: Turns = []
-    results = {message.get("call_id"): message for message in messages if message["role"] == "tool"}
-    moved: set[int] = set()
-    for message in messages:
-        if id(message) in moved:
-            continue
+    place = 0
+    while place < len(messages):
+        message, place = dict(messages[place]), place + 1
         calls = list(message.get("calls") or ())
-        if calls and message["content"].strip() and shape.preamble != "content" and shape.calls != "text":
-            message = _without_preamble(dict(message), shape, turns)
-        if len(calls) < 2 or shape.calls != "apart":
-            turns.append(dict(message))
-            continue
-        for place, call in enumerate(calls):
-            more = {} if place == 0 else {"content": "", "thought": ""}
+        results = [dict(one) for one in takewhile(_is_result, messages[place:])] if calls else []
+        place += len(results)
+        order = {call["id"]: number for number, call in enumerate(calls)}
+        numbered = [(order.get(one.get("call_id"), number), one) for number, one in enumerate(results)]
+        numbered.sort(key=lambda pair: pair[0])
+        if calls and message["content"].strip() and shape.calls != "text":
+            message = _without_preamble(message, shape, turns)
+        each = shape.calls == "apart" and len(calls) > 1
+        for number, call in enumerate(calls if each else ()):
+            more = {} if number == 0 else {"content": "", "thought": ""}
             turns.append({**message, **more, "calls": [call]})
-            if (result := results.get(call["id"])) is not None and id(result) not in moved:
-                moved.add(id(result))
-                turns.append(dict(result))
+            turns += [one for of, one in numbered if of == number]
+        turns += [one for of, one in numbered if of >= len(calls)] if each else [message, *(one for _, one in numbered)]
     return turns
+
+
+def _is_result(message: Message) -> bool:
+    return bool(message["role"] == "tool")
 
 
 def _without_preamble(message: Turn, shape: TurnShape, turns: Turns) -> Turn:
     """Moves the text before calls to where the template takes it."""
     if shape.preamble == "turn":
         turns.append({"role": "assistant", "content": message["content"]})
-    elif message.get("thought", "").strip():
-        message["thought"] = message["thought"].strip() + _BETWEEN + message["content"].strip()
-    else:
-        return message
-    return message | {"content": ""}
+        return message | {"content": ""}
+    if shape.preamble == "thought" and message.get("thought", "").strip():
+        thought = message["thought"].strip() + _BETWEEN + message["content"].strip()
+        return message | {"content": "", "thought": thought}
+    return message
 
 
 def _with_ids(turns: Turns, shape: TurnShape) -> Turns:
     """Gives calls and results the ids that the template wants, and results the names of their functions."""
     names: dict[str, str] = {}
     ids: dict[str, str] = {}
+    count = 0
     for turn in turns:
         turn["calls"] = [dict(call) for call in turn.get("calls") or ()]
         for call in turn["calls"]:
             names[call["id"]] = call["name"]
-            ids[call["id"]] = call["id"] = _id_of(call, len(ids), shape)
+            ids[call["id"]] = call["id"] = _id_of(call, count, shape)
+            count += 1
         if turn["role"] == "tool":
             given = turn.get("call_id", "")
             turn["name"] = turn.get("name") or names.get(given, "")
-            turn["call_id"] = ids.get(given) or _id_of({"id": given, "name": turn["name"]}, len(ids), shape)
+            turn["call_id"] = ids.get(given) or _id_of({"id": given, "name": turn["name"]}, count, shape)
     return turns
 
 
@@ -156,14 +151,17 @@ def _with_questions(turns: Turns, shape: TurnShape) -> Turns:
     """Puts what the template takes no turns for into questions, and joins turns of one role where it must."""
     told: Turns = []
     waiting: list[str] = []
-    for turn in turns:
+    last = max((place for place, turn in enumerate(turns) if turn["role"] == "user"), default=-1)
+    for place, turn in enumerate(turns):
         first = all(one["role"] == "system" for one in told)
-        if turn["role"] == "system" and not (shape.system if first else shape.later):
+        if turn["role"] == "system" and not (shape.system == "turn" if first else shape.later):
             waiting.append(turn["content"])
             continue
         if turn["role"] == "tool" and shape.results == "user":
             turn = turn | {"role": "user"}
-        if turn["role"] == "user" and waiting:
+        if turn["role"] == "user" and told and told[-1]["role"] == "tool" and shape.bridge != "none":
+            told.append({"role": "assistant", "content": shape.bridge})
+        if turn["role"] == "user" and waiting and (shape.system != "last" or place == last):
             turn = turn | {"content": _BETWEEN.join([*waiting, turn["content"]])}
             waiting = []
         if turn["role"] == "assistant" and first and (waiting or not shape.assistant_first):
@@ -245,6 +243,7 @@ PROBE_TOOLS: list[dict[str, Any]] = [
     }
     for call in _CALLS
 ]
+_LIST = re.compile(r"""["']thinking["']:""")  # of parts, written as if it were text
 # What the text of a call would have beside the call if the template wrote the arguments or no text in a wrong way.
 _WRONG = ("{'probekey", '\\"probekey', "None", '"{')
 
@@ -305,31 +304,33 @@ def _of_texts(probe: _Probe, shape: TurnShape) -> TurnShape:
         return probe.shows(tried, [_SYSTEM, _QUESTION], _SYSTEM["content"], both[0])
 
     def later(tried: TurnShape) -> bool:
-        return probe.shows(tried, [_QUESTION, _ANSWER, _SYSTEM, _SECOND], _SYSTEM["content"], *both)
+        other = _SYSTEM | {"content": "later-instruction"}
+        turns = [_SYSTEM, _QUESTION, _ANSWER, other, _SECOND]
+        return probe.shows(tried, turns, _SYSTEM["content"], other["content"], *both)
 
     def begins(tried: TurnShape) -> bool:
         return probe.shows(tried, [_ANSWER, _QUESTION], _ANSWER["content"], both[0])
 
     shape = probe.first(shape, asks, content=("text", "parts"))
     shape = probe.first(shape, repeats, repeats=either)
-    shape = probe.first(shape, system, system=either)
+    shape = probe.first(shape, system, system=("turn", "first"))
     shape = probe.first(shape, later, later=either)
     return probe.first(shape, begins, assistant_first=either)
 
 
 def _of_calls(probe: _Probe, shape: TurnShape) -> TurnShape:
-    """Finds how a call and its result are given, and then two of them and text before one."""
+    """Finds how a call and its result are given, then two of them, what may follow them, and text before them."""
     base = probe.text([_QUESTION], shape, offered=True) or ""
 
-    def writes(tried: TurnShape, count: int = 1, preamble: str = "", thought: str = "") -> bool:
-        calls = {"role": "assistant", "content": preamble, "calls": _CALLS[:count], "thought": thought}
+    def writes(tried: TurnShape, count: int = 1, thought: str = "") -> bool:
+        calls = {"role": "assistant", "content": "", "calls": _CALLS[:count], "thought": thought}
         text = probe.text([_QUESTION, calls, *_RESULTS[:count]], tried, offered=True)
         if text is None or any(text.count(wrong) > base.count(wrong) for wrong in _WRONG):
             return False
         told = [value for n in range(count) for value in (f"probe-value-{n}", f"result-of-the-probe-{n}")]
         names = [call["name"] for call in _CALLS[:count]]
         return (
-            all(one in text for one in [*told, preamble])
+            all(one in text for one in told)
             and all(text.count(name) > base.count(name) for name in names)
             and (not thought or thought in text)
         )
@@ -344,17 +345,61 @@ def _of_calls(probe: _Probe, shape: TurnShape) -> TurnShape:
     found = probe.first(shape, writes, calls=("together", "text"), **order)
     if found.calls == "together":
         found = probe.first(found, lambda tried: writes(tried, 2), calls=("together", "apart", "text"))
-    return _of_preambles(probe, found, writes)
+    found = _of_loops(probe, found)
+    return _of_preambles(probe, found, writes(found, thought=_THOUGHT))
 
 
-def _of_preambles(probe: _Probe, shape: TurnShape, writes: Callable[..., bool]) -> TurnShape:
-    """Finds where text before a call goes: first without a thought, then with one where that is taken at all."""
-    spoken = "text-before-the-call"
-    shape = probe.first(shape, lambda tried: writes(tried, 1, spoken), preamble=("content", "turn"))
-    if not writes(shape, thought=_THOUGHT):
-        return shape
-    others = ("content", "thought", "turn") if shape.preamble == "content" else ("turn",)
-    return probe.first(shape, lambda tried: writes(tried, 1, spoken, _THOUGHT), preamble=others)
+def _of_preambles(probe: _Probe, shape: TurnShape, thinks: bool) -> TurnShape:
+    """Finds where text before calls goes. thinks: whether the template shows the thoughts before calls; then text and
+    thought must both be there. What the next turns keep of it comes second: some templates drop it with the thought."""
+
+    def text_of(tried: TurnShape, thought: str, *more: Message) -> str | None:
+        said = [
+            {
+                "role": "assistant",
+                "content": f"text-before-{n}",
+                "calls": [call],
+                "thought": thought and f"{thought}-{n}",
+            }
+            for n, call in enumerate(_CALLS)
+        ]
+        turns: list[Message] = [_QUESTION, said[0], _RESULTS[0], said[1], _RESULTS[1], *more]
+        return probe.text(turns, tried, offered=True)
+
+    def keeps(tried: TurnShape, *more: Message) -> bool:
+        wanted = [f"{what}-{n}" for n in range(2) for what in ("text-before", "probe-value", "result-of-the-probe")]
+        plain = text_of(tried, "", *more)
+        whole = text_of(tried, _THOUGHT, *more) if thinks and not more else plain
+        thoughts = [f"{_THOUGHT}-{n}" for n in range(2)] if thinks and not more else []
+        return (
+            plain is not None
+            and whole is not None
+            and all(one in plain for one in wanted)
+            and all(one in whole for one in [*wanted, *thoughts])
+        )
+
+    forms = ("content", "thought", "turn")
+    later = (_ANSWER, _SECOND)
+    best = probe.first(shape, lambda tried: keeps(tried) and keeps(tried, *later), preamble=forms)
+    if keeps(best) and keeps(best, *later):
+        return best
+    lost = msgspec.structs.replace(shape, preamble="lost")
+    return probe.first(lost, lambda tried: keeps(tried) and text_of(tried, "", *later) is not None, preamble=forms)
+
+
+def _of_loops(probe: _Probe, shape: TurnShape) -> TurnShape:
+    """Finds what must stand between a result and a question, and whether a system text outlives a result."""
+    calls = {"role": "assistant", "content": "", "calls": _CALLS[:1]}
+    asked: list[Message] = [_SYSTEM, _QUESTION, calls, _RESULTS[0]]
+
+    def goes_on(tried: TurnShape) -> bool:
+        return _SECOND["content"] in (probe.text([*asked[1:], _SECOND], tried, offered=True) or "")
+
+    def tells(tried: TurnShape) -> bool:
+        return _SYSTEM["content"] in (probe.text(asked, tried, offered=True) or "")
+
+    shape = probe.first(shape, goes_on, bridge=("none", "", "..."))
+    return shape if tells(shape) else probe.first(shape, tells, system=("last", "first"))
 
 
 def _of_thoughts(probe: _Probe, shape: TurnShape, reads_tags: bool) -> TurnShape:
@@ -375,8 +420,6 @@ def _of_thoughts(probe: _Probe, shape: TurnShape, reads_tags: bool) -> TurnShape
         for form in forms:
             tried = msgspec.structs.replace(shape, thought=form)
             text = probe.text(one, tried, offered)
-            if (
-                text is not None and _THOUGHT in text and not re.search(r"""["']thinking["']:""", text)
-            ):  # no list as text
+            if text is not None and _THOUGHT in text and _LIST.search(text) is None:
                 return tried
     return shape

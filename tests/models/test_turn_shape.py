@@ -161,6 +161,39 @@ def test_turns_of_one_role_are_joined_where_they_must_alternate() -> None:
     assert written(text, [USER, ANSWER, ANSWER]).startswith("<user>why<assistant>because\n\nbecause")
 
 
+def test_ids_that_a_client_uses_again_belong_to_the_last_turn_that_has_them() -> None:
+    text = template(calls="{% if (m.tool_calls or []) | length > 1 %}" + RAISE + "{% endif %}" + CALLS)
+    again = [{**one, "content": f"again {n}"} for n, one in enumerate(RESULTS)]
+    found = written(text, [USER, calls(2), *RESULTS, calls(2), *again])
+    order = [found.index(f"<tool>{word} {n}") for word in ("result", "again") for n in range(2)]
+    assert order == sorted(order)
+
+
+def test_a_system_text_that_the_template_drops_in_a_loop_of_calls_stays_in_the_last_question() -> None:
+    system = "{% if m.role == 'system' %}{% elif loop.last and messages[0].role == 'system' %}"
+    text = OPENING + system + "{{ messages[0].content + '\n\n' if m.role == 'user' }}" + PLAIN + "{% else %}" + PLAIN
+    text = text + "{% endif %}" + CALLS + CLOSING
+    assert shape_of(text).system == "last"
+    assert "<user>be brief\n\nwhy<assistant>look_0" in written(text, [SYSTEM, USER, calls(), RESULTS[0]])
+    assert written(text, [SYSTEM, USER, ANSWER, MORE]).endswith(
+        "be brief\n\nand then" + json.dumps(TOOLS) + "<assistant>"
+    )
+
+
+def test_an_answer_stands_between_a_result_and_a_question_where_it_must() -> None:
+    check = "{% if m.role == 'user' and not loop.first and messages[loop.index0 - 1].role == 'tool' %}" + RAISE
+    text = template(check + "{% endif %}" + PLAIN)
+    assert "<tool>result 0<assistant><user>and then" in written(text, [USER, calls(), RESULTS[0], MORE])
+
+
+def test_text_before_calls_is_left_out_where_every_form_of_it_is_refused() -> None:
+    alone = "{% if m.role == 'assistant' and not m.tool_calls and loop.nextitem is defined "
+    lone = alone + "and loop.nextitem.role == 'assistant' %}" + RAISE
+    text = template(lone + "{% endif %}{% if not m.tool_calls %}" + PLAIN + "{% endif %}")
+    found = written(text, [USER, calls(1, "I look"), RESULTS[0], ANSWER])
+    assert "look_0" in found and "I look" not in found and "because" in found
+
+
 def test_a_template_may_append_to_its_own_list_and_read_nothing_of_the_interpreter() -> None:
     text = template(before="{% set n = namespace(l=[]) %}{% set _ = n.l.append('x') %}{{ n.l | length }}")
     assert written(text, [USER]).startswith("1<user>why")

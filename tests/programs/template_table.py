@@ -11,6 +11,8 @@ which the names that it writes between brackets are tokens, and in which they ar
     thought   a thought and an answer as the model writes them are told apart, in both tokenizers
     call      a call with awkward text is written, and read back exactly; two: two calls at once; result: of a call
     history   a turn with text, thought and call, and its result, keep their texts
+    any       random conversations: several questions, calls and results in a row, system prompts between them, ids of
+              clients; no text is lost, and the order is kept
     switches  each choice that is offered changes the prompt, and none raises
 
 "-" is what the model cannot do: the template knows no tools, or no thoughts. Exit status 1 if a cell fails.
@@ -19,7 +21,9 @@ which the names that it writes between brackets are tokens, and in which they ar
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import random
 import re
 import sys
 import tempfile
@@ -38,8 +42,9 @@ from models.reply_format import TAGS, paired
 from models.tokenizer import FolderTokenizer
 from tests.toys.folders import make_tokenizer
 
-COLUMNS = ("renders", "kept", "thought", "call", "two", "result", "history", "switches")
+COLUMNS = ("renders", "kept", "thought", "call", "two", "result", "history", "any", "switches")
 NOT_POSSIBLE = "-"
+CONVERSATIONS = 30  # random ones for each template
 _NAMES = re.compile(
     r"<\uff5c[^<>\uff5c]{1,40}\uff5c>|<\|[^<>|\s]{1,40}\|>|<\|?/?[a-zA-Z_:]{2,30}\|?>|\[/?[A-Z_]{3,30}\]"
 )
@@ -235,9 +240,26 @@ class Case:
         self._need_tools()
         asked = call(0, {"path": "one-path"})
         turns = [_QUESTION, turn("first-i-look", _THOUGHT, [asked]), result()]
+        if self.text._tool_shape.preamble == "lost":
+            raise Impossible("its template has no place for text before calls")
         text = self.check_texts(turns, True, "one-path")
         if _THOUGHT not in text and _THOUGHT in self.written([_QUESTION, turn("", _THOUGHT, [asked]), result()], True):
             raise Cell("the thought is lost")
+        return "yes"
+
+    def any(self) -> str:
+        rng = random.Random(1)
+        shape = self.text._tool_shape if self.text.takes_tools else self.text._shape
+        for _ in range(CONVERSATIONS):
+            messages = conversation(rng, self.text.takes_tools)
+            text = self.written(messages, self.text.takes_tools, thinking=True)
+            # What stands before calls is a thought to some templates, which leave earlier thoughts out.
+            kept = [one for one in messages if not one.get("calls") or shape.preamble not in ("thought", "lost")]
+            if lost := [one["content"] for one in kept if one["content"] not in text]:
+                raise Cell(f"{lost} is lost of {[(one['role'], one['content']) for one in messages]}")
+            places = [text.rindex(one["content"]) for one in messages if one["role"] in ("user", "tool")]
+            if places != sorted(places):
+                raise Cell(f"the order is another: {[(one['role'], one['content']) for one in messages]}")
         return "yes"
 
     def switches(self) -> str:
@@ -255,6 +277,29 @@ class Case:
     def _need_tools(self) -> None:
         if not self.text.takes_tools:
             raise Impossible("its template takes no tools")
+
+
+def conversation(rng: random.Random, tools: bool) -> list[dict[str, Any]]:
+    """Returns a random conversation that ends with a question or a result; no two texts of it are alike."""
+    numbers = itertools.count()
+    messages = [{"role": "system", "content": f"s{next(numbers)}x"}] if rng.random() < 0.4 else []
+    for _ in range(rng.randint(1, 3)):
+        messages += [{"role": "user", "content": f"u{next(numbers)}x"} for _ in range(rng.choice((1, 1, 2)))]
+        if rng.random() < 0.15:
+            messages.append({"role": "system", "content": f"s{next(numbers)}x"})
+        for _ in range(rng.choice((0, 1, 2)) if tools else 0):
+            count = rng.choice((1, 1, 2, 3))
+            number = next(numbers) if rng.random() < 0.7 else 0  # some clients begin anew in each turn
+            asked = [call(number + n, {"path": f"p{next(numbers)}x"}) for n in range(count)]
+            text, thought = rng.choice(("", f"b{next(numbers)}x")), rng.choice(("", f"t{next(numbers)}x"))
+            messages.append(turn(text, thought, asked))
+            results = [{**result(number + n), "content": f"r{next(numbers)}x"} for n in range(count)]
+            messages += results
+        if rng.random() < 0.8:
+            messages.append(turn(f"a{next(numbers)}x", rng.choice(("", f"t{next(numbers)}x"))))
+    if messages[-1]["role"] == "assistant":
+        messages.append({"role": "user", "content": f"u{next(numbers)}x"})
+    return messages
 
 
 def _write(folder: Path, template: str, names: Sequence[str]) -> Path:
