@@ -6,7 +6,7 @@ llguidance is imported when the first grammar comes, so that no other start pays
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError, UsageError
 from engine.settings import Grammar
+from models.json_schemas import enforceable
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -22,7 +23,13 @@ _T = TypeVar("_T")
 LONGEST_SOURCE = 200_000  # characters
 DEEPEST_SCHEMA = 64  # levels of objects and lists
 # One line with single spaces, unless the schema says otherwise: small models never end where any blanks are allowed.
-LAYOUT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
+_GUIDANCE = {
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+    "coerce_one_of": True,  # one of several is any of them where no more can be enforced
+}
+LAYOUT = {"x-guidance": _GUIDANCE}
 # Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
 _TOKEN = b"\xff"  # begins the number of a token in llguidance's bytes
 _ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
@@ -41,7 +48,7 @@ def compiled(grammar: Grammar) -> str:
         raise UsageError(f"the grammar has {len(grammar.source):,} characters: give at most {LONGEST_SOURCE:,}")
     text = LLMatcher.grammar_from_lark(_ANY_TOKENS + _lark(grammar))
     if LLMatcher.validate_grammar_with_warnings(text)[0]:
-        reason = " ".join(LLMatcher.validate_grammar(text).split())[:400]
+        reason = " ".join(LLMatcher.validate_grammar(text).partition("\n   1 |")[0].split())[:200]
         raise UsageError(f"the grammar cannot be used ({reason}): change it, or leave it out")
     return text
 
@@ -61,12 +68,19 @@ def _lark(grammar: Grammar) -> str:
     if grammar.kind == "json_schema":
         if not isinstance(value, dict | bool):
             raise UsageError('the JSON Schema is not an object: give one such as {"type": "object"}')
-        if depth_of(value) > DEEPEST_SCHEMA:
-            raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
-        return f"start: %json {json.dumps(LAYOUT | value if isinstance(value, dict) else value)}"
+        return f"start: {json_expression(value)}"
     if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
         raise UsageError('the choices are not a list of texts: give one such as ["yes", "no"]')
     return "start: " + " | ".join(json.dumps(one) for one in value)
+
+
+def json_expression(schema: Mapping[str, Any] | bool) -> str:
+    """Returns the expression, in Lark's syntax, of JSON that follows a schema as far as a grammar can enforce it.
+    Raises UsageError for one that is nested too deep."""
+    if depth_of(schema) > DEEPEST_SCHEMA:
+        raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
+    plain, _ = enforceable(schema)
+    return f"%json {json.dumps(LAYOUT | plain if isinstance(plain, dict) else plain)}"
 
 
 def depth_of(value: Any) -> int:

@@ -112,7 +112,7 @@ class FolderTokenizer:
         self.switches, self._shape, self._tool_shape = first.switches, first.shape, second.shape
         self._works, tool_switches = first.works or second.works, second.switches
         self.takes_tools = bool(tool_switches.tools)
-        self.tools = opened.tools if self.takes_tools else None
+        self.tools = second.tools if self.takes_tools else None
 
     @property
     def has_template(self) -> bool:
@@ -246,7 +246,7 @@ class FolderTokenizer:
         """Returns the calls in what the model wrote between its marks; none where it is anything else, or where a
         parser takes too long for it."""
         assert self.tools is not None
-        request = ParseCalls(self.tools.parser, text, list(tools))
+        request = ParseCalls(self.tools, text, list(tools))
         with suppress(WorkerLostError):
             answer = tokenizer_process.shared().ask(request, PARSE_S, _never, lambda answer: None)
             return answer.calls if isinstance(answer, Calls) else []

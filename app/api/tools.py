@@ -15,7 +15,7 @@ from app import protocol
 from app.api.api_errors import ApiError, unsupported
 from app.api.left_out import LeftOut
 from app.api.request_schema import AnthropicTool, ChatRequest, FunctionTool, MessagesRequest, ResponsesRequest
-from models.tool_parsers import NAME
+from models.tool_formats import NAME
 
 _KINDS = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 

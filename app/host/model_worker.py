@@ -92,7 +92,8 @@ class ModelWorker:
         `stop` is set. Raises UsageError for invalid settings or ids, OtherModelError, and what the target raises."""
         pair, number = self._pair_of(request.target), request.id
         settings = pair.resolved(with_seed(request.sampling))
-        tools = ReplyTools(pair.target.tokenizer, request.tools) if request.tools is not None else None
+        offered = request.tools
+        tools = None if offered is None else ReplyTools(pair.target.tokenizer, offered, settings.grammar)
         if tools is not None and tools.grammar is not None:
             settings = replace(settings, grammar=tools.grammar)
         check_settings(settings, pair.trees)
