@@ -7,7 +7,6 @@ is right without it: then it goes from here. What is not corrected is refused, w
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -20,10 +19,10 @@ from engine.backend.mlx_lm_imports import (
     KVCache,
     RotatingKVCache,
     create_attention_mask,
-    initialize_rope,
     model_classes,
 )
 from engine.errors import ModelError
+from engine.rotary_embedding import correct_frequencies, rotary_embedding
 from models.model_config import scaling_of
 from models.stored_weights import renamed, with_positive_biases
 
@@ -221,16 +220,9 @@ def _plain(kind: Any) -> type:
 
 def correct_rotation(module: Any, text: Config) -> None:
     """Gives a rotary module the frequencies that the configuration means."""
-    kind, scaling = type(module).__name__, text.get("rope_scaling")
-    if not isinstance(scaling, dict):
-        return
-    scaling = scaling_of(scaling) or {}
-    if kind == "YarnRoPE" and (scaling.get("truncate") is False or scaling.get("attention_factor") is not None):
-        module._freqs = yarn_wavelengths(module.dims, float(text.get("rope_theta", 10_000.0)), scaling)
-        if scaling.get("attention_factor") is not None:
-            module.mscale = float(scaling["attention_factor"])
-    elif kind == "SuScaledRoPE":
-        correct_longrope(module, text, scaling)
+    scaling = scaling_of(text.get("rope_scaling") or {})
+    if scaling is not None:
+        correct_frequencies(module, float(text.get("rope_theta", 10_000.0)), scaling)
 
 
 def scale_rotation(network: Any, text: Config) -> None:
@@ -242,41 +234,12 @@ def scale_rotation(network: Any, text: Config) -> None:
         rope = getattr(module, "rope", None)
         if type(rope) is nn.RoPE:
             length = text.get("max_position_embeddings")
-            module.rope = initialize_rope(rope.dims, rope.base, rope.traditional, scaling, length)
+            module.rope = rotary_embedding(rope.dims, rope.base, rope.traditional, scaling, length)
 
 
 def _is_scaled(module: Any) -> bool:
     name = type(module).__name__
     return getattr(module, "scale", 1.0) != 1.0 if isinstance(module, nn.RoPE) else "RoPE" in name or "Rotary" in name
-
-
-def yarn_wavelengths(dims: int, base: float, scaling: Config) -> mx.array:
-    """Returns the wavelengths of YaRN (arXiv 2309.00071) over 2 pi, (dims / 2,). `truncate`: whether the bounds of
-    the ramp are rounded to whole dimensions, which gpt-oss does not."""
-    original, factor = scaling["original_max_position_embeddings"], scaling["factor"]
-
-    def dimension(rotations: float) -> float:
-        return dims * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(base))
-
-    low, high = dimension(scaling.get("beta_fast") or 32), dimension(scaling.get("beta_slow") or 1)
-    if scaling.get("truncate", True):
-        low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, dims - 1)
-    ramp = mx.clip((mx.arange(dims // 2, dtype=mx.float32) - low) / max(high - low, 0.001), 0, 1)
-    whole = base ** (mx.arange(0, dims, 2, dtype=mx.float32) / dims)
-    wavelengths: mx.array = 1 / (ramp / (factor * whole) + (1 - ramp) / whole)
-    return wavelengths
-
-
-def correct_longrope(module: Any, text: Config, scaling: Config) -> None:
-    """Gives LongRoPE (arXiv 2402.13753) its short factors: contexts end where the long ones would begin."""
-    base, dims = float(text.get("rope_theta", 10_000.0)), module.dim
-    powers = base ** (mx.arange(0, dims, 2, dtype=mx.float32) / dims)
-    module._freqs = mx.array(scaling["short_factor"], dtype=mx.float32) * powers
-    if scaling.get("short_mscale") is not None:
-        module._scale = float(scaling["short_mscale"])
-    elif scaling.get("attention_factor") is not None:
-        module._scale = float(scaling["attention_factor"])
 
 
 # Experts, and what else a module does by another rule

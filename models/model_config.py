@@ -128,9 +128,8 @@ def scaling_of(rope: Mapping[str, Any]) -> Config | None:
 
 
 def context_length(config: Mapping[str, Any], declared: int | None) -> int | None:
-    """Returns how many tokens a model can compute: what YaRN stretches its original context to, where that is more
-    than the `declared` number, and the original context of LongRoPE, whose short factors end there (see
-    `models.corrections`)."""
+    """Returns how many tokens a model can compute: the `declared` number, or what YaRN stretches its original context
+    to, where that is more."""
     scaling = with_rotation(dict(config)).get("rope_scaling")
     if declared is None or not isinstance(scaling, dict):
         return declared
@@ -138,8 +137,6 @@ def context_length(config: Mapping[str, Any], declared: int | None) -> int | Non
     original = scaling.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
     if type(original) is not int or original < 1:
         return declared
-    if kind in ("longrope", "su") or "short_factor" in scaling:
-        return min(declared, original)
     factor = scaling.get("factor")
     if kind != "yarn" or not isinstance(factor, int | float) or not 1 <= factor <= 1024:
         return declared

@@ -32,7 +32,7 @@ from typing import Any, Literal
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
+from engine.backend.mlx_lm_imports import KVCache, create_causal_mask
 from engine.cache.snapshot import Snapshot, put, take
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
@@ -266,7 +266,7 @@ class DFlashHead(nn.Module):
         if config.own_embedding:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self._ids = mx.arange(config.draft_vocab_size)
-        self._rope = initialize_rope(
+        self._rope = rotary_embedding(
             config.head_dim,
             config.rope_theta,
             config.rope_interleaved,

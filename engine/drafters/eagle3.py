@@ -26,7 +26,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
+from engine.backend.mlx_lm_imports import KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
 from engine.drafters.chain import draw_rows
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
@@ -161,7 +161,7 @@ class Eagle3Head(nn.Module):
             self.mask_hidden = mx.zeros((1, 1, config.feature_size))
         self._ids = mx.arange(config.draft_vocab_size)
         self._project: Callable[[mx.array], mx.array] | None = None
-        self._rope = initialize_rope(
+        self._rope = rotary_embedding(
             config.head_dim, config.rope_theta, False, config.rope_scaling, config.max_position_embeddings
         )
 

@@ -34,6 +34,7 @@ from engine.policy import Policy
 from engine.policy.costs import Costs
 from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings
+from engine.rotary_embedding import RotationByLength
 from engine.target.cached_model import CachedModel
 from engine.target.target_view import TargetView
 from engine.tree.draft_tree import DraftTree
@@ -90,6 +91,7 @@ class ReplayedTarget(CachedModel):
     def __init__(self, text: TargetText, vocabulary: int) -> None:
         self.vocabulary = vocabulary
         self.taps = None
+        self.rotation = RotationByLength()
         self.launched = 0
         self._text, self._length = text, text.prompt - 1
 

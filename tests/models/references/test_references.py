@@ -72,9 +72,10 @@ def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
 @pytest.mark.parametrize("name", sorted(CORRECTED))
 def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, tmp_path: Path) -> None:
     loaded = loader.load(folder_of(name, tmp_path / name))
-    expected = by_mlx_lm(loaded.network, _TOKENS)
+    expected = reply(loaded.model, tokens=_TOKENS)[0]
+    if loaded.model.rotation.threshold is None:  # else mlx-lm's caches hold keys of both rotations
+        assert expected == by_mlx_lm(loaded.network, _TOKENS)
     drafter = Scripted(len(PROMPT), expected, mistakes(_TOKENS), loaded.model.vocabulary)
-    assert reply(loaded.model, tokens=_TOKENS)[0] == expected
     assert reply(loaded.model, drafter, draft=EveryLength(), tokens=_TOKENS)[0] == expected
 
 
