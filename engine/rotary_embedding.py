@@ -1,4 +1,4 @@
-"""Rotary embeddings whose frequencies mlx-lm 0.32.2 computes otherwise than transformers (5.24, `modeling_rope_utils.py`).
+"""Rotary embeddings as transformers computes them (5.24, `modeling_rope_utils.py`) where mlx-lm 0.32.2 does not.
 
 Targets and heads share them: YaRN with `truncate` or `attention_factor`, and LongRoPE, whose frequencies depend on how
 long a text is as a whole.
@@ -12,14 +12,15 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.backend.mlx_lm_imports import SuScaledRoPE, YarnRoPE, initialize_rope
+from engine.backend.mlx_lm_imports import KVCache, SuScaledRoPE, YarnRoPE, initialize_rope
 
 Scaling = Mapping[str, Any]
 UNBOUNDED = 2**31
 
 
 def rotary_embedding(dims: int, base: float, traditional: bool, scaling: Scaling | None, max_length: int | None) -> Any:
-    """Returns a module that rotates the first `dims` numbers of heads: called as (x, offset), x (batch, heads, n, width).
+    """Returns a module that rotates the first `dims` numbers of heads: called as (x, offset) with x (batch, heads, n,
+    width).
 
     scaling: as `models.model_config.scaling_of` returns it. max_length: the declared context, in tokens. Raises
     KeyError, TypeError or ValueError for a scaling that is incomplete or unknown.
@@ -62,10 +63,23 @@ class LongRoPE(SuScaledRoPE):  # type: ignore[misc]
     another for all tokens of a longer text. It starts with the first."""
 
     _sets: tuple[tuple[mx.array, float], tuple[mx.array, float]]
+    is_long: bool
 
     def switch(self, is_long: bool) -> None:
         """Rotates by the frequencies for long texts from here on, or by those for short ones."""
+        self.is_long = is_long
         self._freqs, self._scale = self._sets[is_long]
+
+    def turned(self, keys: mx.array) -> mx.array:
+        """Returns keys (batch, heads, n, width) of positions 0 to n - 1 as they are rotated now, of keys that the other
+        set rotated."""
+        before, scale = self._sets[not self.is_long]
+        turn = 1 / (1 / self._freqs - 1 / before)
+        scaled = keys.at[..., : self.dim].multiply(self._scale / scale)
+        rotated: mx.array = mx.fast.rope(
+            scaled, self.dim, traditional=False, base=None, scale=1.0, offset=0, freqs=turn
+        )
+        return rotated
 
 
 def _make_longrope(rope: Any, base: float, scaling: Scaling) -> None:
@@ -102,7 +116,11 @@ class RotationByLength:
         self._modules = [module for module in modules if isinstance(module, LongRoPE)]
         lengths = [module.original_max_position_embeddings for module in self._modules]
         self.threshold: int | None = min(lengths, default=None)
-        self.is_long = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether positions are rotated as those of a long text."""
+        return any(module.is_long for module in self._modules)
 
     def fits(self, length: int) -> bool:
         """Returns whether a text of `length` tokens is rotated as now."""
@@ -114,6 +132,15 @@ class RotationByLength:
 
     def switch(self, is_long: bool) -> None:
         """Rotates as for long texts from here on, or as for short ones. The caller empties the caches."""
-        self.is_long = is_long
         for module in self._modules:
             module.switch(is_long)
+
+    def follow(self, length: int, caches: Iterable[KVCache]) -> None:
+        """Rotates as for a text of `length` tokens from here on, and turns the keys in `caches`, whose rows are at
+        positions 0, 1 and so on. For heads: what they read are the target's states, not their own."""
+        if self.fits(length):
+            return
+        self.switch(not self.is_long)
+        for cache in caches:
+            if cache.keys is not None:
+                cache.keys = self._modules[0].turned(cache.keys)

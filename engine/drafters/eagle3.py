@@ -32,6 +32,7 @@ from engine.drafters.chain import draw_rows
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.feed_forward import FeedForward
 from engine.drafters.pair_drafter import PairDrafter
+from engine.rotary_embedding import rotary_embedding
 from engine.target.cached_model import CachedModel
 from engine.tree.rotary_positions import rows_as_batch
 
@@ -229,7 +230,7 @@ class Eagle3(PairDrafter):
         self.ids = head.ids
         shape: Shape = "tree" if self.trees else "chain" if head.config.mask_id is None else "block"
         needs = Needs(head.config.points, token_map=head.ids)
-        super().__init__(target, needs, [KVCache() for _ in head.layers], Traits(shape))
+        super().__init__(target, needs, [KVCache() for _ in head.layers], Traits(shape), [head.rope])
 
     def fuse(self, states: mx.array) -> mx.array:
         return self.head.fuse(states.astype(self.head.norm.weight.dtype))

@@ -17,7 +17,7 @@ from engine.cache.model_cache import ModelCache
 from engine.cache.snapshot import Snapshot
 from engine.cache.tree_cache import TreeRows
 from engine.errors import ModelError, UnsupportedCache
-from engine.rotary_embedding import UNBOUNDED, RotationByLength
+from engine.rotary_embedding import RotationByLength
 from engine.target.layer_taps import LayerTaps
 from engine.target.recurrence_replay import RecurrenceReplay
 from engine.tree.draft_tree import DraftTree
@@ -63,9 +63,10 @@ class CachedModel:
     4. All tokens in the cache were rotated by the same frequencies, and no pass whose logits count reaches past the
        length where `rotation` changes them: `draft_room` ends there, and `read_as` empties the cache.
 
-    rotation: which frequencies LongRoPE rotates by. taps: where the states of every pass are recorded now, None for nowhere. vocabulary: width of the logits. leader:
-    has other processes repeat every pass, None for a model that is whole in this one. Raises ModelError for an
-    architecture that cannot be decoded exactly, UnsupportedCache for a cache that cannot be rewound.
+    rotation: which frequencies LongRoPE uses. taps: where the states of every pass are recorded now, None for nowhere.
+    vocabulary: width of the logits. leader: has other processes repeat every pass, None for a model that is whole in
+    this one. Raises ModelError for an architecture that cannot be decoded exactly, UnsupportedCache for a cache that
+    cannot be rewound.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:

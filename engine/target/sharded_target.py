@@ -38,7 +38,7 @@ Message = Mapping[str, Any]  # what JSON can say
 
 
 class _Recorded:
-    """Stands in for the leader's cache, its recurrence or its rotation: notes the calls that the other ranks must repeat."""
+    """Stands in for the leader's cache, recurrence or rotation: notes the calls that the other ranks must repeat."""
 
     def __init__(self, part: str, inner: Any, calls: list[list[Any]]) -> None:
         self._part, self._inner, self._calls = part, inner, calls

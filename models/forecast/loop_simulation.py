@@ -32,9 +32,9 @@ from engine.loop import Limits, decode
 from engine.noise import Stream
 from engine.policy import Policy
 from engine.policy.costs import Costs
+from engine.rotary_embedding import RotationByLength
 from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings
-from engine.rotary_embedding import RotationByLength
 from engine.target.cached_model import CachedModel
 from engine.target.target_view import TargetView
 from engine.tree.draft_tree import DraftTree

@@ -19,7 +19,7 @@ _LONGROPE = {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
         ({"rope_scaling": {**_YARN, "factor": None}}, 32_768, 32_768),
         ({"rope_scaling": _YARN}, None, None),
         ({"rope_scaling": _LONGROPE, "original_max_position_embeddings": 4096}, 131_072, 131_072),
-        ({"rope_parameters": {**_LONGROPE, "original_max_position_embeddings": 4096}}, 131_072, 4096),
+        ({"rope_parameters": {**_LONGROPE, "original_max_position_embeddings": 4096}}, 131_072, 131_072),
         ({"rope_parameters": "damaged"}, 2048, 2048),
         ({}, 2048, 2048),
     ],

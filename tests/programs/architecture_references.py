@@ -4,9 +4,8 @@
 
 Needs torch and transformers, in an environment of their own; nothing that Redline ships or tests imports torch. Each
 reference is a folder as `save_pretrained` writes it, with `expected.npz`: `tokens`, and the logits of transformers in
-float32 with eager attention for the whole text (`whole`) and for its beginning alone (`beginning`); in some a prompt and
-the reply to it (`generated`). Weights are drawn
-as numbers that float16 represents exactly, and stored in it.
+float32 with eager attention for the whole text (`whole`) and for its beginning alone (`beginning`); in some a prompt
+and the reply to it (`generated`). Weights are drawn as numbers that float16 represents exactly, and stored in it.
 """
 
 from __future__ import annotations

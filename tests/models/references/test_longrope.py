@@ -1,6 +1,7 @@
-"""LongRoPE: one rotation for texts of up to 24 tokens, another for all tokens of a longer text, as transformers has it."""
+"""LongRoPE as transformers has it: one rotation for texts of up to 24 tokens, another for all of a longer text."""
 
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from engine.drafters import Drafter
 from engine.drafters.draft_model import DraftModel
+from engine.drafters.eagle3 import Eagle3
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Finished, Round
 from engine.loop import Limits
@@ -21,6 +23,8 @@ from tests.engine.fakes import ByteTokenizer
 from tests.engine.replies import Scripted, reply
 from tests.models.references.comparison import FOLDER, folder_of
 from tests.programs.sweep import EveryLength, mistakes
+from tests.toys.block_heads import random_block
+from tests.toys.heads import random_eagle3
 
 NAMES = ("phi3_longrope", "phi3_partial")
 ORIGINAL = 24  # tokens, where the rotation changes
@@ -31,6 +35,12 @@ WARM = SamplingSettings(temperature=0.8, seed=7)
 def load(name: str, path: Path) -> CachedModel:
     path.mkdir(exist_ok=True)
     return loader.load(folder_of(name, path / name)).model
+
+
+def scaling(frequencies: int) -> dict[str, Any]:
+    """LongRoPE for a head of so many frequencies."""
+    factors = {"short_factor": [1.0] * frequencies, "long_factor": [1.0 + place for place in range(frequencies)]}
+    return {"type": "longrope", "original_max_position_embeddings": ORIGINAL, **factors}
 
 
 def generated(name: str) -> tuple[list[int], list[int]]:
@@ -55,7 +65,7 @@ def test_a_reply_that_grows_long_is_that_of_transformers(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("sampling", [SamplingSettings(), WARM])
-@pytest.mark.parametrize("kind", ["scripted", "lookup", "lookup trees", "draft model"])
+@pytest.mark.parametrize("kind", ["scripted", "lookup", "lookup trees", "draft model", "eagle", "block"])
 def test_drafts_leave_the_text_as_it_is_where_the_rotation_changes(
     kind: str, sampling: SamplingSettings, tmp_path: Path
 ) -> None:
@@ -67,6 +77,10 @@ def test_drafts_leave_the_text_as_it_is_where_the_rotation_changes(
         drafter = PromptLookup(1, trees="trees" in kind)
     elif kind == "draft model":
         drafter = DraftModel(load("phi3_longrope", tmp_path / "twin"), target.vocabulary)
+    elif kind == "eagle":
+        drafter = Eagle3(random_eagle3(rope_scaling=scaling(3)), target, trees=True)
+    elif kind == "block":
+        drafter = random_block(target.model, "dflash", rope_scaling=scaling(4))
     found, rounds, _ = reply(target, drafter, EveryLength(), sampling, tokens=tokens, prompt=prompt)
     assert found == expected
     assert any(round_.drafted for round_ in rounds)
