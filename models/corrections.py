@@ -21,8 +21,9 @@ from engine.backend.mlx_lm_imports import (
     create_attention_mask,
     model_classes,
 )
-from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies, rotary_embedding
+from models.activations import correct_activations, named_as
+from models.fixed_fields import check_fields
 from models.model_config import scaling_of
 from models.stored_weights import renamed, with_positive_biases
 
@@ -39,29 +40,12 @@ _WINDOW_IF_SWITCHED_ON = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3")
 
 _LATENT_NORMS = ("glm4_moe_lite", "kimi_linear", "longcat_flash", "minicpm3")
 
-ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
-    "silu": nn.silu,
-    "swish": nn.silu,
-    "gelu": nn.gelu,
-    "gelu_new": nn.gelu_approx,
-    "gelu_fast": nn.gelu_approx,
-    "gelu_pytorch_tanh": nn.gelu_approx,
-    "relu": nn.relu,
-    "relu2": nn.relu2,
-}
-# What mlx-lm computes whatever the configuration says, where it is not SiLU.
-_COMPUTED = {
-    "gemma": "gelu",
-    "gpt_bigcode": "gelu",
-    "starcoder2": "gelu",
-}
-_CORRECTABLE = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gpt_bigcode", "starcoder2")
-
 
 def corrected_classes(config: Config, in_float32: bool = False) -> tuple[type, Any]:
     """Returns mlx-lm's classes of network and arguments for a configuration, the network's corrected. What
     `load_model` takes as `get_model_classes`. in_float32: whether what is computed of the weights as they are loaded
     (norms plus one, folded factors) is computed in 32 bits."""
+    check_fields(text_of(config), family_of(text_of(config)))
     network, arguments = model_classes(dict(config))
     return _corrected(network, config, in_float32), arguments
 
@@ -85,17 +69,11 @@ def _corrected(kind: Any, config: Config, in_float32: bool) -> type:
         Corrected.make_cache = lambda self: [
             RotatingKVCache(max_size=window) if window else KVCache() for window in windows
         ]
-    return _named_as(Corrected, kind)  # type: ignore[no-any-return]
+    return named_as(Corrected, kind)
 
 
 def _widened(value: mx.array) -> mx.array:
     return value.astype(mx.float32) if value.dtype in (mx.float16, mx.bfloat16) else value
-
-
-def _named_as(kind: Any, original: Any) -> Any:
-    for name in ("__name__", "__qualname__", "__module__"):
-        setattr(kind, name, getattr(original, name))
-    return kind
 
 
 def text_of(config: Config) -> Config:
@@ -170,49 +148,7 @@ def _windowed(kind: Any) -> type:
             own = create_attention_mask(x, cache, window_size=self.window, return_array=as_array)
             return super().__call__(x, own, cache)
 
-    return _named_as(Windowed, kind)  # type: ignore[no-any-return]
-
-
-# Activations
-
-
-def correct_activations(network: Any, text: Config, family: str) -> None:
-    """Gives feed-forward parts the activation that the configuration names. Raises ModelError where that is not
-    known, or mlx-lm's network has no place for it."""
-    named = text.get("hidden_activation") or text.get("hidden_act") or text.get("activation_function")
-    computed = _COMPUTED.get(family, "silu")
-    if family == "gemma":  # transformers: its first files said gelu and meant the approximation
-        named = text.get("hidden_activation") or "gelu_pytorch_tanh"
-    if family not in _CORRECTABLE or named is None or ACTIVATIONS.get(named) is ACTIVATIONS[computed]:
-        return
-    if named not in ACTIVATIONS:
-        raise ModelError(f"its activation {str(named)[:40]!r} is not known; choose another model")
-    for module in network.modules():
-        if hasattr(module, "gate_proj") and hasattr(module, "up_proj") and hasattr(module, "down_proj"):
-            _give_class(module, _gated)
-        elif hasattr(module, "c_fc") and hasattr(module, "c_proj"):
-            _give_class(module, _plain)
-        else:
-            continue
-        module.activation = ACTIVATIONS[named]
-
-
-@cache
-def _gated(kind: Any) -> type:
-    class Gated(kind):  # type: ignore[misc]
-        def __call__(self, x: mx.array) -> Any:
-            return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
-
-    return _named_as(Gated, kind)  # type: ignore[no-any-return]
-
-
-@cache
-def _plain(kind: Any) -> type:
-    class Plain(kind):  # type: ignore[misc]
-        def __call__(self, x: mx.array) -> Any:
-            return self.c_proj(self.activation(self.c_fc(x)))
-
-    return _named_as(Plain, kind)  # type: ignore[no-any-return]
+    return named_as(Windowed, kind)
 
 
 # Rotation
@@ -270,7 +206,7 @@ def _scaled_in_float32(kind: Any) -> type:
             found = super().__call__(x)
             return found * self.float32_scale if found.dtype == mx.float32 else found
 
-    return _named_as(Scaled, kind)  # type: ignore[no-any-return]
+    return named_as(Scaled, kind)
 
 
 def _recurrent_gemma_embedding(model: Any, text: Config) -> None:
@@ -295,7 +231,33 @@ def _normalizing_groups(kind: Any) -> type:
             grouped = mx.fast.rms_norm(mx.unflatten(x, -1, (self.groups, -1)), None, self.eps)
             return self.weight * grouped.flatten(-2)
 
-    return _named_as(Grouped, kind)  # type: ignore[no-any-return]
+    return named_as(Grouped, kind)
+
+
+def _gpt2_scales(model: Any, text: Config) -> None:
+    """mlx-lm divides scores by the root of the heads' width in every layer, whatever the configuration says."""
+    for place, layer in enumerate(model.h):
+        if text.get("scale_attn_weights") is False:
+            layer.attn.scale = 1.0
+        if text.get("scale_attn_by_inverse_layer_idx"):
+            layer.attn.scale /= place + 1
+
+
+def _llama4_norms(attention: Any, text: Config) -> None:
+    """mlx-lm normalizes rotated queries and keys with an epsilon of 1e-6."""
+    if attention.use_qk_norm:
+        _give_class(attention.rope, _normalizing_rotated)
+        attention.rope.eps = text["rms_norm_eps"]
+        attention.use_qk_norm = False
+
+
+@cache
+def _normalizing_rotated(kind: Any) -> type:
+    class Normalizing(kind):  # type: ignore[misc]
+        def __call__(self, x: mx.array, offset: Any = 0, **named: Any) -> Any:
+            return mx.fast.rms_norm(super().__call__(x, offset=offset, **named), None, self.eps)
+
+    return named_as(Normalizing, kind)
 
 
 def _nanochat_norms(block: Any, text: Config) -> None:
@@ -317,7 +279,7 @@ def _scaled_output(kind: Any) -> type:
         def __call__(self, x: mx.array) -> Any:
             return super().__call__(x) * self.output_scale
 
-    return _named_as(Scaled, kind)  # type: ignore[no-any-return]
+    return named_as(Scaled, kind)
 
 
 def _latent_norms(module: Any) -> None:
@@ -359,7 +321,7 @@ def _weighing_before_choosing(kind: Any) -> type:
             scores = mx.take_along_axis(gates, chosen, axis=-1)
             return (self.switch_mlp(x, chosen) * scores[..., None]).sum(axis=-2)
 
-    return _named_as(Weighing, kind)  # type: ignore[no-any-return]
+    return named_as(Weighing, kind)
 
 
 @cache
@@ -375,7 +337,7 @@ def _normalizing_qwen2(kind: Any) -> type:
             routed = (self.switch_mlp(x, chosen) * scores[..., None]).sum(axis=-2)
             return routed + mx.sigmoid(self.shared_expert_gate(x)) * self.shared_expert(x)
 
-    return _named_as(Normalizing, kind)  # type: ignore[no-any-return]
+    return named_as(Normalizing, kind)
 
 
 @cache
@@ -393,7 +355,7 @@ def _choosing_by_bias(kind: Any) -> type:
             y = (y * scores[..., None]).sum(axis=-2).astype(y.dtype)
             return y if self.shared_experts is None else y + self.shared_experts(x)
 
-    return _named_as(Choosing, kind)  # type: ignore[no-any-return]
+    return named_as(Choosing, kind)
 
 
 _MODULES: dict[str, Callable[[Any, Config], None]] = {
@@ -407,6 +369,9 @@ _MODULES: dict[str, Callable[[Any, Config], None]] = {
     "recurrent_gemma.Griffin": _recurrent_gemma_embedding,
     "minicpm3.MiniCPM3Model": _minicpm3_output,
     "glm.GLMAttention": _glm_rotation,
+    "gpt2.GPT2Model": _gpt2_scales,
+    "gpt_bigcode.GPTBigCodeModel": _gpt2_scales,
+    "llama4.Attention": _llama4_norms,
     "jamba.JambaSparseMoeBlock": _jamba_experts,
     "qwen2_moe.Qwen2MoeSparseMoeBlock": _qwen2_moe_experts,
 }

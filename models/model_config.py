@@ -110,6 +110,9 @@ def with_rotation(config: Config) -> Config:
     rope = by_layer.get(_FULL, {}) if by_layer else whole
     fields = {name: rope[name] for name in ("rope_theta", "partial_rotary_factor") if rope.get(name) is not None}
     scaling = scaling_of(rope)
+    original = config.get("original_max_position_embeddings")
+    if scaling is not None and scaling["type"] == "longrope" and original is not None:
+        scaling["original_max_position_embeddings"] = original
     if not config.get("rope_scaling") and (scaling is not None or "rope_theta" in fields):
         fields["rope_scaling"] = scaling
     local = by_layer.get(_SLIDING, {}).get("rope_theta")
@@ -233,6 +236,12 @@ def _minimax(config: Config) -> Config:
     return config
 
 
+def _minimax_m3(config: Config) -> Config:
+    if "partial_rotary_factor" in config and config.get("head_dim"):
+        config["rotary_dim"] = int(config["head_dim"] * config["partial_rotary_factor"])
+    return config
+
+
 def _kimi_linear(config: Config) -> Config:
     kinds = config.get("layer_types")
     if isinstance(kinds, list) and "linear_attn_config" not in config:
@@ -276,4 +285,5 @@ _FAMILIES: dict[str, Callable[[Config], Config]] = {
     "mamba2": _mamba2,
     "mimo_v2_flash": _mimo_v2_flash,
     "minimax_m2": _minimax,
+    "minimax_m3_vl": _minimax_m3,
 }

@@ -17,7 +17,7 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 from mlx_lm.models.rope_utils import SuScaledRoPE, YarnRoPE, initialize_rope
-from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchGLU, SwitchLinear
 from mlx_lm.utils import _get_classes as model_classes
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
@@ -33,6 +33,7 @@ __all__ = [
     "QuantizedSwitchLinear",
     "RotatingKVCache",
     "SuScaledRoPE",
+    "SwitchGLU",
     "SwitchLinear",
     "YarnRoPE",
     "create_attention_mask",

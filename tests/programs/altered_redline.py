@@ -8,7 +8,7 @@ import mlx.core as mx
 import numpy as np
 from tokenizers import Tokenizer, models
 
-from engine.errors import RedlineError
+from engine.backend.mlx_lm_imports import why_unsound_type
 from engine.target.cached_model import CachedModel
 from models.loader import load_network
 from models.model_folder import check_folder
@@ -20,10 +20,12 @@ def logits_or_reason(folder: Path, tokens: np.ndarray) -> np.ndarray | str:
         str(folder / "tokenizer.json")
     )
     try:
+        if reason := why_unsound_type(folder.name):  # one of these files ends the process
+            return reason
         network, _ = load_network(check_folder(folder))
         network.set_dtype(mx.float32)
         model = CachedModel(network)
-    except RedlineError as error:
-        return str(error).removeprefix(str(folder))
-    model.read_as(len(tokens))
-    return np.array(model.forward(mx.array(tokens)).astype(mx.float32))
+        model.read_as(len(tokens))
+        return np.array(model.forward(mx.array(tokens)).astype(mx.float32))
+    except Exception as error:  # noqa: BLE001  broad: a hundred networks with values that nobody trained with
+        return f"{type(error).__name__}: {error}".replace(str(folder), "")

@@ -106,12 +106,17 @@ def drawn(name: str, value: torch.Tensor, embedding: bool) -> torch.Tensor:
     return noise * gain / value.shape[-1] ** 0.5
 
 
+def remedy(network: Any, length: int) -> None:
+    """Tells a PhiMoE how long the text is, as the makers' own file does: transformers 5.24 forgets it, and takes the
+    short factors of LongRoPE for all texts."""
+    if network.config.model_type == "phimoe":
+        network.model.rotary_emb.rope_init_fn = partial(ROPE_INIT_FUNCTIONS["longrope"], seq_len=length)
+
+
 @torch.no_grad()
 def logits(network: Any, tokens: list[int]) -> np.ndarray:
     """Returns what transformers computes after each token."""
-    if network.config.model_type == "phimoe":  # 5.24 forgets to say how long the text is; the makers' own file does not
-        rotary = network.model.rotary_emb
-        rotary.rope_init_fn = partial(ROPE_INIT_FUNCTIONS["longrope"], seq_len=len(tokens))
+    remedy(network, len(tokens))
     return network(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
 
 

@@ -26,10 +26,16 @@ MOVED = 1e-3  # logits have a spread of about 1
 
 # What is none of a forward pass in float32, or names the model and its tokens.
 _APART = (
-    *("architectures", "auto_map", "dtype", "torch_dtype", "model_type", "transformers_version", "use_cache", "id2label"),
+    *("architectures", "auto_map", "dtype", "torch_dtype", "model_type", "transformers_version", "use_cache"),
     *("initializer_range", "layer_types", "vocab_size", "vision_config", "audio_config", "tie_word_embeddings"),
-    *("num_hidden_layers", "num_layers", "n_layer", "n_layers", "is_decoder", "is_encoder_decoder", "use_mamba_kernels"),
+    *("num_hidden_layers", "num_layers", "n_layer", "n_layers", "is_decoder", "use_mamba_kernels"),
+    *("input_jitter_noise", "rescale_prenorm_residual", "output_router_logits"),  # of training, or of new weights
+    # Experts are in two groups of two, of which one is chosen: there is no third. For a single one transformers makes
+    # the weight 1 where the makers' files leave it.
+    *("num_experts_per_tok", "num_experts_per_token"),
 )
+# Where transformers follows a field and the makers' own files do not.
+_ON_PURPOSE = {("dbrx", "rope_parameters.rope_theta"), ("phimoe", "rope_parameters.original_max_position_embeddings")}
 # Values to try where the field is None or a text; None of a field that is not here is left alone.
 _TRIED: dict[str, tuple[Any, ...]] = {
     "activation": ("gelu", "relu"),
@@ -62,6 +68,8 @@ def values_for(name: str, value: Any) -> tuple[Any, ...]:
         return (not value,)
     if isinstance(value, int):
         return tuple(other for other in (value + 1, value - 1, 2 * value, value // 2) if other > 0 and other != value)
+    if "eps" in name:
+        return (0.5,)
     if isinstance(value, float):
         return (value * 1.5, value / 2) if value else (0.5,)
     if isinstance(value, list) and value and all(type(one) in (int, float) for one in value):
@@ -122,6 +130,8 @@ def ours(file: Path, wanted: list[str]) -> None:
         for key in found.files:
             name, path, value = json.loads(key)
             if wanted and name not in wanted:
+                continue
+            if (name, ".".join(path)) in _ON_PURPOSE:
                 continue
             verdict = _verdict(name, path, value, found[key], logits_or_reason)
             print(f"{verdict:8s} | {name} | {'.'.join(path)} = {value}", flush=True)

@@ -56,7 +56,7 @@ def test_logits_are_those_of_transformers_or_the_folder_is_refused(name: str, tm
         assert found.reason is not None and REFUSED[name] in found.reason
         return
     assert found.reason is None
-    assert found.largest < TOLERANCE.get(name, 1e-4), found
+    assert found.largest < TOLERANCE, found
 
 
 @pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED))
@@ -65,7 +65,7 @@ def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
 ) -> None:
     monkeypatch.setattr(loader, "corrected_classes", lambda config, in_float32: model_classes(dict(config)))
     found = compare(name, folder_of(name, tmp_path / name))
-    right = found.reason is None and found.largest < TOLERANCE.get(name, 1e-4)
+    right = found.reason is None and found.largest < TOLERANCE
     assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
 
 
@@ -97,7 +97,7 @@ def test_a_converted_folder_computes_the_same(name: str, tmp_path: Path) -> None
     convert_folder(folder_of(name, tmp_path / "source"), tmp_path / name)
     found = compare(name, tmp_path / name)
     assert found.reason is None
-    assert found.largest < _CONVERTED.get(name, TOLERANCE.get(name, 1e-4)), found
+    assert found.largest < _CONVERTED.get(name, TOLERANCE), found
 
 
 def test_a_network_keeps_the_name_of_its_class_and_file(tmp_path: Path) -> None:
