@@ -21,6 +21,7 @@ from engine.backend.mlx_lm_imports import (
     create_attention_mask,
     model_classes,
 )
+from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies, rotary_embedding
 from models.activations import correct_activations, named_as
 from models.fixed_fields import check_fields
@@ -35,7 +36,7 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 # Families in which transformers gives every layer the window, and those in which it gives some layers one. mlx-lm
 # computes them without.
 _WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2", "qwen3_moe")
-_WINDOW_BY_LAYER = ("gemma2", "qwen2", "qwen2_moe", "qwen3", "smollm3")
+_WINDOW_BY_LAYER = ("gemma2", "qwen2", "qwen2_moe", "qwen3", "smollm3", "dots1")
 _WINDOW_IF_SWITCHED_ON = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3")  # by `use_sliding_window`
 
 _LATENT_NORMS = ("glm4_moe_lite", "kimi_linear", "longcat_flash", "minicpm3")
@@ -60,16 +61,20 @@ def _corrected(kind: Any, config: Config, in_float32: bool) -> type:
 
         def sanitize(self, weights: Weights) -> Weights:
             found = getattr(super(), "sanitize", lambda weights: weights)
+            _check_packed(weights, family_of(text_of(config)))
             stored = renamed(dict(weights), config)
             if in_float32:
                 stored = {name: _widened(value) for name, value in stored.items()}
             return with_positive_biases(_with_biases(self, stored, found(dict(stored))))
 
     if any(windows):
-        Corrected.make_cache = lambda self: [
-            RotatingKVCache(max_size=window) if window else KVCache() for window in windows
-        ]
+        Corrected.make_cache = lambda self: [_cache_for(layer) for layer in self.layers]
     return named_as(Corrected, kind)
+
+
+def _cache_for(layer: Any) -> Any:
+    """Returns the cache of a layer, which may be one of a few that a rank of a pipeline holds."""
+    return RotatingKVCache(max_size=layer.window) if layer.window else KVCache()
 
 
 def _widened(value: mx.array) -> mx.array:
@@ -232,6 +237,15 @@ def _normalizing_groups(kind: Any) -> type:
             return self.weight * grouped.flatten(-2)
 
     return named_as(Grouped, kind)
+
+
+def _check_packed(weights: Weights, family: str) -> None:
+    """Raises ModelError for a BitNet whose numbers are not packed."""
+    if family == "bitnet" and not any(name.endswith("weight_scale") for name in weights):
+        raise ModelError(
+            "the weights of this BitNet are not packed to ternary numbers, and mlx-lm computes no others: choose the "
+            "packed folder of the same model"
+        )
 
 
 def _gpt2_scales(model: Any, text: Config) -> None:

@@ -21,6 +21,7 @@ def _every_fourth_without(text: Config) -> list[int]:
 # By family: a field, or a path of fields, and the value that is computed with. A function gives that of a
 # configuration. A field that is missing or null says nothing.
 _COMPUTED: dict[str, dict[str, Any]] = {
+    "bailing_hybrid": {"kda_lower_bound": None},  # transformers: Kimi's delta rule; mlx-lm: lightning attention
     "dbrx": {"ffn_config.moe_normalize_expert_weights": 1.0},
     "deepseek_v2": {"rope_scaling.attention_factor": None},
     "deepseek_v3": {"rope_interleave": True},

@@ -117,7 +117,8 @@ def remedy(network: Any, length: int) -> None:
 def logits(network: Any, tokens: list[int]) -> np.ndarray:
     """Returns what transformers computes after each token."""
     remedy(network, len(tokens))
-    return network(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
+    text = network.language_model if network.config.model_type == "llama4" else network  # its shell wants a picture
+    return text(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
 
 
 @torch.no_grad()
