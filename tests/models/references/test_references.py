@@ -10,6 +10,11 @@ import numpy as np
 import pytest
 
 from engine.backend.mlx_lm_imports import model_classes
+from engine.drafters import Drafter
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
 from models import loader
 from models.convert.folder_conversion import convert_folder
 from models.corrections import corrected_classes
@@ -21,7 +26,7 @@ from tests.programs.sweep import EveryLength, by_mlx_lm, mistakes
 
 # Factors that mlx-lm multiplies into weights are rounded with them to the 16 bits of the new folder.
 _CONVERTED = {"falcon_h1": 3e-3}
-_TOKENS = 60  # past every window and original context
+_TOKENS = 36  # past every window and original context, and every draft length once
 # The same rotation as files from before transformers 5 have it.
 _OLDER: dict[str, dict[str, Any]] = {
     "llama": {"rope_theta": 500_000.0},
@@ -71,12 +76,21 @@ def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
 
 @pytest.mark.parametrize("name", sorted(CORRECTED))
 def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, tmp_path: Path) -> None:
+    """Greedy and coupled text, over windows and original contexts, with drafts of every length and every mistake."""
     loaded = loader.load(folder_of(name, tmp_path / name))
-    expected = reply(loaded.model, tokens=_TOKENS)[0]
-    if loaded.model.rotation.threshold is None:  # else mlx-lm's caches hold keys of both rotations
-        assert expected == by_mlx_lm(loaded.network, _TOKENS)
-    drafter = Scripted(len(PROMPT), expected, mistakes(_TOKENS), loaded.model.vocabulary)
-    assert reply(loaded.model, drafter, draft=EveryLength(), tokens=_TOKENS)[0] == expected
+    target, twin = loaded.model, CachedModel(loaded.network)
+    for sampling in (SamplingSettings(), SamplingSettings(temperature=0.8, seed=3)):
+        expected = reply(target, tokens=_TOKENS, sampling=sampling)[0]
+        if sampling.temperature == 0 and target.rotation.threshold is None:  # else mlx-lm's caches mix both rotations
+            assert expected == by_mlx_lm(loaded.network, _TOKENS)
+        scripted = Scripted(len(PROMPT), expected, mistakes(_TOKENS), target.vocabulary)
+        drafters: list[Drafter] = [scripted, PromptLookup(1)]
+        if target.rotation.threshold is None:  # where it changes, a twin of the same modules would change them as well
+            drafters.append(DraftModel(twin, target.vocabulary))
+        for drafter in drafters:
+            found, rounds, _ = reply(target, drafter, EveryLength(), sampling, tokens=_TOKENS)
+            assert found == expected, drafter.name
+            assert any(round_.drafted for round_ in rounds)
 
 
 @pytest.mark.parametrize("name", sorted(_OLDER))
