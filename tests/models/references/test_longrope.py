@@ -65,14 +65,15 @@ def test_a_reply_that_grows_long_is_that_of_transformers(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("sampling", [SamplingSettings(), WARM])
-@pytest.mark.parametrize("kind", ["scripted", "lookup", "lookup trees", "draft model", "eagle", "block"])
+@pytest.mark.parametrize("kind", ["perfect", "scripted", "lookup", "lookup trees", "draft model", "eagle", "block"])
 def test_drafts_leave_the_text_as_it_is_where_the_rotation_changes(
     kind: str, sampling: SamplingSettings, tmp_path: Path
 ) -> None:
     target = load("phi3_longrope", tmp_path)
     prompt, tokens = generated("phi3_longrope")[0], 40
     expected = reply(target, prompt=prompt, tokens=tokens, sampling=sampling)[0]
-    drafter: Drafter = Scripted(len(prompt), expected, mistakes(tokens), target.vocabulary)
+    wrong = frozenset() if kind == "perfect" else mistakes(tokens)
+    drafter: Drafter = Scripted(len(prompt), expected, wrong, target.vocabulary)
     if "lookup" in kind:
         drafter = PromptLookup(1, trees="trees" in kind)
     elif kind == "draft model":
@@ -81,7 +82,8 @@ def test_drafts_leave_the_text_as_it_is_where_the_rotation_changes(
         drafter = Eagle3(random_eagle3(points=(0, 1, 2), rope_scaling=scaling(3)), target, trees=True)
     elif kind == "block":
         drafter = random_block(target.model, "dflash", rope_scaling=scaling(4))
-    found, rounds, _ = reply(target, drafter, EveryLength(), sampling, tokens=tokens, prompt=prompt)
+    policy: Policy = FixedLength(12) if kind == "perfect" else EveryLength()
+    found, rounds, _ = reply(target, drafter, policy, sampling, tokens=tokens, prompt=prompt)
     assert found == expected
     assert any(round_.drafted for round_ in rounds)
 
