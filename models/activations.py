@@ -48,6 +48,15 @@ _UNLIKE = (
     *("falcon_h1", "gemma3n", "gemma4", "granitemoehybrid", "jamba", "kimi_linear", "olmo_hybrid", "qwen3_5"),
     *("qwen3_5_moe", "qwen3_next", "recurrent_gemma"),
 )
+# The matrices of feed-forward parts, in the order in which they are applied.
+_GATED = ("gate_proj", "up_proj", "down_proj")
+_PLAIN = (
+    ("c_fc", "c_proj"),
+    ("dense_h_to_4h", "dense_4h_to_h"),
+    ("fc1", "fc2"),
+    ("fc_in", "fc_out"),
+    ("up_proj", "down_proj"),
+)
 _FIELDS = ("hidden_activation", "hidden_act", "activation_function")
 
 
@@ -72,10 +81,12 @@ def _give_activation(module: Any, activation: Callable[[mx.array], mx.array]) ->
     if isinstance(module, SwitchGLU):
         module.activation = _Gate(activation)
         return True
-    for names, kind in ((("gate_proj", "up_proj", "down_proj"), _gated), (("c_fc", "c_proj"), _plain)):
-        if all(name in module for name in names) and not any(isinstance(part, SwitchGLU) for part in module.values()):
+    if any(isinstance(part, SwitchGLU) for part in module.values()):  # beside a shared expert of its own
+        return False
+    for names, kind in ((_GATED, _gated), *((pair, _plain) for pair in _PLAIN)):
+        if all(name in module for name in names):
             module.__class__ = kind(cast(Any, type(module)))
-            module.activation = activation
+            module.activation, module.matrices = activation, names
             return True
     return False
 
@@ -95,7 +106,8 @@ class _Gate(nn.Module):
 def _gated(kind: Any) -> type:
     class Gated(kind):  # type: ignore[misc]
         def __call__(self, x: mx.array) -> Any:
-            return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
+            gate, up, down = (self[name] for name in self.matrices)
+            return down(self.activation(gate(x)) * up(x))
 
     return named_as(Gated, kind)
 
@@ -104,7 +116,8 @@ def _gated(kind: Any) -> type:
 def _plain(kind: Any) -> type:
     class Plain(kind):  # type: ignore[misc]
         def __call__(self, x: mx.array) -> Any:
-            return self.c_proj(self.activation(self.c_fc(x)))
+            first, second = (self[name] for name in self.matrices)
+            return second(self.activation(first(x)))
 
     return named_as(Plain, kind)
 

@@ -283,6 +283,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
     "gpt2_scaled": ("gpt2", {"tie_word_embeddings": True, "scale_attn_by_inverse_layer_idx": True}),
     "gpt_bigcode": ("gpt_bigcode", {"tie_word_embeddings": True}),
     "gpt_neox": ("gpt_neox", rope(partial_rotary_factor=0.25) | {"hidden_act": "gelu_fast", "intermediate_size": 128}),
+    "gpt_neox_gelu": ("gpt_neox", rope(partial_rotary_factor=0.25) | {"hidden_act": "gelu", "intermediate_size": 128}),
     "gpt_oss": (
         "gpt_oss",
         yarn(150_000.0, 32.0, beta_fast=32.0, beta_slow=1.0, truncate=False)

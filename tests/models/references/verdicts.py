@@ -15,7 +15,7 @@ CORRECTED = {
     *("gpt_oss", "jamba", "llama_gelu", "llama_mistral", "longcat_flash", "mamba2", "mimo_v2_flash", "minicpm3"),
     *("mixtral_sliding", "nanochat", "nemotron_h", "phi3", "phi3_longrope", "phi3_partial", "phimoe"),
     *("qwen2_moe_normalized", "qwen2_sliding", "recurrent_gemma", "solar_open", "starcoder2"),
-    *("dots1_sliding", "gpt2_scaled", "llama_yarn_factor", "qwen3_moe_gelu"),
+    *("dots1_sliding", "gpt2_scaled", "gpt_neox_gelu", "llama_yarn_factor", "qwen3_moe_gelu"),
 }
 
 # The tensors that transformers 5 writes have other names or shapes than mlx-lm reads.
