@@ -242,6 +242,14 @@ def _minimax_m3(config: Config) -> Config:
     return config
 
 
+def _phi3(config: Config) -> Config:
+    """LongRoPE had other names in the first files; transformers knows no other scaling of these factors."""
+    scaling = config.get("rope_scaling")
+    if isinstance(scaling, dict) and "short_factor" in scaling:
+        config["rope_scaling"] = {**scaling, "type": "longrope", "rope_type": "longrope"}
+    return config
+
+
 def _kimi_linear(config: Config) -> Config:
     kinds = config.get("layer_types")
     if isinstance(kinds, list) and "linear_attn_config" not in config:
@@ -285,5 +293,6 @@ _FAMILIES: dict[str, Callable[[Config], Config]] = {
     "mamba2": _mamba2,
     "mimo_v2_flash": _mimo_v2_flash,
     "minimax_m2": _minimax,
+    "phi3": _phi3,
     "minimax_m3_vl": _minimax_m3,
 }

@@ -44,6 +44,19 @@ _OLDER: dict[str, dict[str, Any]] = {
         "rope_theta": 1_000_000.0,
         "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 24},
     },
+    "phi3_longrope": {
+        "rope_theta": 10_000.0,
+        "rope_scaling": {
+            "type": "su",
+            "short_factor": [1.0, 1.1, 1.2, 1.3],
+            "long_factor": [1.0, 2.0, 3.0, 4.0],
+        },
+    },
+    "phi3_partial": {
+        "rope_theta": 10_000.0,
+        "partial_rotary_factor": 0.75,
+        "rope_scaling": {"type": "yarn", "short_factor": [1.0, 1.1, 1.2], "long_factor": [1.0, 2.0, 3.0]},
+    },
     "glm4": {"rope_theta": 10_000.0, "partial_rotary_factor": 0.5},
     "gemma3_text": {
         "rope_theta": 1_000_000.0,
