@@ -22,7 +22,7 @@ def logits_or_reason(folder: Path, tokens: np.ndarray) -> np.ndarray | str:
     try:
         if reason := why_unsound_type(folder.name):  # one of these files ends the process
             return reason
-        network, _ = load_network(check_folder(folder))
+        network, _ = load_network(check_folder(folder), in_32_bits=True)
         network.set_dtype(mx.float32)
         model = CachedModel(network)
         model.read_as(len(tokens))
