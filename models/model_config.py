@@ -125,6 +125,7 @@ def scaling_of(rope: Mapping[str, Any]) -> Config | None:
     """Returns the scaling within `rope_parameters` or `rope_scaling`, with its kind under both of its names; None where
     positions are not scaled."""
     kind = rope.get("rope_type", rope.get("type"))
+    kind = "longrope" if kind == "su" else kind  # its first name
     if kind in _UNSCALED and "mrope_section" not in rope:
         return None
     return {**rope, "rope_type": kind, "type": "mrope" if kind in _UNSCALED else kind}
