@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bet: past original_max_position_embeddings, transformers 5 rotates a PhiMoE by the long factors of its LongRoPE, as it does a Phi-3
-#   and as the makers' own modeling_phimoe.py does.
+#   and as the PhiMoE of transformers 4 did, which passed the length: rope_init_fn(self.config, x.device, seq_len).
 # Happens: `PhimoeRotaryEmbedding.forward` calls its `rope_init_fn(self.config)` without the length of the text, so every text is
 #   rotated by the short factors. Only long_mscale follows the length; what `dynamic_rope_update` chose is not used.
 # Package: transformers 5.24.0, torch 2.13.0. Date: 2026-11-28.

@@ -107,8 +107,8 @@ def drawn(name: str, value: torch.Tensor, embedding: bool) -> torch.Tensor:
 
 
 def remedy(network: Any, length: int) -> None:
-    """Tells a PhiMoE how long the text is, as the makers' own file does: transformers 5.24 forgets it, and takes the
-    short factors of LongRoPE for all texts."""
+    """Tells a PhiMoE how long the text is, as the file of transformers 4 did: 5.24 forgets it, and takes the short
+    factors of LongRoPE for all texts."""
     if network.config.model_type == "phimoe":
         network.model.rotary_emb.rope_init_fn = partial(ROPE_INIT_FUNCTIONS["longrope"], seq_len=length)
 

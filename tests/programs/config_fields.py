@@ -31,10 +31,10 @@ _APART = (
     *("num_hidden_layers", "num_layers", "n_layer", "n_layers", "is_decoder", "use_mamba_kernels"),
     *("input_jitter_noise", "rescale_prenorm_residual", "output_router_logits"),  # of training, or of new weights
     # Experts are in two groups of two, of which one is chosen: there is no third. For a single one transformers makes
-    # the weight 1 where the makers' files leave it.
+    # the weight 1, where mlx-lm and files like DeepSeek's gate leave it.
     *("num_experts_per_tok", "num_experts_per_token"),
 )
-# Where transformers follows a field and the makers' own files do not.
+# Where transformers 5.24 is no reference: see tests/models/references/README.md.
 _ON_PURPOSE = {("dbrx", "rope_parameters.rope_theta"), ("phimoe", "rope_parameters.original_max_position_embeddings")}
 # Values to try where the field is None or a text; None of a field that is not here is left alone.
 _TRIED: dict[str, tuple[Any, ...]] = {
