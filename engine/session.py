@@ -173,6 +173,7 @@ class Session:
         if self.target.owner is not self._reply:  # another conversation has used the cache since
             self.tokens, self._blocks, self._driver = [], None, self.target
         self._choose_conversation(prompt, drafter)
+        self.target.read_as(len(prompt))
         self.target.owner = self._reply = object()
         common = min(common_prefix(self.tokens, prompt), len(prompt) - 1)
         self._lay_blocks(blocks)
