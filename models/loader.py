@@ -112,7 +112,7 @@ def load_network(folder: ModelFolder, in_32_bits: bool = False) -> tuple[Any, di
         lazy=True,
         trust_remote_code=False,
         model_config=changes,
-        get_model_classes=partial(corrected_classes, in_float32=in_32_bits),
+        get_model_classes=partial(corrected_classes, in_float32=in_32_bits, without=folder.head_tensors),
     )
     return network, config
 

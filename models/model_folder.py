@@ -18,6 +18,7 @@ from engine.errors import ModelError
 from models.chat_templates import TEMPLATE_FOLDER
 from models.durable_files import read_json_object
 from models.model_config import context_length
+from models.mtp_tensors import tensors_of_heads
 from models.safetensors_file import Entry, read_entries
 from models.token_map import read_vocabulary
 
@@ -42,7 +43,8 @@ class ModelFolder:
 
     `context_length` is in tokens, None where the config names none. `rows` is the config's vocab_size, which may be
     padded past the tokenizer's. `eos_token_ids` are all that generation_config.json and config.json
-    name; the tokenizer may add its own.
+    name; the tokenizer may add its own. `head_tensors` are those of multi-token prediction heads among the weights,
+    which are no part of the model's network.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class ModelFolder:
     weights: tuple[Path, ...]
     weights_bytes: int
     vocabulary: Mapping[str, int] = field(repr=False)
+    head_tensors: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def check_folder(path: Path) -> ModelFolder:
@@ -88,6 +91,7 @@ def check_folder(path: Path) -> ModelFolder:
             weights=tuple(sorted(weights)),
             weights_bytes=sum(entry.size_bytes for entries in weights.values() for entry in entries.values()),
             vocabulary=read_vocabulary(path / "tokenizer.json"),
+            head_tensors=tensors_of_heads(path, config, weights, first_count(config, _LAYER_KEYS)),
         )
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error

@@ -63,7 +63,7 @@ def test_logits_are_those_of_transformers_or_the_folder_is_refused(name: str, tm
 def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "corrected_classes", lambda config, in_float32: model_classes(dict(config)))
+    monkeypatch.setattr(loader, "corrected_classes", lambda config, in_float32, without: model_classes(dict(config)))
     found = compare(name, folder_of(name, tmp_path / name))
     right = found.reason is None and found.largest < TOLERANCE.get(name, 1e-4)
     assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
