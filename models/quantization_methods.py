@@ -79,11 +79,12 @@ def _settings(config: Config) -> Config:
     parts = (config, text) if isinstance(text, dict) else (config,)
     if any("quantization" in part for part in parts):
         return {}  # MLX's own
-    found = next(
-        (part["quantization_config"] for part in parts if isinstance(part.get("quantization_config"), dict)), {}
-    )
-    inner = found.get("quantization")  # ModelOpt nests them in a file of its own
-    return {**inner, **found} if isinstance(inner, dict) else found
+    for part in parts:
+        found = part.get("quantization_config")
+        if isinstance(found, dict):
+            inner = found.get("quantization")  # where ModelOpt nests them
+            return {**inner, **found} if isinstance(inner, dict) else found
+    return {}
 
 
 def _bits(found: Config) -> int | None:

@@ -2,21 +2,26 @@
 prints the table."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from mlx_lm.utils import MODEL_REMAPPING
 
 from engine.backend.mlx_lm_imports import model_classes
 from models import loader
+from models.architecture_references import FILE, reference_line, references
 from models.convert.folder_conversion import convert_folder
 from models.corrections import corrected_classes
 from models.model_folder import check_folder
 from tests.engine.replies import PROMPT, Scripted, reply
+from tests.models.references.__main__ import PART, table, verdict_of
 from tests.models.references.comparison import compare, folder_of, in_one_pass, names
 from tests.models.references.verdicts import CORRECTED, REFUSED, RENAMED, TOLERANCE
+from tests.programs.architecture_page import part
 from tests.programs.sweep import EveryLength, by_mlx_lm, mistakes
 
 # Factors that mlx-lm multiplies into weights are rounded with them to the 16 bits of the new folder.
@@ -105,3 +110,28 @@ def test_a_network_keeps_the_name_of_its_class_and_file(tmp_path: Path) -> None:
     assert type(network).__module__ == "mlx_lm.models.llama"
     kind, _ = partial(corrected_classes, in_float32=True)(folder.config)
     assert kind.__name__ == "Model"
+
+
+def test_the_page_and_the_table_of_the_product_are_those_of_the_references() -> None:
+    known = references()
+    assert [one.name for one in known] == names()
+    assert [one.verdict for one in known] == [verdict_of(name) for name in names()]
+    assert all(one.largest < TOLERANCE.get(one.name, 1e-4) for one in known)
+    assert json.loads(FILE.read_text())["networks"] == MODEL_REMAPPING
+    assert part(PART) == table(list(known))
+    assert part("speculation").count("| ") > 100  # of tests.programs.sweep, which takes minutes
+
+
+@pytest.mark.parametrize(
+    ("model_type", "said"),
+    [
+        ("smollm3", r"smollm3: logits within \de-06 of transformers 5\.24\.0"),
+        ("mixtral", r"mixtral: logits within \de-\d+ of transformers 5\.24\.0, with Redline's corrections"),
+        ("kimi_k2", r"kimi_k2, as deepseek_v3: logits within \de-\d+ of transformers 5\.24\.0"),
+        ("bailing_moe", "bailing_moe: no independent reference; it computes what mlx-lm computes"),
+        ("bitnet", "bitnet: no independent reference; it computes what mlx-lm computes"),
+        ("lfm2-vl", r"lfm2-vl, as lfm2_vl: logits within .*"),
+    ],
+)
+def test_what_an_architecture_was_compared_with_is_one_line(model_type: str, said: str) -> None:
+    assert re.fullmatch(said, reference_line({"model_type": model_type}))
