@@ -5,6 +5,7 @@ With --json, for programs:
 {"format": "redline verification", "version": 1, "redline", "environment": {...}, "interrupted",
  "replies": [{"file", "message" (from 1), "target", "law": "greedy" | "coupled" | "rejection", "temperature", "seed",
               "tokens", "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "same_bits", "error",
+              "reference" (what the architecture of the target was compared with),
               "differences": [{"position" (from 0), "plain_token", "other_token", "plain_text", "other_text",
                                "gap_ulps", "noise_ulps", "near_tie"}]}],
  "totals": {"replies", "tokens", "identical", "possible", "near_ties", "failures", "unchecked", "differences"}}
@@ -168,6 +169,7 @@ def _reply(result: Result) -> dict[str, Any]:
         "verdict": None if receipt is None else receipt.verdict,
         "same_bits": None if receipt is None else receipt.same_bits,
         "error": result.error or None,
+        "reference": None if result.kept is None else result.kept.reference,
         "differences": [] if receipt is None else [asdict(one) for one in receipt.differences],
     }
 
@@ -187,6 +189,8 @@ def show(console: Console, results: Sequence[Result], of: int | None = None) -> 
         console.print()
         console.print(_differences(results, several))
     console.print()
+    for line in dict.fromkeys(result.kept.reference for result in results if result.kept is not None):
+        console.print(Text(f"architecture {safe(line)}", "dim"), soft_wrap=True)
     sound = all(result.sound for result in results)
     console.print(Text(summary(results), "bold" if sound else "bold red"), soft_wrap=True)
     if totals(results)["possible"]:

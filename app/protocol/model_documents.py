@@ -83,7 +83,8 @@ class CatalogueEntries(Struct, frozen=True, kw_only=True):
 
 
 class InstalledModel(Struct, frozen=True, kw_only=True):
-    """A model on this machine: `models.local.inventory.Installed` says what the fields mean."""
+    """A model on this machine: `models.local.inventory.Installed` says what the fields mean. reference: what its
+    architecture was compared with, in one line; "" for what is not a model."""
 
     name: str
     path: str
@@ -96,6 +97,7 @@ class InstalledModel(Struct, frozen=True, kw_only=True):
     trouble: str = ""
     revision: str = ""
     shared_with: tuple[str, ...] = ()
+    reference: str = ""
 
 
 class InstalledModels(Struct, frozen=True, kw_only=True):

@@ -73,13 +73,18 @@ def _result(
             if isinstance(answer, VerifyProgress):
                 step(answer.done)
             elif isinstance(answer, VerifyDone):
-                made = StoredReceipt(receipt=answer.receipt, made_s=time.time(), redline=version("redline"))
-                return Result(case, made)
+                return Result(case, _stored(answer))
             if stopped():
                 stop.set()
     except RedlineError as error:
         return Result(case, error=" ".join(str(error).split()))
     return None
+
+
+def _stored(answer: VerifyDone) -> StoredReceipt:
+    return StoredReceipt(
+        receipt=answer.receipt, made_s=time.time(), redline=version("redline"), reference=answer.reference
+    )
 
 
 def _not_here(pair: Pair, error: RedlineError) -> RedlineError:

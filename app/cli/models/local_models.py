@@ -60,7 +60,19 @@ def run_list(args: argparse.Namespace) -> int:
 
 def installed_model(model: Installed) -> InstalledModel:
     """Returns a model as documents have it."""
-    return InstalledModel(**{**asdict(model), "path": str(model.path)})
+    return InstalledModel(**{**asdict(model), "path": str(model.path)}, reference=_reference(model))
+
+
+def _reference(model: Installed) -> str:
+    from models.architecture_references import reference_line
+    from models.durable_files import read_json_object
+
+    if model.kind != "model" or not model.complete:
+        return ""
+    try:
+        return reference_line(read_json_object(model.path / "config.json"))
+    except ModelError:
+        return ""
 
 
 def list_text(models: Sequence[Installed], now_s: float, width: int) -> str:
