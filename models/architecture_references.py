@@ -70,7 +70,9 @@ def reference_line(config: Mapping[str, object]) -> str:
         return f"{model_type}: {NONE}"
     largest, first = max(one.largest for one in computed), computed[0]
     named = model_type if first.architecture == model_type else f"{model_type}, as {first.architecture}"
-    corrected = ", with Redline's corrections" if any(one.verdict == "corrected" for one in computed) else ""
+    some = [one for one in computed if one.verdict == "corrected"]
+    where = "" if len(some) == len(computed) else " in some variants"
+    corrected = f",{where} with Redline's corrections" if some else ""
     return f"{named}: logits within {largest:.0e} of {first.implementation}{corrected}"
 
 

@@ -16,5 +16,8 @@ def models_dir(root: Path | None = None) -> Path:
 
 
 def name_of(folder: Path) -> str:
-    """Returns the name of a model's folder, also where it is given as `.` or `..`; a link's own name."""
+    """Returns the name of a model's folder, also where it is given as `.` or `..`; a link's own name. Of a snapshot in
+    the Hugging Face cache, the repository's without its owner."""
+    if folder.parent.name == "snapshots" and folder.parents[1].name.startswith("models--"):
+        return folder.parents[1].name.rpartition("--")[2]
     return (folder if folder.name not in ("", "..") else folder.resolve()).name

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     notify(f"loading {target_name(options)}")
     target = pair_loader.open_target(options)
-    drafter = pair_loader.open_drafter(options.drafter, target, options.tree)
+    drafter = pair_loader.open_drafter(options.drafter, target, options.tree, options.cache_root)
     if drafter.drafter is None:
         raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
     session, note, _ = pair_loader.open_session(target, options)

@@ -71,7 +71,7 @@ def check_model(pair: LoadedPair, request: Verify) -> None:
     _, digest = digests.apart(request.prompt_digest)
     if digest and digest != pair.digest:
         raise OtherModelError(
-            f"the weights in {pair.target.folder.path.name} are not the ones that wrote this reply: restore them, or "
+            f"the weights in {pair.target.name} are not the ones that wrote this reply: restore them, or "
             "regenerate the reply and verify the new one"
         )
 

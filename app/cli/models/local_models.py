@@ -19,6 +19,7 @@ from app.duration_text import ago_words
 from app.protocol import model_documents
 from app.protocol.model_documents import InstalledModel, InstalledModels, document_json
 from app.safe_text import safe_line
+from app.spelling_suggestion import did_you_mean
 from engine.errors import ModelError, UsageError
 from models.size_text import size_words
 
@@ -165,7 +166,8 @@ def _matching(name: str, origin: str | None, models: list[Installed]) -> list[In
         and origin in (None, model.origin)
     ]
     if not found:
-        raise ModelError(f"no model {name!r}; `redline models list` shows the installed ones")
+        meant = did_you_mean(name, {model.name for model in models})
+        raise ModelError(f"no model {name!r}; `redline models list` shows the installed ones{meant}")
     origins = sorted({model.origin for model in found})
     if len(origins) > 1:
         raise UsageError(f"{name} is in several places: choose --from {' or --from '.join(origins)}")

@@ -149,9 +149,12 @@ def test_pairs_finds_a_target_by_part_of_its_name_or_its_folder(
     nothing_here += [UsableModel("o/target", toy_folder, 9), UsableModel("o/tar", tmp_path, 9)]
     assert models("pairs", "TARGET").out.startswith("o/target\n")
     assert models("pairs", shutil.copytree(toy_folder, tmp_path / "own")).out.startswith("own\n")
-    for words, what in (("o/", "'o/' matches o/target, o/tar"), ("absent", "no model 'absent'")):
+    for words, code, what in (
+        ("o/", 2, "'o/' matches o/target, o/tar"),
+        ("absent", 1, "model here is called 'absent'"),
+    ):
         done = models("pairs", words)
-        assert done.code == 2 and what in done.err
+        assert done.code == code and what in done.err
 
 
 def test_pairs_without_a_model_says_what_to_do_and_damage_is_told(
