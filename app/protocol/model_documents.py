@@ -21,11 +21,13 @@ class MeasuredSpeedup(Struct, frozen=True, kw_only=True):
 
 
 class MachineMemory(Struct, frozen=True, kw_only=True):
-    """This machine. for_models_bytes: how much of its memory a model may take."""
+    """This machine. for_models_bytes: how much of its memory a model may take. in_float32: whether weights become
+    32-bit floats as they are loaded, as without a GPU."""
 
     processor: str
     memory_bytes: int
     for_models_bytes: int
+    in_float32: bool = False
 
 
 class RecommendedTarget(Struct, frozen=True, kw_only=True):
@@ -98,6 +100,11 @@ class InstalledModel(Struct, frozen=True, kw_only=True):
     revision: str = ""
     shared_with: tuple[str, ...] = ()
     reference: str = ""
+
+    @property
+    def parameters_b(self) -> None:
+        """Its number of parameters in 10^9, which its files do not say."""
+        return None
 
 
 class InstalledModels(Struct, frozen=True, kw_only=True):
