@@ -109,12 +109,13 @@ def folder_names(path: Path) -> list[str]:
         raise ModelError(f"{path}: no such model folder; check the path")
     names = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in names:
-        raise ModelError(f"{path}: {_without_config(path, names)}")
+        raise ModelError(f"{path}: {without_config(path)}")
     return names
 
 
-def _without_config(path: Path, names: list[str]) -> str:
+def without_config(path: Path) -> str:
     """Returns what a folder without config.json is, and what to do."""
+    names = [entry.name for entry in path.iterdir()]
     if _ADAPTER_CONFIG in names or set(ADAPTERS) & set(names):
         base = _base_of_adapter(path) if _ADAPTER_CONFIG in names else None
         of = f" for {base}" if base else ""

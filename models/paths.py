@@ -4,6 +4,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+BUILTIN = "builtin"  # what the built-in model is called
+
 
 def cache_dir(root: Path | None = None) -> Path:
     """Returns the folder for what can be made again: `root`, else Redline's folder in the user's cache. Not created."""

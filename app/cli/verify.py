@@ -67,6 +67,7 @@ def add_parser(commands: Commands) -> None:
     add("files", nargs="+", type=Path, metavar="EXPORT.json", help="conversations exported from the window as JSON")
     add("--message", type=int, metavar="N", help="check only message N, as numbered in the table")
     add("--target", metavar="FOLDER", help="model folder to check with, if it is not where it was recorded")
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
     add("--write", action="store_true", help="save each receipt with its reply in the file")
     add("--json", action="store_true", help="print one JSON document")
     add_theme(parser)
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--message needs a single file, but {len(args.files)} were given")
     exports = [read_export(path) for path in args.files]
     cases = chosen(exports, args.message)
-    results = _check(cases, args.target)
+    results = _check(cases, args.target, args.cache_dir)
     stopped = len(results) < len(cases)
     if args.json:
         print_json(document(results, stopped))
@@ -93,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
     return OK if all(result.sound for result in results) else FAILURE
 
 
-def _check(cases: list[Case], target: str | None) -> list[Result]:
+def _check(cases: list[Case], target: str | None, cache_root: Path | None) -> list[Result]:
     """Returns the results in order; fewer if Ctrl-C stopped it."""
-    from app.receipts.checker import results_of
+    from app.receipts.checker import TargetCache, results_of
 
     total = sum(case.tokens for case in cases)
     with ctrl_c() as cancelled, progress(total, "tokens", "loading the model") as step:
-        return list(results_of(cases, target, step, cancelled))
+        return list(results_of(cases, TargetCache(target, cache_root), step, cancelled))
 
 
 def _write(exports: list[Export], results: list[Result]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from app.inference.options import AUTO, BUILTIN, Options
+from app.inference.options import AUTO, Options
 from app.spelling_suggestion import did_you_mean
 from engine.errors import UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
@@ -17,6 +17,7 @@ from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
 from models.local.inventory import Installed, installed, note_use
 from models.local.locations import AbsentModel, find_locations, find_model, names_in
 from models.model_folder import ModelFolder
+from models.paths import BUILTIN
 
 NONE = "none"
 

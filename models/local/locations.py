@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.errors import ModelError
 from models.hub.repo_names import is_repo, shown
-from models.paths import models_dir
+from models.paths import BUILTIN, models_dir
 
 _LARGEST_BYTES = 1024 * 1024
 
@@ -131,7 +131,8 @@ def _snapshots(repo: str, commit: str, cache: Path) -> list[Path]:
 
 def _absent(name: str, repo: str, places: ModelLocations) -> str:
     """Returns the message for a model that is not here."""
-    known = {known.rpartition("/")[2]: known for known in names_in(places)}  # owners are all alike, models are not
+    names = (BUILTIN, *names_in(places))
+    known = {known.rpartition("/")[2]: known for known in names}  # owners are all alike, models are not
     close = get_close_matches(repo.rpartition("/")[2], known, n=1, cutoff=0.75)
     meant = f"; did you mean {known[close[0]]}?" if close else ""
     if "/" in repo:

@@ -163,7 +163,7 @@ def _show_overview(found: Sequence[Row], machine: MachineMemory, here: Sequence[
     about = f", {total} of memory, up to {most} for a model".replace(".0 GB", " GB")
     console.print(Text.assemble((machine.processor, "bold"), about))
     if machine.in_float32:
-        console.print("without a GPU that MLX knows, weights are held as 32-bit floats: about 4 GB for 10⁹ of them")
+        console.print("without a GPU, weights are held as 32-bit floats: 4 GB for a billion of them")
     more = f" and {len(here) - _INSTALLED} more (`redline models list`)" if len(here) > _INSTALLED else ""
     names = safe_line(", ".join(here[:_INSTALLED]))
     console.print(Text(f"installed: {names}{more}" if here else "no models are installed"))

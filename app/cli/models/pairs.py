@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.terminal.output import output_console, plain_table
 from app.command_line import FAILURE, OK, add_command, add_common, print_json
-from app.inference.options import AUTO, BUILTIN, KV_BITS, Options
+from app.inference.options import AUTO, KV_BITS, Options
 from app.protocol.model_documents import (
     DrafterVerdict,
     MemoryAtContext,
@@ -28,7 +28,7 @@ from app.protocol.model_documents import (
 )
 from app.safe_text import safe_line
 from engine.errors import ModelError, UsageError
-from models.paths import name_of
+from models.paths import BUILTIN, name_of
 
 if TYPE_CHECKING:
     from app.command_line import Commands
