@@ -8,7 +8,7 @@ is right without it: then it goes from here. What is not corrected is refused, w
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,7 @@ from engine.rotary_embedding import correct_frequencies, rotary_embedding
 from models.activations import correct_activations, named_as
 from models.fixed_fields import check_fields
 from models.model_config import scaling_of
-from models.stored_weights import renamed, with_positive_biases
+from models.stored_weights import renamed, with_every_layer, with_positive_biases
 
 Config = Mapping[str, Any]
 Weights = dict[str, mx.array]
@@ -39,19 +39,20 @@ _WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2", "qwe
 _WINDOW_BY_LAYER = ("gemma2", "qwen2", "qwen2_moe", "qwen3", "smollm3", "dots1")
 _WINDOW_IF_SWITCHED_ON = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3")  # by `use_sliding_window`
 
+_DROPPING_LAYER_61 = ("deepseek_v3", "kimi_k25")
 _LATENT_NORMS = ("glm4_moe_lite", "kimi_linear", "longcat_flash", "minicpm3")
 
 
-def corrected_classes(config: Config, in_float32: bool = False) -> tuple[type, Any]:
+def corrected_classes(config: Config, in_float32: bool = False, without: Set[str] = frozenset()) -> tuple[type, Any]:
     """Returns mlx-lm's classes of network and arguments for a configuration, the network's corrected. What
     `load_model` takes as `get_model_classes`. in_float32: whether what is computed of the weights as they are loaded
-    (norms plus one, folded factors) is computed in 32 bits."""
+    (norms plus one, folded factors) is computed in 32 bits. without: names of tensors that are not the network's."""
     check_fields(text_of(config), family_of(text_of(config)))
     network, arguments = model_classes(dict(config))
-    return _corrected(network, config, in_float32), arguments
+    return _corrected(network, config, in_float32, without), arguments
 
 
-def _corrected(kind: Any, config: Config, in_float32: bool) -> type:
+def _corrected(kind: Any, config: Config, in_float32: bool, without: Set[str]) -> type:
     windows = windows_of(text_of(config))
 
     class Corrected(kind):  # type: ignore[misc]
@@ -62,7 +63,9 @@ def _corrected(kind: Any, config: Config, in_float32: bool) -> type:
         def sanitize(self, weights: Weights) -> Weights:
             found = getattr(super(), "sanitize", lambda weights: weights)
             _check_packed(weights, family_of(text_of(config)))
-            stored = renamed(dict(weights), config)
+            if kind.__module__.rpartition(".")[2] in _DROPPING_LAYER_61:
+                found = with_every_layer(found)
+            stored = renamed({name: value for name, value in weights.items() if name not in without}, config)
             if in_float32:
                 stored = {name: _widened(value) for name, value in stored.items()}
             return with_positive_biases(_with_biases(self, stored, found(dict(stored))))

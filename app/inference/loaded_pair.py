@@ -110,7 +110,7 @@ class LoadedPair:
         ModelError or PairError.
         """
         self.clear()
-        return self.with_drafter(pair_loader.open_drafter(spec, self.target, trees), trees)
+        return self.with_drafter(pair_loader.open_drafter(spec, self.target, trees, self.cache_root), trees)
 
     def try_drafter(self, spec: str, trees: bool) -> LoadedPair:
         """Returns what `open_drafter` does, or a pair without a drafter whose `refusal` says why it has none."""
@@ -172,7 +172,7 @@ class LoadedPair:
                 self._use(replace(NO_DRAFTER, spec=spec))  # the old one goes first: the memory may not hold both
                 self.session.kept.forget_drafters()
                 release_memory()
-                self._use(pair_loader.open_drafter(spec, self.target, self.trees))
+                self._use(pair_loader.open_drafter(spec, self.target, self.trees, self.cache_root))
             else:
                 self.drafter.loaded.model.cache.reset()
                 self._use(self.drafter)

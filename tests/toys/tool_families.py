@@ -145,8 +145,8 @@ def _special(names: str) -> dict[str, bool]:
 @dataclass(frozen=True)
 class ToolFamily:
     """model: its tokens, template and a reply; `answer` is what of the reply is neither thought nor call. written: its
-    calls, which the template writes again. parser: that reads them. constrained: whether there is a grammar of its calls.
-    calls: how many of CALLS are in the reply."""
+    calls, which the template writes again. parser: that reads them. constrained: whether there is a grammar of its
+    calls. calls: how many of CALLS are in the reply."""
 
     model: ThinkingFamily
     written: str

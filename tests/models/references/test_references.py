@@ -2,12 +2,14 @@
 prints the table."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from mlx_lm.utils import MODEL_REMAPPING
 
 from engine.backend.mlx_lm_imports import model_classes
 from engine.drafters import Drafter
@@ -16,12 +18,17 @@ from engine.drafters.prompt_lookup import PromptLookup
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from models import loader
+from models.architecture_references import FILE, reference_line, references
 from models.convert.folder_conversion import convert_folder
+from models.convert.model_import import import_model, inspect
 from models.corrections import corrected_classes
 from models.model_folder import check_folder
+from models.storage_options import StorageOptions
 from tests.engine.replies import PROMPT, Scripted, reply
+from tests.models.references.__main__ import PART, table, verdict_of
 from tests.models.references.comparison import compare, folder_of, in_one_pass, names
 from tests.models.references.verdicts import CORRECTED, REFUSED, RENAMED, TOLERANCE
+from tests.programs.architecture_page import part
 from tests.programs.sweep import EveryLength, by_mlx_lm, mistakes
 
 # Factors that mlx-lm multiplies into weights are rounded with them to the 16 bits of the new folder.
@@ -67,6 +74,15 @@ _OLDER: dict[str, dict[str, Any]] = {
 }
 
 
+def older_form(name: str, path: Path) -> Path:
+    """Copies a reference to `path`, with the config.json that transformers 4 would have written."""
+    folder_of(name, path)
+    config = json.loads((path / "config.json").read_text())
+    config = {key: value for key, value in config.items() if key != "rope_parameters"} | _OLDER[name]
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
 @pytest.mark.parametrize("name", names())
 def test_logits_are_those_of_transformers_or_the_folder_is_refused(name: str, tmp_path: Path) -> None:
     found = compare(name, folder_of(name, tmp_path / name))
@@ -81,7 +97,7 @@ def test_logits_are_those_of_transformers_or_the_folder_is_refused(name: str, tm
 def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "corrected_classes", lambda config, in_float32: model_classes(dict(config)))
+    monkeypatch.setattr(loader, "corrected_classes", lambda config, in_float32, without: model_classes(dict(config)))
     found = compare(name, folder_of(name, tmp_path / name))
     right = found.reason is None and found.largest < TOLERANCE
     assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
@@ -109,14 +125,25 @@ def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, 
 @pytest.mark.parametrize("name", sorted(_OLDER))
 def test_older_and_newer_forms_of_a_configuration_give_one_network(name: str, tmp_path: Path) -> None:
     newer = folder_of(name, tmp_path / "newer")
-    older = folder_of(name, tmp_path / "older")
-    config = json.loads((older / "config.json").read_text())
-    config = {key: value for key, value in config.items() if key != "rope_parameters"} | _OLDER[name]
-    (older / "config.json").write_text(json.dumps(config))
+    older = older_form(name, tmp_path / "older")
     tokens = np.arange(4, 52) % 64
     a, b = (in_one_pass(loader.load(path).model, tokens) for path in (newer, older))
     assert np.array_equal(a, b)
     assert check_folder(newer).context_length == check_folder(older).context_length
+
+
+@pytest.mark.parametrize("name", sorted(_OLDER))
+def test_imported_and_converted_folders_write_one_text_whichever_transformers_saved_them(
+    name: str, tmp_path: Path
+) -> None:
+    newer = folder_of(name, tmp_path / "newer")
+    expected = reply(loader.load(newer).model, tokens=_TOKENS)[0]
+    older = older_form(name, tmp_path / "older")
+    for place, source in enumerate((newer, older)):
+        made = import_model(inspect(source), tmp_path / f"import-{place}", StorageOptions())
+        again = import_model(inspect(source), tmp_path / f"convert-{place}", StorageOptions(), convert=True)
+        for folder in (made, again):
+            assert reply(loader.load(folder).model, tokens=_TOKENS)[0] == expected
 
 
 @pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED | _OLDER.keys()))
@@ -133,3 +160,28 @@ def test_a_network_keeps_the_name_of_its_class_and_file(tmp_path: Path) -> None:
     assert type(network).__module__ == "mlx_lm.models.llama"
     kind, _ = partial(corrected_classes, in_float32=True)(folder.config)
     assert kind.__name__ == "Model"
+
+
+def test_the_page_and_the_table_of_the_product_are_those_of_the_references() -> None:
+    known = references()
+    assert [one.name for one in known] == names()
+    assert [one.verdict for one in known] == [verdict_of(name) for name in names()]
+    assert all(one.largest < TOLERANCE for one in known)
+    assert json.loads(FILE.read_text())["networks"] == MODEL_REMAPPING
+    assert part(PART) == table(list(known))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "said"),
+    [
+        ("smollm3", r"smollm3: logits within \de-06 of transformers 5\.24\.0"),
+        ("starcoder2", r"starcoder2: logits within \de-\d+ of transformers 5\.24\.0, with Redline's corrections"),
+        ("mixtral", r"mixtral: logits within .*, in some variants with Redline's corrections"),
+        ("kimi_k2", r"kimi_k2, as deepseek_v3: logits within \de-\d+ of transformers 5\.24\.0"),
+        ("bailing_moe", "bailing_moe: no independent reference; it computes what mlx-lm computes"),
+        ("bitnet", "bitnet: no independent reference; it computes what mlx-lm computes"),
+        ("lfm2-vl", r"lfm2-vl, as lfm2_vl: logits within .*"),
+    ],
+)
+def test_what_an_architecture_was_compared_with_is_one_line(model_type: str, said: str) -> None:
+    assert re.fullmatch(said, reference_line({"model_type": model_type}))
