@@ -167,11 +167,13 @@ class FolderTokenizer:
         messages: Sequence[Message],
         cancelled: Callable[[], bool] = _never,
         tools: Sequence[dict[str, Any]] = (),
+        others: bool = False,
         **switches: Any,
     ) -> tuple[int, ...]:
         """Returns with how many of this prompt's tokens the next one begins, whatever the reply is: ascending, for a
         next question and for the result of a call. Templates withdraw the end of a prompt, such as <think>, and
-        earlier thoughts. Empty where the template does not say. Arguments and errors as of `chat`."""
+        earlier thoughts. others: also for a conversation with the same system prompt and tools, and another question.
+        Empty where the template does not say. Arguments and errors as of `chat`."""
         template = self._tool_template if tools else self._template
         if template is None:
             return ()
@@ -182,6 +184,9 @@ class FolderTokenizer:
             answer = {"role": "tool", "content": "r", "call_id": called["id"]}
             nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, answer])
         now, *later = (shaped([*messages, *more], shape, self.tools, bool(tools)) for more in ([], *nexts))
+        if others:
+            system = [message for message in messages[:1] if message["role"] == "system"]
+            later.append(shaped([*system, _NEXT], shape, self.tools, bool(tools)))
         variables = self._variables(template, switches)
         request = Compare(self._key, now, later, template, variables, list(tools), shape.lists)
         with suppress(WorkerLostError):

@@ -296,6 +296,20 @@ class LoadedPair:
             return self.target.tokenizer.encode(messages, cancelled)
         return self.target.tokenizer.chat(list(messages), cancelled, tools, **settings.switches)
 
+    def places_to_return(
+        self,
+        messages: Sequence[Mapping[str, Any]] | str,
+        settings: SamplingSettings,
+        cancelled: Callable[[], bool] = lambda: False,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> tuple[int, ...]:
+        """Returns the lengths of a prompt to which later prompts will go back; none where the target's caches go back
+        to any place by themselves. Arguments as of `prompt_ids`."""
+        if isinstance(messages, str) or not self.target.model.cache.needs_pins:
+            return ()
+        tokenizer = self.target.tokenizer
+        return tokenizer.stable_prompt_lengths(list(messages), cancelled, tools, others=True, **settings.switches)
+
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""
         vocabulary = self.target.model.vocabulary
