@@ -6,6 +6,7 @@ llguidance is imported when the first grammar comes, so that no other start pays
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +33,7 @@ _GUIDANCE = {
 LAYOUT = {"x-guidance": _GUIDANCE}
 # Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
 _TOKEN = b"\xff"  # begins the number of a token in llguidance's bytes
+_TAG = re.compile(r"</?(?!unused|mask|pad|unk|bos|eos)[a-z]+[1-6]?>")
 _ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
 
 
@@ -112,12 +114,26 @@ class GrammarMatchers:
         text = compiled(grammar)
         if self._tokenizer is None:
             try:
-                self._tokenizer = LLTokenizer(self._decoder, eos_token=self._eos)
+                self._tokenizer = LLTokenizer(_with_plain_tags(self._decoder), eos_token=self._eos)
             except ValueError as error:
                 reason = " ".join(str(error).split())[:200]
                 what = f"llguidance cannot read this model's tokenizer ({reason})"
                 raise ModelError(f"{what}: leave the grammar out, or choose another model") from error
         return GrammarMatcher(LLMatcher(self._tokenizer, text, log_level=0), self._tokenizer, "<[" in grammar.source)
+
+
+def _with_plain_tags(tokenizer_json: str) -> str:
+    """Returns a tokenizer.json in which tags of HTML are tokens like any other. llguidance 1.9.1 takes every added
+    token in angle brackets for a special one, which no text contains; Gemma 3 writes HTML with such tokens."""
+    content = json.loads(tokenizer_json)
+    vocabulary = content["model"].get("vocab", {})
+
+    def is_plain(token: dict[str, Any]) -> bool:
+        known = isinstance(vocabulary, dict) and vocabulary.get(token["content"]) == token["id"]
+        return known and not token["special"] and _TAG.fullmatch(token["content"]) is not None
+
+    content["added_tokens"] = [token for token in content["added_tokens"] if not is_plain(token)]
+    return json.dumps(content, ensure_ascii=False)
 
 
 class GrammarMatcher:

@@ -361,23 +361,37 @@ class FolderTokenizer:
 
 
 class FolderStream:
-    """Detokenizes one reply with the tokenizers library's DecodeStream."""
+    """Detokenizes one reply with the tokenizers library's DecodeStream.
+
+    That raises where bytes that were written one by one turn out to be no character (tokenizers 0.23.3). They are then
+    U+FFFD, as in a text that is decoded whole, and the stream begins anew behind them.
+    """
 
     def __init__(self, tokenizer: Tokenizer, special: bool = False) -> None:
         self._tokenizer, self._special = tokenizer, special
         self._stream = DecodeStream(skip_special_tokens=not special)
-        self._ids: list[int] = []
-        self._emitted = 0
+        self._before: list[int] = []  # the last token whose text was given
+        self._held: list[int] = []  # tokens since then
 
     def push(self, token: int) -> str:
-        self._ids.append(token)
-        text = self._stream.step(self._tokenizer, token) or ""
-        self._emitted += len(text)
+        self._held.append(token)
+        try:
+            text = self._stream.step(self._tokenizer, token) or ""
+        except Exception:  # noqa: BLE001  the library raises no narrower type
+            text = self.finish()
+            self._stream = DecodeStream(ids=[token], skip_special_tokens=not self._special)
+            self._before, self._held = [token], []
+            return text
+        if text:
+            self._before, self._held = [token], []
         return text
 
     def finish(self) -> str:
-        whole = self._tokenizer.decode(self._ids, skip_special_tokens=not self._special)
-        return str(whole[self._emitted :])
+        before, whole = (
+            self._tokenizer.decode(ids, skip_special_tokens=not self._special)
+            for ids in (self._before, [*self._before, *self._held])
+        )
+        return str(whole[len(before) :])
 
 
 def _dated(template: str | None, day: date) -> str | None:

@@ -53,12 +53,14 @@ class _Rules:
         self.lines.append(f"r{len(self.lines)}: {expression}")
         return f"r{len(self.lines) - 1}"
 
-    def free_text(self, end: str) -> str:
-        """Returns the name of a terminal for text without `end` in it. Where `end` is a token, no text contains it."""
-        name = f"T{len(self.lines)}"
-        regex = re.escape(end).replace("/", "\\/").replace("\n", "n")
-        without = "" if end in self.added else f" & ~/(.|\\n)*{regex}(.|\\n)*/"
-        self.lines.append(f"{name}: /(.|\\n)*/{without}")
+    def text_until(self, end: str) -> str:
+        """Returns the expression of any text and the first `end` after it. Where `end` is a token, no text contains
+        it."""
+        if end in self.added:
+            self.lines.append(f"T{len(self.lines)}: /(.|\\n)*/")
+            return f"T{len(self.lines) - 1} {self.text(end)}"
+        name = f"t{len(self.lines)}"
+        self.lines += [f"{name}[lazy]: {name.upper()} {json.dumps(end)}", f"{name.upper()}: /(.|\\n)*/"]
         return name
 
 
@@ -193,7 +195,7 @@ def _json(schema: Mapping[str, Any] | None) -> str:
 
 # --- formats that put each argument between tags -------------------------------------------------------
 
-_Argument = Callable[[str, str, bool], str]  # name, expression of the value, whether it is text
+_Argument = Callable[[str, str, bool], str]  # name, expression of the value and its end, whether it is text
 
 
 def _tags(prefix: str) -> _Writer:
@@ -204,7 +206,7 @@ def _tags(prefix: str) -> _Writer:
 
         def argument(name: str, value: str, _: bool) -> str:
             key = f"{rules.text(f'<{prefix}arg_key>')} {name} {rules.text(f'</{prefix}arg_key>')}"
-            return f"{key} BREAK? {rules.text(f'<{prefix}arg_value>')} {value} {rules.text(value_end)} BREAK?"
+            return f"{key} BREAK? {rules.text(f'<{prefix}arg_value>')} {value} BREAK?"
 
         return f"{rules.text(offer.name)} BREAK? {_arguments(rules, offer, argument, value_end)}"
 
@@ -220,7 +222,7 @@ def _qwen3_coder(wrapped: bool) -> _Writer:
 
         def argument(name: str, value: str, _: bool) -> str:
             opening = f"{rules.text('<parameter=')} {name} {rules.text('>' + line)}"
-            return f"{opening} {value} {rules.text(end + chr(10))}"
+            return f'{opening} {value} "\\n"'
 
         head = rules.text(f"<function={offer.name}>\n")
         return f"{head} {_arguments(rules, offer, argument, end)} {rules.text('</function>')}"
@@ -238,7 +240,7 @@ def _invoke(prefix: str) -> _Writer:
         def argument(name: str, value: str, is_text: bool) -> str:
             kind = f' string="{"true" if is_text else "false"}"' if typed else ""
             opening = f"{rules.text(f'<{prefix}parameter name=' + chr(34))} {name} {rules.text(chr(34) + kind + '>')}"
-            return f"{opening} {value} {rules.text(end + chr(10))}"
+            return f'{opening} {value} "\\n"'
 
         head = rules.text(f'<{prefix}invoke name="{offer.name}">\n')
         return f"{head} {_arguments(rules, offer, argument, end)} {rules.text(f'</{prefix}invoke>')}"
@@ -250,7 +252,7 @@ def _minicpm5(rules: _Rules, offer: Offer) -> str:
     end = "</param>"
 
     def argument(name: str, value: str, _: bool) -> str:
-        return f"{rules.text('<param name=' + chr(34))} {name} {rules.text(chr(34) + '>')} {value} {rules.text(end)}"
+        return f"{rules.text('<param name=' + chr(34))} {name} {rules.text(chr(34) + '>')} {value}"
 
     return f"{rules.text(chr(34) + offer.name + chr(34) + '>')} {_arguments(rules, offer, argument, end)}"
 
@@ -259,7 +261,7 @@ def _arguments(rules: _Rules, offer: Offer, argument: _Argument, end: str) -> st
     """Returns the expression of all arguments of a tool, in the order of its schema; of any arguments where it has
     none. end: the text after a value."""
     if offer.schema is None:
-        value = rules.free_text(end)
+        value = rules.text_until(end)
         rules.lines.append('KEY: /[^<>="\\s]{1,64}/')
         return f"({rules.rule(argument('KEY', value, True))})*"
     expressions = []
@@ -273,13 +275,15 @@ def _arguments(rules: _Rules, offer: Offer, argument: _Argument, end: str) -> st
 
 
 def _tagged_value(rules: _Rules, schema: Mapping[str, Any], root: Mapping[str, Any], end: str) -> str:
-    """Returns the expression of a value: text as it stands wherever the schema allows text, else JSON."""
+    """Returns the expression of a value and its end: text as it stands wherever the schema allows text, else JSON."""
     kinds = types_of(schema, root)
     if kinds is None or "string" in kinds:
-        return _choice(resolved(schema, root) or {}) or rules.free_text(end)
+        choice = _choice(resolved(schema, root) or {})
+        return f"{choice} {rules.text(end)}" if choice else rules.text_until(end)
     named = {name: one for name in ("$defs", "definitions") if isinstance(one := root.get(name), dict)}
     bounds = {"minimum": -_LARGEST, "maximum": _LARGEST} if kinds <= {"integer", "number"} else {}
-    return _json({"allOf": [schema, bounds], **named} if bounds else {**schema, **named})
+    value = _json({"allOf": [schema, bounds], **named} if bounds else {**schema, **named})
+    return f"{value} {rules.text(end)}"
 
 
 # --- Gemma 4 -----------------------------------------------------------------------------------------
@@ -295,9 +299,9 @@ def _gemma4(rules: _Rules, offer: Offer) -> str:
 def _gemma_any(rules: _Rules) -> str:
     """Returns the name of a rule for any value; there is one a grammar."""
     if "any:" not in (line[:4] for line in rules.lines):
-        quote, text = rules.text(_QUOTE), rules.free_text(_QUOTE)
+        quote, text = rules.text(_QUOTE), rules.text_until(_QUOTE)
         rules.lines += [
-            f'any: {quote} {text} {quote} | BARE | "[" (any ("," any)*)? "]" | fields',
+            f'any: {quote} {text} | BARE | "[" (any ("," any)*)? "]" | fields',
             'fields: "{" (WORD ":" any ("," WORD ":" any)*)? "}"',
             "BARE: /-?[0-9]{1,15}(\\.[0-9]{1,15})?|true|false|null/",
             "WORD: /[A-Za-z_][A-Za-z0-9_.-]{0,63}/",
@@ -325,7 +329,8 @@ def _gemma_value(rules: _Rules, schema: Any, root: Mapping[str, Any], where: str
         return _gemma_any(rules)
     if kinds == {"string"}:
         quote = rules.text(_QUOTE)
-        return f"{quote} ({_choice(found) or rules.free_text(_QUOTE)}) {quote}"
+        choice = _choice(found)
+        return f"{quote} {choice} {quote}" if choice else f"{quote} {rules.text_until(_QUOTE)}"
     if kinds == {"object"}:
         return _gemma_object(rules, found, root, where)
     if kinds == {"array"}:
