@@ -1,5 +1,5 @@
 """A read-only browser that loads nothing and opens nothing; what is painted behind its document: code boxes, bars of
-quotes, rules; and what the document says, as plain text and by tokens."""
+quotes, rules, tints; and what the document says as plain text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QTextBrowser, QWidget
 
 from app.palette import mix
 from app.window.common.appearance import Appearance
-from app.window.markdown.formula_object import formula_source, formula_tokens
+from app.window.markdown.formula_object import formula_source
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_formats import (
@@ -41,9 +41,9 @@ from app.window.markdown.text_formats import (
     REFUSED,
     RULE,
     TIGHT,
-    TOKEN,
     noted,
 )
+from app.window.markdown.token_tints import paint_grounds
 
 RADIUS = 8.0
 HEAD_ABOVE = 8  # px from the top of a box to its label
@@ -60,6 +60,7 @@ def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance,
     bottom, margin = 0.0, document.documentMargin()
     for block in text_blocks(document):
         rect, shape = document.documentLayout().blockBoundingRect(block), block.blockFormat()
+        layout_place = rect.topLeft()
         kind = shape.property(KIND)
         if rect.top() > clip.bottom() + GAP + HEAD_ABOVE:
             break
@@ -78,6 +79,11 @@ def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance,
             top = min(rect.top(), bottom) if x in above else rect.top()
             bar = QRectF(margin + x, top, 3, rect.bottom() - top)
             painter.fillRect(bar.toAlignedRect(), QColor(mix(appearance.hairline, appearance.faint, 0.35)))
+        if rect.bottom() >= clip.top() and block.length() > 1:
+            painter.save()
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            paint_grounds(painter, block, layout_place, appearance)
+            painter.restore()
         above, bottom = bars, rect.bottom()
     painter.restore()
 
@@ -258,14 +264,3 @@ def fragments(block: QTextBlock) -> Iterator[QTextFragment]:
     while not place.atEnd():
         yield place.fragment()
         place += 1
-
-
-def token_runs(document: QTextDocument) -> list[tuple[int, int, int]]:
-    """Returns (token, start, end) of the characters that came from tokens, in order. A token may have several runs."""
-    found: list[tuple[int, int, int]] = []
-    for fragment in (fragment for block in text_blocks(document) for fragment in fragments(block)):
-        shape, start = fragment.charFormat(), fragment.position()
-        token = shape.property(TOKEN)
-        tokens = formula_tokens(shape) or ([token] if isinstance(token, int) else [])
-        found += ((token, start, start + fragment.length()) for token in tokens)
-    return found

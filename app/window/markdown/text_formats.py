@@ -23,7 +23,6 @@ from PySide6.QtGui import (
 
 from app.palette import Scheme, mix
 from app.window.common.appearance import READABLE, Appearance, contrast
-from engine.events import Origin
 
 
 @cache
@@ -45,7 +44,7 @@ def text_colour(preferred: str, appearance: Appearance) -> str:
 
 
 _USER = QTextFormat.Property.UserProperty.value
-TOKEN = _USER + 1  # of text: the number of its token in the reply
+BOXED = _USER + 1  # of text: code within a line, which has a box behind it
 KIND = _USER + 2  # of a block: one of the strings below; others have none
 BARS = _USER + 3  # of a block: x of the bar of each quote around it, "0,40"
 CODE = _USER + 4  # of the first block of a code box: its exact code
@@ -100,12 +99,11 @@ CODE_TEXT = Style(mono=True)
 class TextFormats:
     """The formats of characters for one appearance and one default font."""
 
-    def __init__(self, appearance: Appearance, tinted: bool, font: QFont) -> None:
+    def __init__(self, appearance: Appearance, font: QFont) -> None:
         self.appearance = appearance
-        self.tinted = tinted
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else font.pixelSize() * 0.75
         self._metrics = QFontMetricsF(font)
-        self._made: dict[Style, dict[Origin | None, QTextCharFormat]] = {}
+        self._made: dict[Style, QTextCharFormat] = {}
 
     def hanging(self, marker: str) -> float:
         """Returns the px from where a marker begins to the text after it."""
@@ -116,19 +114,13 @@ class TextFormats:
         return self._size * style.size
 
     def characters(self, style: Style) -> QTextCharFormat:
-        """Returns the format for text of no token."""
-        return self.by_origin(style)[None]
-
-    def by_origin(self, style: Style) -> dict[Origin | None, QTextCharFormat]:
-        """Returns the formats for the text of tokens, still without their numbers."""
+        """Returns the format of a style."""
         made = self._made.get(style)
         if made is None:
-            origins: list[Origin | None] = [None, "accepted", "corrected", "bonus"]
-            made = {origin: self._make(style, origin if self.tinted else None) for origin in origins}
-            self._made[style] = made
+            made = self._made[style] = self._make(style)
         return made
 
-    def _make(self, style: Style, origin: Origin | None) -> QTextCharFormat:
+    def _make(self, style: Style) -> QTextCharFormat:
         appearance, shape = self.appearance, QTextCharFormat()
         colour = appearance.text
         if style.faint:
@@ -151,24 +143,12 @@ class TextFormats:
         if style.size != 1.0 or style.mono:
             shape.setFontPointSize(self._size * style.size * (0.92 if style.mono else 1.0))
         if style.boxed:
-            shape.setBackground(QColor(appearance.hover))
+            shape.setProperty(BOXED, True)
         if style.refused:
             shape.setProperty(REFUSED, True)
             shape.setForeground(QColor(appearance.faint))
             shape.setFontPointSize(self._size * style.size)
-        self._tint(shape, origin)
         return shape
-
-    def _tint(self, shape: QTextCharFormat, origin: Origin | None) -> None:
-        """Adds the tint of an origin. The second cue is a line under the text, so that colour is never needed."""
-        if origin is None:
-            return
-        shape.setBackground(QColor(self.appearance.tints[origin]))
-        if origin != "accepted":
-            solid = origin == "corrected"
-            lines = QTextCharFormat.UnderlineStyle
-            shape.setUnderlineStyle(lines.SingleUnderline if solid else lines.DotLine)
-            shape.setUnderlineColor(QColor(self.appearance.hues[origin]))
 
 
 @cache

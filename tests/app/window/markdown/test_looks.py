@@ -11,12 +11,11 @@ from app.window.markdown import GrowingDocument, Reader, code_blocks, decorate, 
 from app.window.markdown.code_colours import CODE_PALETTE, code_colour
 from app.window.markdown.text_blocks import visible
 from app.window.markdown.text_formats import grounds, text_colour
+from engine.events import Origin
 from tests.app.window.markdown.documents import blocks, characters, each, rendered, runs
 from tests.app.window.markdown.sample import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("app")
-
-LINES = QTextCharFormat.UnderlineStyle
 
 
 def style_of(source: str, text: str) -> QTextCharFormat:
@@ -126,28 +125,23 @@ def test_what_nests_too_deeply_is_shown_as_written_and_said_so() -> None:
 
 
 @pytest.mark.parametrize("look", APPEARANCES.values(), ids=list(APPEARANCES))
-def test_each_kind_of_token_has_its_tint_and_its_second_cue(look: Appearance) -> None:
-    cues = {"accepted": LINES.NoUnderline, "corrected": LINES.SingleUnderline, "bonus": LINES.DotLine}
-    for origin, cue in cues.items():
-        (shape,) = {
-            one.shape.background().color().name(): one.shape
-            for one in characters(rendered("a", each("a", origin=origin), look))
-        }.values()
-        assert shape.background().color() == QColor(look.tints[origin])
-        assert shape.underlineStyle() == cue
+@pytest.mark.parametrize("origin", ["accepted", "corrected", "bonus"])
+def test_each_kind_of_token_has_its_tint_and_its_second_cue(look: Appearance, origin: Origin) -> None:
+    document = rendered("a " * 20, each("a " * 20, origin=origin), look)
+    image = painted_behind(document, look)
+    hues = {image.pixelColor(x, y).name() for x in range(10, 60) for y in range(4, 24)}
+    line = {look.hues[origin].lower()} if origin != "accepted" else set()
+    assert hues == {look.background.lower(), look.tints[origin].lower(), *line}
 
 
 def test_without_tints_tokens_are_still_told() -> None:
     found = list(characters(rendered("a **b**", each("a **b**"), LIGHT, tinted=False)))
-    assert [one.token for one in found] == [0, 1, 4]
-    assert all(one.shape.background().style().name == "NoBrush" for one in found)
+    assert [(one.token, one.origin) for one in found] == [(0, None), (1, None), (4, None)]
 
 
 def test_text_of_no_round_has_no_tint() -> None:
-    assert all(
-        not one.shape.hasProperty(one.shape.Property.BackgroundBrush.value)
-        for one in characters(rendered("a", each("a", origin=None)))
-    )
+    image = painted_behind(rendered("a " * 20, each("a " * 20, origin=None)), LIGHT)
+    assert {image.pixelColor(x, y).name() for x in range(60) for y in range(24)} == {LIGHT.background.lower()}
 
 
 @pytest.mark.parametrize("look", APPEARANCES.values(), ids=list(APPEARANCES))
@@ -163,22 +157,28 @@ def test_every_colour_can_be_read_on_every_ground(look: Appearance) -> None:
 @pytest.mark.parametrize("look", APPEARANCES.values(), ids=list(APPEARANCES))
 def test_the_sample_has_only_colours_that_can_be_read(look: Appearance) -> None:
     document = rendered(SAMPLE, each(SAMPLE), look)
-    for _, _, shape in characters(document):
-        ground = shape.background().color().name() if shape.background().style().name != "NoBrush" else look.code
-        assert contrast(shape.foreground().color().name(), ground) >= READABLE
+    for one in characters(document):
+        ground = look.tints[one.origin] if one.origin else look.code
+        assert contrast(one.shape.foreground().color().name(), ground) >= READABLE
 
 
 # --- what is painted behind -------------------------------------------------------------------
 
 
-def test_boxes_bars_and_rules_are_painted() -> None:
-    document = rendered("> a\n\n```\nb\n```\n\n---\n")
+def painted_behind(document: QTextDocument, look: Appearance) -> QImage:
+    """What is painted behind a document of 300 px."""
     document.setTextWidth(300)
     image = QImage(300, round(document.size().height()), QImage.Format.Format_RGB32)
-    image.fill(QColor(LIGHT.background))
+    image.fill(QColor(look.background))
     painter = QPainter(image)
-    decorate(painter, document, LIGHT, QRectF(image.rect()))
+    decorate(painter, document, look, QRectF(image.rect()))
     painter.end()
+    return image
+
+
+def test_boxes_bars_and_rules_are_painted() -> None:
+    document = rendered("> a\n\n```\nb\n```\n\n---\n")
+    image = painted_behind(document, LIGHT)
     (block,) = code_blocks(document)
     assert image.pixelColor(block.box.center().toPoint()) == QColor(LIGHT.code)
     quote = document.documentLayout().blockBoundingRect(document.firstBlock())
