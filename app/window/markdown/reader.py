@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from PySide6.QtCore import QMimeData, QRectF, QUrl, Signal
+from PySide6.QtCore import QMimeData, QRectF, Qt, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
     QPainter,
@@ -75,9 +75,11 @@ def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance,
             line = QRectF(left, round(rect.center().y()), document.textWidth() - margin - left, 1)
             painter.fillRect(line, QColor(appearance.hairline))
         bars = [float(x) for x in str(shape.property(BARS) or "").split(",") if x]
+        mirrored = shape.layoutDirection() == Qt.LayoutDirection.RightToLeft
         for x in bars:  # joined to that of the block above where the quote continues
             top = min(rect.top(), bottom) if x in above else rect.top()
-            bar = QRectF(margin + x, top, 3, rect.bottom() - top)
+            left = document.textWidth() - margin - x - 3 if mirrored else margin + x
+            bar = QRectF(left, top, 3, rect.bottom() - top)
             painter.fillRect(bar.toAlignedRect(), QColor(mix(appearance.hairline, appearance.faint, 0.35)))
         if rect.bottom() >= clip.top() and block.length() > 1:
             painter.save()

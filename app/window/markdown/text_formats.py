@@ -5,11 +5,13 @@ Colours of text stay readable on every ground that it may stand on: the page, co
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
 from typing import Literal
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -89,6 +91,7 @@ class Style:
     refused: bool = False
     link: str = ""
     size: float = 1.0
+    script: Literal["", "sub", "sup"] = ""
     formula: Literal["", "inline", "display"] = ""
 
 
@@ -144,6 +147,9 @@ class TextFormats:
             shape.setFontPointSize(self._size * style.size * (0.92 if style.mono else 1.0))
         if style.boxed:
             shape.setProperty(BOXED, True)
+        if style.script:
+            lines = QTextCharFormat.VerticalAlignment
+            shape.setVerticalAlignment(lines.AlignSuperScript if style.script == "sup" else lines.AlignSubScript)
         if style.refused:
             shape.setProperty(REFUSED, True)
             shape.setForeground(QColor(appearance.faint))
@@ -157,13 +163,34 @@ def fixed_families() -> list[str]:
     return [QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()]
 
 
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether a text runs from right to left: its first letter does, or most of its letters do, since many such texts
+    begin with a Latin name."""
+    if RIGHT_TO_LEFT.search(text) is None:
+        return False
+    letters = _LETTER.findall(text)
+    count = sum(RIGHT_TO_LEFT.match(letter) is not None for letter in letters)
+    return bool(letters) and (RIGHT_TO_LEFT.match(letters[0]) is not None or 2 * count > len(letters))
+
+
 @dataclass(frozen=True)
 class BlockPlace:
-    """Where blocks go. left: px. bars: x of the bar of each quote around. lists: levels of lists around."""
+    """Where blocks go. left: px, of blocks that run from right to left from the right. bars: x of the bar of each quote
+    around, likewise. lists: levels of lists around."""
 
     left: float = 0.0
     bars: tuple[float, ...] = ()
     lists: int = 0
+    right_to_left: bool = False
+
+    def for_text(self, text: str) -> BlockPlace:
+        """Returns the place of a block of text, whose letters say in which direction it runs; without any from right to
+        left, it runs as the block around."""
+        return replace(self, right_to_left=is_right_to_left(text)) if RIGHT_TO_LEFT.search(text) else self
 
     def within_quote(self) -> BlockPlace:
         return replace(self, left=self.left + 18, bars=(*self.bars, self.left))
@@ -187,7 +214,12 @@ def block_shape(
     shape = QTextBlockFormat()
     if kind:
         shape.setProperty(KIND, kind)
-    shape.setLeftMargin(place.left)
+    if place.right_to_left:
+        shape.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        shape.setRightMargin(place.left)
+    else:
+        shape.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        shape.setLeftMargin(place.left)
     shape.setTopMargin(above)
     shape.setBottomMargin(below)
     shape.setLineHeight(line, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)

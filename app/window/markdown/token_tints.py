@@ -7,7 +7,6 @@ document, and tints are painted behind the shaped text, as selections are.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,11 +15,10 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QTextBlock, QTextDocument, QTextLine
 
 from app.window.common.appearance import Appearance
-from app.window.markdown.text_formats import BOXED
+from app.window.markdown.text_formats import BOXED, RIGHT_TO_LEFT
 from engine.events import Origin
 
 TOKENS = "tokens"  # property of a document: its TokenList
-RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _PARTS = QTextLine.Edge.Leading
 
 

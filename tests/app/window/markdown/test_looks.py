@@ -67,8 +67,8 @@ def test_tables_are_tables_with_their_alignment() -> None:
     cells = [[table.cellAt(r, c).firstCursorPosition().block() for c in range(2)] for r in range(2)]
     assert [[cell.text() for cell in row] for row in cells] == [["a", "b"], ["c|d", "e"]]
     assert [cell.blockFormat().alignment() for cell in cells[1]] == [
-        Qt.AlignmentFlag.AlignRight,
-        Qt.AlignmentFlag.AlignHCenter,
+        Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute,
+        Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignAbsolute,
     ]
 
 
