@@ -7,11 +7,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, takewhile
+from typing import Literal
 
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
 from app.window.markdown.code_colours import highlighted
+from app.window.markdown.formula_spans import FENCES
 from app.window.markdown.formula_text import readable
 from app.window.markdown.formula_tree import is_set
 from app.window.markdown.links import safe_link
@@ -216,7 +218,10 @@ class MarkdownWriter:
             self._text_block(within, Style(bold=True, size=size), above, below, 125.0)
             return
         self._flush_marker()
-        if token.kind == "code":
+        if token.kind == "code" and str(_label(token)).lower() in FENCES:
+            text = _code_text(within).strip()
+            self._leaf(token._replace(kind="formula_block", nesting=0, text=text), [])
+        elif token.kind == "code":
             self._code(token, within)
         elif token.kind == "table":
             self._table(token, within)
@@ -370,31 +375,41 @@ def _colour(lines: list[TextBlock], code: str, colours: Iterable[tuple[int, int,
 StyledText = tuple[Traced, Style]  # line breaks are "\n"
 
 _NUMBER = re.compile(r"(\d+)([.)])")
-_TAG = re.compile(r"<(/?)(br|sub|sup|kbd)\s*/?>", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<![\w/.@-])https?://[^\s<>\"'`\u3000-\u303f\uff00-\uffef]+", re.IGNORECASE)
 _AFTER_ADDRESS = re.compile(r"(?:[?!.,:*_~;\"']|&\w+;)+$")
 
 
-def inline_text(tokens: Iterable[Token], style: Style) -> Iterator[StyledText]:
+def inline_text(tokens: Sequence[Token], style: Style) -> Iterator[StyledText]:
     """Yields the text of a block: emphasis, code, links, images and formulas. style: of what has none of its own."""
-    return ((text, styled) for text, styled in _with_tags(_styled(iter(tokens), style)) if text)
+    ends = [str(token.value)[1:] for token in tokens if token.kind == "tag" and token.value[0] == "/"]
+    return ((text, styled) for text, styled in _styled(iter(tokens), style, ends) if text)
 
 
-def _styled(tokens: Iterator[Token], style: Style) -> Iterator[StyledText]:
-    """Yields texts up to the end of the format that `style` is."""
+def _styled(tokens: Iterator[Token], style: Style, ends: list[str]) -> Iterator[StyledText]:
+    """Yields texts up to the end of the format that `style` is. ends: names of the tags that are closed later on: one
+    that is not is text, as all tags but <br>, <sub>, <sup> and <kbd> are."""
+    tags: list[str] = []
     for token in tokens:
+        inner = _tagged(style, tags)
         if token.nesting < 0:
             return
         if token.kind == "image":
-            yield from _image(tokens, style)
+            yield from _image(tokens, inner)
         elif token.nesting > 0:
-            yield from _styled(tokens, _opened(token, style))
+            yield from _styled(tokens, _opened(token, inner), ends)
         elif token.kind == "formula":
-            yield _formula(token.text, style, display=False)
+            yield _formula(token.text, inner, display=False)
         elif token.kind == "code_span":
-            yield token.text, replace(style, mono=True, boxed=True)
-        elif token.text:
-            yield from [(token.text, style)] if style.link else _linked(token.text, style)
+            yield token.text, replace(inner, mono=True, boxed=True)
+        elif token.value == "br":
+            yield Traced("\n", token.text.at[:1]), inner
+        elif token.kind == "tag" and token.value in ends:
+            tags.append(token.value)
+        elif token.kind == "tag" and str(token.value)[1:] in tags:
+            tags.remove(token.value[1:])
+            ends.remove(token.value[1:])
+        else:
+            yield from [(token.text, inner)] if inner.link else _linked(token.text, inner)
 
 
 def _formula(formula: Traced, style: Style, display: bool) -> StyledText:
@@ -435,43 +450,19 @@ def _linked(text: Traced, style: Style) -> Iterator[StyledText]:
         yield text.part(done, len(text)), style
 
 
-def _with_tags(texts: Iterable[StyledText]) -> Iterator[StyledText]:
-    """Yields the texts with the few tags of HTML that are understood carried out: <br>, <sub>, <sup> and <kbd>, the
-    latter up to their end. All other tags are text."""
-    known = list(texts)
-    ends = [tag[2].lower() for text, style in known if not style.mono for tag in _TAG.finditer(text) if tag[1]]
-    open_tags: list[str] = []
-    for text, style in known:
-        done = 0
-        for tag in _TAG.finditer(text) if not style.mono and not style.formula else ():
-            name, closes = tag[2].lower(), bool(tag[1])
-            if name != "br" and (name not in open_tags if closes else name not in ends):
-                continue
-            yield text.part(done, tag.start()), _tagged(style, open_tags)
-            done = tag.end()
-            if name == "br":
-                yield Traced("\n", text.at[tag.start() : tag.start() + 1]), style
-            elif closes:
-                open_tags.remove(name)
-                ends.remove(name)
-            else:
-                open_tags.append(name)
-        if done < len(text):
-            yield text.part(done, len(text)), _tagged(style, open_tags)
-
-
 def _tagged(style: Style, tags: Sequence[str]) -> Style:
+    """Returns the style within these tags of HTML."""
     if not tags:
         return style
-    raised = "sup" if "sup" in tags else "sub" if "sub" in tags else ""
-    kbd = "kbd" in tags
-    return replace(style, script=raised, mono=style.mono or kbd, boxed=style.boxed or kbd)
+    key = "kbd" in tags
+    script: Literal["", "sub", "sup"] = "sup" if "sup" in tags else "sub" if "sub" in tags else ""
+    return replace(style, script=script, mono=style.mono or key, boxed=style.boxed or key)
 
 
 def _image(tokens: Iterator[Token], style: Style) -> Iterator[StyledText]:
     """Yields the alternative text of an image, and that it was not loaded."""
     shown = replace(style, italic=True)
-    texts = [text for text, _ in _styled(tokens, shown)]
+    texts = [text for text, _ in _styled(tokens, shown, [])]
     for text in texts or [Traced("image", [-1] * 5)]:
         yield text, shown
     yield Traced(IMAGE_NOTE, [-1] * len(IMAGE_NOTE)), replace(style, faint=True, link="")

@@ -15,10 +15,10 @@ from PySide6.QtCore import QRegularExpression
 from PySide6.QtGui import QTextCursor, QTextDocument
 
 from app.window.markdown.formula_object import formula_source
+from app.window.markdown.formula_spans import LONGEST_FORMULA
 from app.window.markdown.formula_text import text_and_places
 from app.window.markdown.formula_tree import is_set
 from app.window.markdown.text_blocks import OBJECT
-from app.window.markdown.traced_parser import LONGEST_FORMULA
 
 _MANY = f"{{1,{LONGEST_FORMULA}}}"
 _DISPLAYED = rf"\$\$(?P<a>[^$]{_MANY})\$\$|\\\[(?P<b>(?:(?!\\\]).){_MANY})\\\]"

@@ -20,9 +20,10 @@ from unicodedata import category
 
 from pyromark import Options, events_with_range
 
+from app.window.markdown.formula_spans import LONGEST_FORMULA, FormulaSpan, formula_at
+
 WIDEST_TABLE = 66  # columns
 LARGEST_TABLE = 600  # cells, those included that a row leaves out: 0.1 ms each
-LONGEST_FORMULA = 2000  # characters; longer ones stay as they are written
 DEEPEST = 24  # levels of blocks, of which a list takes two
 
 _OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_TASKLISTS | Options.ENABLE_STRIKETHROUGH
@@ -49,7 +50,7 @@ _KINDS = {
     "Rule": "rule",
     "TaskListMarker": "task",
 }
-INLINE = ("text", "code_span", "break", "formula", "emphasis", "strong", "struck", "link", "image", "task")
+INLINE = ("text", "tag", "code_span", "break", "formula", "emphasis", "strong", "struck", "link", "image", "task")
 _CONTAINERS = ("quote", "list", "item")
 
 
@@ -109,7 +110,8 @@ class ParsedBlock(NamedTuple):
 # --- what is meant otherwise than CommonMark reads it -------------------------------------------------
 
 _HOLD = "\ue000"  # a letter for CommonMark, in place of what it would misread; no such character of a source is lost
-_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:[A-Za-z][\w+.-]{1,31}:|[\w.!#$%&'*+/=?^`{|}~-]+@)[^\s<>]*>)(?<!\]\(<)")
+_TAG = re.compile(r"<(/?)(br|sub|sup|kbd)\s*/?>", re.IGNORECASE)
+_NO_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:[A-Za-z][\w+.-]{1,31}:|[\w.!#$%&'*+/=?^`{|}~-]+@)[^\s<>]*>)(?<!\]\(<)")
 _CODE_WITHIN_LINE = re.compile(r"(?<![`\\])(`+)(?!`)([^\n]*?[^`\n])\1(?!`)")
 _BAR = re.compile(r"(?<!\\)\|")
 _STARS = re.compile(r"(?<![\\*])\*+")
@@ -118,58 +120,29 @@ _CJK = re.compile(
 )
 
 
-class Formula(NamedTuple):
-    """A formula at source[start:end], delimiters included; its LaTeX is source[inner:inner_end]. display: whether it
-    has the delimiters of one on a line of its own."""
-
-    start: int
-    end: int
-    inner: int
-    inner_end: int
-    display: bool
+_OPENER = re.compile(r"\\[\\$]|\$\$|\\\[|\\\(|\$|\\begin\{")
 
 
-_CLOSERS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
-_OPENER = re.compile(r"\\[\\$]|\$\$|\\\[|\\\(|\$")
-_DOLLAR = re.compile(r"(?:[^$\\\n]|\\.|\n(?![ \t>]*\n))+", re.DOTALL)
-_EMPTY_LINE = re.compile(r"\n[ \t>]*\n")
-
-
-def find_formulas(source: str, code: Sequence[tuple[int, int]]) -> tuple[list[Formula], list[int]]:
+def find_formulas(source: str, code: Sequence[tuple[int, int]]) -> tuple[list[FormulaSpan], list[int]]:
     """Returns the formulas of a source outside of `code`, and the places of openers whose end may still come."""
-    found: list[Formula] = []
+    found: list[FormulaSpan] = []
     unclosed: list[int] = []
-    place = 0
     starts = [start for start, _ in code]
+    place = 0
     while opener := _OPENER.search(source, place):
-        start, mark = opener.start(), opener[0]
-        within = bisect_right(starts, start) - 1
-        if within >= 0 and start < code[within][1]:
-            place = code[within][1]
+        start, place = opener.start(), opener.end()
+        around = bisect_right(starts, start) - 1
+        if around >= 0 and start < code[around][1]:
+            place = code[around][1]
             continue
-        place = opener.end()
-        end = _formula_end(source, start, mark)
-        if end < 0 and mark in ("$$", "\\[") and _EMPTY_LINE.search(source, start) is None:
+        formula = formula_at(source, start)
+        last = bisect_right(starts, formula.end - 1) - 1 if formula else -1
+        if formula and (last < 0 or starts[last] < start or code[last][1] <= formula.end):
+            found.append(formula)
+            place = formula.end
+        elif opener[0] in ("$$", "\\[", "\\begin{") and start + LONGEST_FORMULA > len(source) and not formula:
             unclosed.append(start)
-        within = bisect_right(starts, end - 1) - 1
-        if end >= 0 and (within < 0 or end > code[within][1] or code[within][0] < start):
-            found.append(Formula(start, end, start + len(mark), end - len(mark), mark in ("$$", "\\[")))
-            place = end
     return found, unclosed
-
-
-def _formula_end(source: str, start: int, mark: str) -> int:
-    """Returns where the formula ends that `mark` opens at `start`; -1 for nowhere. A dollar opens before a character
-    that is no space, and closes after one unless a letter or digit follows, so that "$5 and $10" are prices."""
-    inner = start + len(mark)
-    if mark in _CLOSERS:
-        end = source.find(_CLOSERS[mark], inner, inner + LONGEST_FORMULA)
-        empty = _EMPTY_LINE.search(source, inner, max(end, inner))
-        return -1 if end < 0 or empty or not source[inner:end].strip() else end + 2
-    text = _DOLLAR.match(source, inner, inner + LONGEST_FORMULA) if mark == "$" else None
-    if text is None or source[text.end() : text.end() + 1] != "$" or text[0][0].isspace() or text[0][-1].isspace():
-        return -1
-    return -1 if source[text.end() + 1 : text.end() + 2].isalnum() else text.end() + 1
 
 
 Edit = tuple[int, int, str]  # source[start:end] is replaced
@@ -181,14 +154,14 @@ class _Prepared:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.formulas: dict[int, Formula] = {}
+        self.formulas: dict[int, FormulaSpan] = {}
         self.unclosed: list[int] = []
         edits: list[Edit] = []
-        if "$" in source or "\\(" in source or "\\[" in source:
+        if "$" in source or "\\" in source:
             found, self.unclosed = find_formulas(source, _code_places(source))
             self.formulas = {formula.start: formula for formula in found}
             edits += ((one.start, one.end, _HOLD * (one.end - one.start)) for one in found)
-        edits += ((tag.end(), tag.end(), _HOLD) for tag in _TAG.finditer(source))
+        edits += ((tag.end(), tag.end(), _HOLD) for tag in _NO_TAG.finditer(source))
         if "|" in source:
             edits += _bars_in_code(source)
         if "*" in source and not source.isascii():
@@ -343,11 +316,12 @@ def _parsed(source: str) -> tuple[list[Token], list[int]]:
 
 
 def _tokens(prepared: _Prepared) -> Iterator[Token]:
-    in_code = False
+    in_code, quotes = False, 0
     for event, start, end in prepared.events():
         first, last = prepared.place(start), prepared.place(end)
         kind, value = _kind(event, "Start")
         closed, _ = _kind(event, "End")
+        quotes += (kind == "BlockQuote") - (closed == "BlockQuote")
         if kind == "CodeBlock":
             in_code = True
             yield Token("code", 1, first, last, value=_info(prepared, start, value))
@@ -359,9 +333,9 @@ def _tokens(prepared: _Prepared) -> Iterator[Token]:
         elif isinstance(event, str):
             yield Token(_KINDS[event], 0, first, last, Traced("\n", [first]))
         elif "Text" in event:
-            yield from _texts(prepared, event["Text"], start, end, in_code)
+            yield from _texts(prepared, event["Text"], start, end, in_code, quotes)
         elif "InlineHtml" in event or "Html" in event:
-            yield from _texts(prepared, prepared.text[start:end], start, end, in_code)
+            yield from _texts(prepared, prepared.text[start:end], start, end, in_code, quotes)
         elif "Code" in event:
             yield Token("code_span", 0, first, last, prepared.aligned(event["Code"], start, end))
         elif "TaskListMarker" in event:
@@ -388,7 +362,7 @@ def _info(prepared: _Prepared, start: int, value: Any) -> Traced:
     return info.part(len(info) - len(info.lstrip("`~")), len(info)).strip()
 
 
-def _texts(prepared: _Prepared, text: str, start: int, end: int, in_code: bool) -> Iterator[Token]:
+def _texts(prepared: _Prepared, text: str, start: int, end: int, in_code: bool, quotes: int) -> Iterator[Token]:
     """Yields the text of an event, cut at formulas. What is not as in the source, such as an entity, has the place
     where that begins."""
     if text != prepared.text[start:end]:
@@ -396,20 +370,44 @@ def _texts(prepared: _Prepared, text: str, start: int, end: int, in_code: bool) 
         at = [place if start < end else -1] * len(text)  # what is left of a tab has no place
         yield Token("text", 0, place, prepared.place(end), Traced(text, at))
         return
-    whole = prepared.traced(start, end)
-    done = 0
-    for index, place in enumerate(whole.at if prepared.formulas and not in_code else ()):
-        formula = prepared.formulas.get(place)
-        if formula is None or index < done:
+    whole, done = prepared.traced(start, end), 0
+    for first, last, token in [] if in_code else _specials(prepared, whole, quotes):
+        if first < done:
             continue
-        if done < index:
-            yield Token("text", 0, whole.at[done], place, whole.part(done, index))
-        inner = range(formula.inner, formula.inner_end)
-        latex = Traced(prepared.source[formula.inner : formula.inner_end], inner).strip()
-        yield Token("formula", 0, formula.start, formula.end, latex, formula.display)
-        done = index + formula.end - formula.start
+        if done < first:
+            yield Token("text", 0, whole.at[done], token.start, whole.part(done, first))
+        yield token
+        done = last
     if done < len(whole):
         yield Token("text", 0, whole.at[done], prepared.place(end), whole.part(done, len(whole)))
+
+
+def _specials(prepared: _Prepared, text: Traced, quotes: int) -> list[tuple[int, int, Token]]:
+    """Returns what is no text within a text, in order, each with the characters [start, end) where it is."""
+    found: list[tuple[int, int, Token]] = []
+    for index, place in enumerate(text.at if prepared.formulas else ()):
+        if formula := prepared.formulas.get(place):
+            inner = Traced(prepared.source[formula.first : formula.last], range(formula.first, formula.last))
+            latex = _without_marks(inner, quotes).strip()
+            token = Token("formula", 0, formula.start, formula.end, latex, formula.display)
+            found.append((index, index + formula.end - formula.start, token))
+    for tag in _TAG.finditer(text) if "<" in text else ():
+        place = text.at[tag.start()]
+        if prepared.source[place - 1 : place] != "\\":
+            whole = text.part(tag.start(), tag.end())
+            name = f"{tag[1]}{tag[2].lower()}"
+            found.append((tag.start(), tag.end(), Token("tag", 0, place, place + len(whole), whole, name)))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _without_marks(formula: Traced, quotes: int) -> Traced:
+    """Returns a formula without the marks of so many quotes around at the beginning of its lines."""
+    if not quotes or "\n" not in formula:
+        return formula
+    made, done = Traced("", ()), 0
+    for marks in re.finditer(rf"(?<=\n)(?:[ \t]*>){{1,{quotes}}}", formula):
+        made, done = made + formula.part(done, marks.start()), marks.end()
+    return made + formula.part(done, len(formula))
 
 
 def _with_paragraphs(tokens: Iterator[Token]) -> Iterator[Token]:
