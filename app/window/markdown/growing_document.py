@@ -190,7 +190,11 @@ class GrowingDocument:
             cursor.insertText(text, shape)
 
     def _note_tokens(self, run: Run, place: int) -> None:
-        """Notes the tokens of a run that begins at `place` of the document. A formula tints its symbols itself."""
+        """Notes the tokens of a run that begins at `place` of the document, and what is shown there as a sign. A
+        formula tints its symbols itself."""
+        for i, (sign, written) in enumerate(zip(run.text, run.written, strict=False)):
+            if sign != written and not "\ud800" <= written <= "\udfff":
+                self._tokens.written[place + _units(run.text[:i])] = written
         if run.formula is not None:
             self._tokens.runs += (TokenRun(span.token, place, place + 1, None) for span in run.formula.spans)
         elif run.span is not None:

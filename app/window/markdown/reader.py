@@ -43,7 +43,7 @@ from app.window.markdown.text_formats import (
     TIGHT,
     noted,
 )
-from app.window.markdown.token_tints import paint_grounds
+from app.window.markdown.token_tints import paint_grounds, token_list
 
 RADIUS = 8.0
 HEAD_ABOVE = 8  # px from the top of a box to its label
@@ -249,15 +249,25 @@ def _text(block: QTextBlock, start: int, end: int) -> str:
 
 def _own_text(block: QTextBlock, start: int = 0, end: int = 2**31) -> str:
     """Returns the text of a block between two places of the document, without refused tokens."""
-    text = ""
+    text, written = "", token_list(block.document()).written
     for fragment in fragments(block):
         if not fragment.charFormat().hasProperty(REFUSED):
             units = fragment.text().encode("utf-16-le", "surrogatepass")
             first, last = max(0, start - fragment.position()), max(0, end - fragment.position())
             shown = units[2 * first : 2 * last].decode("utf-16-le", "replace")
+            shown = _as_written(shown, fragment.position() + first, written) if written else shown
             formula = formula_source(fragment.charFormat())
             text += shown if formula is None else shown.replace(OBJECT, formula)
     return text.replace("\u2028", "\n")
+
+
+def _as_written(shown: str, place: int, written: dict[int, str]) -> str:
+    """Returns a text that begins at `place` of its document, with what was written in place of signs."""
+    made = []
+    for character in shown:
+        made.append(written.get(place, character))
+        place += 1 + (character > "\uffff")
+    return "".join(made)
 
 
 def fragments(block: QTextBlock) -> Iterator[QTextFragment]:

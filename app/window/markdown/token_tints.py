@@ -32,13 +32,17 @@ class TokenRun(NamedTuple):
 
 
 class TokenList:
-    """The runs of a document in order. A formula is one character, of which each of its tokens has a run."""
+    """The runs of a document in order. A formula is one character, of which each of its tokens has a run. written: what
+    was written where a sign is shown instead, by the place of the sign."""
 
     def __init__(self) -> None:
         self.runs: list[TokenRun] = []
+        self.written: dict[int, str] = {}
 
     def cut(self, place: int) -> None:
         """Forgets what stands at `place` and after it."""
+        for sign in [sign for sign in reversed(self.written) if sign >= place]:
+            del self.written[sign]
         while self.runs and self.runs[-1].end > place:
             last = self.runs.pop()
             if last.start < place:

@@ -190,9 +190,22 @@ class _Prepared:
             self._starts = [0, *accumulate(map(_bytes, self.text))]
 
     def events(self) -> Iterator[tuple[Any, int, int]]:
-        """Yields each event with the characters [start, end) of `text` that it came from."""
+        """Yields each event with the characters [start, end) of `text` that it came from. Texts that are as in `text`
+        and follow one another are one."""
+        open_text = (0, 0)
         for event, place in events_with_range(self.text.encode("utf-8", "replace").decode(), options=_OPTIONS):
-            yield event, self._character(place["start"]), self._character(place["end"])
+            start, end = self._character(place["start"]), self._character(place["end"])
+            literal = isinstance(event, dict) and event.get("Text", "") != "" and event["Text"] == self.text[start:end]
+            if literal and open_text[1] == start:
+                open_text = (open_text[0], end)
+                continue
+            if open_text[0] < open_text[1]:
+                yield {"Text": self.text[slice(*open_text)]}, *open_text
+            open_text = (start, end) if literal else (end, end)
+            if not literal:
+                yield event, start, end
+        if open_text[0] < open_text[1]:
+            yield {"Text": self.text[slice(*open_text)]}, *open_text
 
     def _character(self, byte: int) -> int:
         return byte if self._starts is None else bisect_right(self._starts, byte) - 1

@@ -219,6 +219,14 @@ def test_copying_takes_plain_text_alone() -> None:
     assert reader.createMimeDataFromSelection().formats() == ["text/plain"]
 
 
+@pytest.mark.parametrize("style", ["{}", "**{}**", "`{}`", "- {}"])
+def test_copies_carry_what_the_model_wrote(style: str) -> None:
+    written = "a\u202eb\u2066\U0001f600c\u180b\x1b PDF\u200c\u0647\u0627 \U000e0001d"
+    document = rendered(style.format(written))
+    assert plain_text(document, 0, document.characterCount()).removeprefix("- ") == written
+    assert "\u202e" not in document.toPlainText()
+
+
 # --- signs ------------------------------------------------------------------------------------
 
 
@@ -228,7 +236,7 @@ def test_copying_takes_plain_text_alone() -> None:
         ("plain\ttext\n", "plain\ttext\n"),
         ("\x00\x1b\x7f", "\u2400\u241b\u2421"),
         ("a\u202eb\u2066c", "a\ufffdb\ufffdc"),
-        ("a\u200bb\ufeff", "a\ufffdb\ufffd"),
+        ("a\u200bb\u200c\u200b\u200c\u200bc", "a\u200bb\u200c\u200b\ufffd\ufffdc"),
         ("\ud800", "\ufffd"),
         ("\U0001f468\u200d\U0001f469", "\U0001f468\u200d\U0001f469"),
         ("\u0646\u06cc\u200c\u062e", "\u0646\u06cc\u200c\u062e"),
@@ -238,8 +246,17 @@ def test_copying_takes_plain_text_alone() -> None:
         ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f\ufffd"),
         ("e\u0301", "e\u0301"),
         ("e" + "\u0301" * 10, "e" + "\u0301" * 8 + "\ufffd\ufffd"),
+        ("PDF\u200c\u0647\u0627 2024\u200c\u0627\u0645", "PDF\u200c\u0647\u0627 2024\u200c\u0627\u0645"),
+        ("\u0cb0\u0cc8\u0cb2\u0ccd\u200c \u0ca8\u0cbf", "\u0cb0\u0cc8\u0cb2\u0ccd\u200c \u0ca8\u0cbf"),
+        ("\u0d05\u0d35\u0d28\u0d4d\u200d", "\u0d05\u0d35\u0d28\u0d4d\u200d"),
+        ("Donau\u00addampf \u05d0\u200f! \u061c\u2060a\ufeff", "Donau\u00addampf \u05d0\u200f! \u061c\u2060a\ufeff"),
+        ("\u845b\U000e0100", "\u845b\U000e0100"),
+        ("a\U000e0100", "a\ufffd"),
+        ("\U0001f3f4\U000e0067\U000e0062\U000e007f", "\U0001f3f4\U000e0067\U000e0062\U000e007f"),
+        ("\U0001f600\U000e0067\U000e0062\U000e007f", "\U0001f600\ufffd\ufffd\ufffd"),
+        ("\u1820\u180b a\u180b", "\u1820\u180b a\ufffd"),
         ("na\u00efve \u4e2d\u6587 \u03bb \u2192", "na\u00efve \u4e2d\u6587 \u03bb \u2192"),
     ],
 )
-def test_what_hides_is_shown_and_the_rest_is_left(text: str, expected: str) -> None:
+def test_what_hides_is_shown_and_what_scripts_need_is_left(text: str, expected: str) -> None:
     assert visible(text) == expected

@@ -1,5 +1,7 @@
 """Text of every script looks as if no token had cut it, and keeps its side and its characters."""
 
+# ruff: noqa: RUF001 - the scripts of the world have letters that look like others
+
 from __future__ import annotations
 
 from dataclasses import replace
