@@ -84,7 +84,7 @@ def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance,
         if rect.bottom() >= clip.top() and block.length() > 1:
             painter.save()
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            paint_grounds(painter, block, layout_place, appearance)
+            paint_grounds(painter, block, layout_place, appearance, clip)
             painter.restore()
         above, bottom = bars, rect.bottom()
     painter.restore()

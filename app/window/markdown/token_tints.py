@@ -71,62 +71,73 @@ def token_of(document: QTextDocument, character: int) -> int | None:
     return next((run.token for run in token_list(document).within(character, character + 1)), None)
 
 
-def paint_grounds(painter: QPainter, block: QTextBlock, place: QPointF, appearance: Appearance) -> None:
-    """Paints what lies behind the text of a block: the boxes of code within text, and the tints of tokens over them.
-    place: the top left corner of the block's layout."""
-    start = block.position()
-    fragment = block.begin()
-    while not fragment.atEnd():
-        part = fragment.fragment()
-        if part.charFormat().hasProperty(BOXED):
-            for box, _ in _boxes(block, part.position() - start, part.position() + part.length() - start):
+def paint_grounds(painter: QPainter, block: QTextBlock, place: QPointF, appearance: Appearance, clip: QRectF) -> None:
+    """Paints what lies behind the text of a block within `clip`: the boxes of code within text, and over them the tints
+    of tokens. place: the top left corner of the block's layout."""
+    layout, tokens, start = block.layout(), token_list(block.document()), block.position()
+    boxed = list(_boxed(block))
+    mixed = RIGHT_TO_LEFT.search(block.text()) is not None
+    for number in range(layout.lineCount()):
+        line = layout.lineAt(number)
+        top = place.y() + line.y()
+        if top > clip.bottom() or top + line.height() < clip.top():
+            continue
+        first, last = line.textStart(), line.textStart() + line.textLength()
+        for a, b in boxed:
+            for box in _boxes(line, max(a, first), min(b, last), mixed):
                 painter.fillRect(box.translated(place), QColor(appearance.hover))
-        fragment += 1
-    for run in _joined(token_list(block.document()).within(start, start + block.length() - 1)):
-        if run.origin is not None:
-            _paint_tint(painter, block, place, run._replace(start=run.start - start, end=run.end - start), appearance)
+        for run in _joined(tokens.within(start + first, start + last)):
+            if run.origin is not None:
+                boxes = _boxes(line, run.start - start, run.end - start, mixed)
+                _paint_tint(painter, run.origin, boxes, place, top + line.ascent(), appearance)
+
+
+def _boxed(block: QTextBlock) -> Iterator[tuple[int, int]]:
+    """Yields the characters of a block that are code within text."""
+    parts = block.begin()
+    while not parts.atEnd():
+        part = parts.fragment()
+        if part.charFormat().hasProperty(BOXED):
+            first = part.position() - block.position()
+            yield first, first + part.length()
+        parts += 1
 
 
 def _joined(runs: Iterator[TokenRun]) -> Iterator[TokenRun]:
     """Yields the runs, neighbours of one origin as one."""
-    open_run: TokenRun | None = None
+    before: TokenRun | None = None
     for run in runs:
-        if open_run is not None and open_run.end == run.start and open_run.origin == run.origin:
-            open_run = open_run._replace(end=run.end)
+        if before is not None and before.end == run.start and before.origin == run.origin:
+            before = before._replace(end=run.end)
             continue
-        if open_run is not None:
-            yield open_run
-        open_run = run
-    if open_run is not None:
-        yield open_run
+        if before is not None:
+            yield before
+        before = run
+    if before is not None:
+        yield before
 
 
-def _paint_tint(painter: QPainter, block: QTextBlock, place: QPointF, run: TokenRun, appearance: Appearance) -> None:
+def _paint_tint(
+    painter: QPainter, origin: Origin, boxes: list[QRectF], place: QPointF, baseline: float, appearance: Appearance
+) -> None:
     """Paints the tint of a run. The second cue is a line under the text, so that colour is never needed."""
-    assert run.origin is not None
-    for box, baseline in _boxes(block, run.start, run.end):
-        painter.fillRect(box.translated(place), QColor(appearance.tints[run.origin]))
-        if run.origin != "accepted":
-            style = Qt.PenStyle.SolidLine if run.origin == "corrected" else Qt.PenStyle.DotLine
-            painter.setPen(QPen(QColor(appearance.hues[run.origin]), 1, style, Qt.PenCapStyle.FlatCap))
-            y = round(place.y() + baseline + 2) + 0.5
-            painter.drawLine(QPointF(place.x() + box.left(), y), QPointF(place.x() + box.right(), y))
+    for box in boxes:
+        at = box.translated(place)
+        painter.fillRect(at, QColor(appearance.tints[origin]))
+        if origin != "accepted":
+            style = Qt.PenStyle.SolidLine if origin == "corrected" else Qt.PenStyle.DotLine
+            painter.setPen(QPen(QColor(appearance.hues[origin]), 1, style, Qt.PenCapStyle.FlatCap))
+            y = round(baseline + 2) + 0.5
+            painter.drawLine(QPointF(at.left(), y), QPointF(at.right(), y))
 
 
-def _boxes(block: QTextBlock, start: int, end: int) -> Iterator[tuple[QRectF, float]]:
-    """Yields the places of characters [start, end) of a block, and the baseline of each, from the corner of its
-    layout. A line whose letters run in both directions has several."""
-    layout = block.layout()
-    mixed = RIGHT_TO_LEFT.search(block.text()) is not None
-    for number in range(layout.lineCount()):
-        line = layout.lineAt(number)
-        first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())
-        if first >= last:
-            continue
-        baseline = line.y() + line.ascent()
-        spans = _shaped_spans(line, first, last) if mixed else [(_x(line, first), _x(line, last))]
-        for left, right in spans:
-            yield QRectF(left, line.y(), right - left, line.height()), baseline
+def _boxes(line: QTextLine, first: int, last: int, mixed: bool) -> list[QRectF]:
+    """Returns the places of characters [first, last) of a line, from the corner of its layout; several in a `mixed`
+    line, whose letters run in both directions."""
+    if first >= last:
+        return []
+    spans = _shaped_spans(line, first, last) if mixed else [(_x(line, first), _x(line, last))]
+    return [QRectF(left, line.y(), right - left, line.height()) for left, right in spans]
 
 
 def _x(line: QTextLine, character: int) -> float:
