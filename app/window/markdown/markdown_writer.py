@@ -287,8 +287,10 @@ class MarkdownWriter:
         shape.setBorderCollapse(True)
         shape.setCellSpacing(0)
         shape.setLeftMargin(self._place.left)
-        if self._place.right_to_left:
+        if self._place.right_to_left:  # Qt lays out columns from left to right only
+            rows = [row[::-1] for row in rows]
             shape.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+            shape.setAlignment(Qt.AlignmentFlag.AlignRight)
         if isinstance(self._before, TextBlock):
             shape.setTopMargin(self._before.shape.bottomMargin())  # which Qt leaves out before a table
         shape.setBottomMargin(GAP)

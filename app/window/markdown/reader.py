@@ -197,22 +197,40 @@ def plain_text(document: QTextDocument, start: int, end: int) -> str:
     """Returns characters [start, end) of the document as text: items of lists with their markers, cells of a row
     between tabs, code as it is without its label, paragraphs that were cut in one."""
     text: list[str] = []
-    block = document.findBlock(start)
     before: QTextBlock | None = None
-    while block.isValid() and block.position() < end:
+    for block in _in_reading_order(document, start, end):
         if not _is_skipped(document, block):
             if before is not None:
                 text.append(_between(document, before, block))
             text.append(_text(block, start, end))
             before = block
-        block = block.next()
     return "".join(text)
+
+
+def _in_reading_order(document: QTextDocument, start: int, end: int) -> Iterator[QTextBlock]:
+    """Yields the blocks of characters [start, end), those of a row from the right where the table runs so."""
+    row: list[QTextBlock] = []
+    block = document.findBlock(start)
+    while block.isValid() and block.position() < end:
+        table = _table(document, block)
+        if table is None or table.format().layoutDirection() != Qt.LayoutDirection.RightToLeft:
+            yield block
+        else:
+            row.append(block)
+            if table.cellAt(block.position()).column() == table.columns() - 1:
+                yield from reversed(row)
+                row = []
+        block = block.next()
+    yield from reversed(row)
 
 
 def _is_skipped(document: QTextDocument, block: QTextBlock) -> bool:
     if block.blockFormat().property(KIND) in (CODE_HEAD, NOTE):
         return True
-    return block.length() == 1 and _table(document, block.previous()) is not None and _table(document, block) is None
+    if block.length() > 1 or _table(document, block) is not None:
+        return False
+    beside = block.previous() if block.position() else block.next()  # Qt has an empty block around tables
+    return _table(document, beside) is not None
 
 
 def _table(document: QTextDocument, block: QTextBlock) -> QTextTable | None:
@@ -227,7 +245,7 @@ def _between(document: QTextDocument, before: QTextBlock, block: QTextBlock) -> 
         return separator
     table = _table(document, before)
     if table is not None and table == _table(document, block):
-        return "\n" if table.cellAt(block.position()).column() == 0 else "\t"
+        return "\t" if table.cellAt(block.position()).row() == table.cellAt(before.position()).row() else "\n"
     kind = shape.property(KIND)
     of_one = kind is not None and kind == block.blockFormat().property(KIND)
     return "\n" if of_one or (table is None and shape.bottomMargin() <= TIGHT) else "\n\n"

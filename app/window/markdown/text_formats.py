@@ -225,7 +225,9 @@ def block_shape(
     shape.setLineHeight(line, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
     if hanging:
         shape.setTextIndent(-hanging)
-        shape.setTabPositions([QTextOption.Tab(hanging, QTextOption.TabType.LeftTab)])
+        # Qt takes a right tab for a left one where text runs from right to left.
+        tab = QTextOption.TabType.RightTab if place.right_to_left else QTextOption.TabType.LeftTab
+        shape.setTabPositions([QTextOption.Tab(hanging, tab)])
     if place.bars:
         shape.setProperty(BARS, ",".join(f"{x:g}" for x in place.bars))
     if place.lists:

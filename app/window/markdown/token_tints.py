@@ -76,7 +76,8 @@ def paint_grounds(painter: QPainter, block: QTextBlock, place: QPointF, appearan
     of tokens. place: the top left corner of the block's layout."""
     layout, tokens, start = block.layout(), token_list(block.document()), block.position()
     boxed = list(_boxed(block))
-    mixed = RIGHT_TO_LEFT.search(block.text()) is not None
+    mirrored = block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft
+    mixed = mirrored or RIGHT_TO_LEFT.search(block.text()) is not None
     for number in range(layout.lineCount()):
         line = layout.lineAt(number)
         top = place.y() + line.y()

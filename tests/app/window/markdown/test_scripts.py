@@ -8,13 +8,22 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
-from PySide6.QtCore import QRectF
-from PySide6.QtGui import QAbstractTextDocumentLayout, QColor, QImage, QPainter, QTextDocument
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import (
+    QAbstractTextDocumentLayout,
+    QColor,
+    QImage,
+    QPainter,
+    QTextDocument,
+    QTextLine,
+    QTextTable,
+)
 
 from app.window.common.appearance import DARK, LIGHT, Appearance
-from app.window.markdown import Span, decorate
+from app.window.markdown import Span, decorate, plain_text
+from app.window.markdown.text_formats import MARKER
 from engine.events import Origin
-from tests.app.window.markdown.documents import rendered
+from tests.app.window.markdown.documents import blocks, rendered
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -89,3 +98,58 @@ def columns(source: str, spans: list[Span]) -> set[int]:
     painter.end()
     y, tint = image.height() // 2, QColor(LIGHT.tints["accepted"])
     return {x for x in range(320) if image.pixelColor(x, y) == tint}
+
+
+# --- the side that text runs from -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "mirrored"),
+    [
+        ("שלום world", True),
+        ("OpenAI היא חברה שמפתחת", True),
+        ("`fs.readFile` هي دالة", True),
+        ("$a+b$ هي دالة", True),
+        ("The word שלום is Hebrew", False),
+        ("`שלום`", False),
+        ("# مرحبا", True),
+        ("2024", False),
+    ],
+)
+def test_a_block_runs_in_the_direction_of_its_letters(source: str, mirrored: bool) -> None:
+    shape = rendered(source).firstBlock().blockFormat()
+    assert (shape.layoutDirection() == Qt.LayoutDirection.RightToLeft) == mirrored
+
+
+@pytest.mark.parametrize("source", ["1. البند (مهم)\n2. OpenAI\n   - فرعي\n   - 2024\n", "- [ ] مهمة\n", "> 1. אחת\n"])
+def test_items_from_right_to_left_have_their_markers_and_all_letters_within_the_page(source: str) -> None:
+    document = rendered(source)
+    document.setTextWidth(320)
+    document.documentLayout().documentSize()
+    for block in blocks(document):
+        assert block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft
+        line = block.layout().lineAt(0)
+        text = line.naturalTextRect().translated(document.documentLayout().blockBoundingRect(block).topLeft())
+        assert text.right() <= 320 and text.left() > 160
+        marker = int(block.blockFormat().property(MARKER))
+        first, after = (glyphs_of(line, place) for place in (0, marker))
+        assert after[1] + 4 < first[0]  # the text begins left of its marker, apart from it
+
+
+def glyphs_of(line: QTextLine, place: int) -> tuple[float, float]:
+    """The left and right of a character."""
+    box = line.glyphRuns(place, 1)[0].boundingRect()
+    return box.left(), box.right()
+
+
+def test_columns_and_bars_stand_at_the_right_of_text_from_right_to_left() -> None:
+    document = rendered("| الاسم | القيمة |\n|---|---|\n| واحد | 1 |\n")
+    table = document.frameAt(1)
+    assert isinstance(table, QTextTable)
+    assert [table.cellAt(0, c).firstCursorPosition().block().text() for c in range(2)] == ["القيمة", "الاسم"]
+    assert plain_text(document, 0, document.characterCount()) == "الاسم\tالقيمة\nواحد\t1"
+    quote = rendered("> اقتباس\n")
+    image = pixels(quote, LIGHT)
+    y = image.height() // 2
+    assert image.pixelColor(320 - 4 - 2, y) != QColor(LIGHT.background)
+    assert image.pixelColor(4 + 1, y) == QColor(LIGHT.background)
