@@ -36,7 +36,7 @@ from app.window.markdown.text_blocks import (
     normalised,
     spans_within,
 )
-from app.window.markdown.text_formats import APPEARANCE, BODY, GOES_ON, TextFormats, note
+from app.window.markdown.text_formats import APPEARANCE, BODY, CODE_LINE, GOES_ON, KIND, PADDING, TextFormats, note
 from app.window.markdown.token_tints import TOKENS, TokenList, TokenRun
 from app.window.markdown.traced_parser import Traced
 
@@ -79,7 +79,19 @@ class GrowingDocument:
         cursor = QTextCursor(self._document)
         cursor.beginEditBlock()  # one layout for all that changes
         self._replace(cursor, first, blocks)
+        self._leave_room_below()
         cursor.endEditBlock()
+
+    def _leave_room_below(self) -> None:
+        """Makes room for the lower edge of a code box at the end, since Qt leaves out the margin of the last block."""
+        last = self._blocks[-1] if self._blocks else None
+        boxed = isinstance(last, TextBlock) and last.shape.property(KIND) == CODE_LINE and last.shape.bottomMargin()
+        below = self._document.documentMargin() + (PADDING if boxed else 0)
+        root = self._document.rootFrame()
+        shape = root.frameFormat()
+        if shape.bottomMargin() != below:
+            shape.setBottomMargin(below)
+            root.setFrameFormat(shape)
 
     # --- from the source to blocks -----------------------------------------------------------------
 

@@ -187,6 +187,14 @@ def test_boxes_bars_and_rules_are_painted() -> None:
     assert image.pixelColor(150, round(rule.center().y())) == QColor(LIGHT.hairline)
 
 
+@pytest.mark.parametrize("source", ["```\nb\n```\n", "a\n\n```\nb", "> ```\n> b\n> ```\n"])
+def test_a_code_box_at_the_end_has_its_lower_edge(source: str) -> None:
+    document = rendered(source)
+    document.setTextWidth(300)
+    (block,) = code_blocks(document)
+    assert block.box.bottom() <= document.size().height()
+
+
 # --- copying ----------------------------------------------------------------------------------
 
 
