@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtGui import QTextCharFormat, QTextTable
 
 from app.window.markdown.formula_object import formula_source
+from app.window.markdown.text_matches import document_matches, match_places
 from tests.app.window.markdown.documents import characters, rendered
 
 pytestmark = pytest.mark.usefixtures("app")
@@ -115,3 +116,30 @@ def test_bare_addresses_are_links_that_end_where_github_ends_them(source: str, a
 def test_a_formula_in_a_quote_has_no_marks_of_the_quote() -> None:
     found = [formula_source(one.shape) for one in characters(rendered("> $$\n> \\frac{a}{b}\n> > c\n> $$\n"))]
     assert found == ["$$\\frac{a}{b}\n > c$$"]
+
+
+FOUND = (
+    "Find me: the **brain research** is [documented](https://example.com/brain) and *very* big.\n"
+    "A huge *time*\nsaver; `co**de` R&amp;D.\n\n| a **b** | c |\n|---|---|\n| $x$ | brain |\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("term", "starts"),
+    [
+        ("huge time saver", ["huge"]),
+        ("the brain research is", ["the **"]),
+        ("documented and VERY", ["documented"]),
+        ("brain", ["brain research", "brain |"]),
+        ("example.com", []),
+        ("co**de", ["co**de"]),
+        ("r&d", ["R&amp;D"]),
+        ("a b", ["a **b"]),
+        ("big. a", ["big."]),
+        ("a b c", []),
+    ],
+)
+def test_what_is_looked_for_is_found_where_it_is_shown(term: str, starts: list[str]) -> None:
+    for source in (FOUND, FOUND.replace("\n", "\r\n")):
+        assert match_places(source, term) == [source.index(start) for start in starts]
+    assert len(document_matches(rendered(FOUND), term)) == len(starts)
