@@ -383,35 +383,59 @@ _AFTER_ADDRESS = re.compile(r"(?:[?!.,:*_~;\"']|&\w+;)+$")
 
 def inline_text(tokens: Sequence[Token], style: Style) -> Iterator[StyledText]:
     """Yields the text of a block: emphasis, code, links, images and formulas. style: of what has none of its own."""
-    ends = [str(token.value)[1:] for token in tokens if token.kind == "tag" and token.value[0] == "/"]
-    return ((text, styled) for text, styled in _styled(iter(tokens), style, ends) if text)
+    return ((text, styled) for text, styled in _InlineText(tokens).styled(style) if text)
 
 
-def _styled(tokens: Iterator[Token], style: Style, ends: list[str]) -> Iterator[StyledText]:
-    """Yields texts up to the end of the format that `style` is. ends: names of the tags that are closed later on: one
-    that is not is text, as all tags but <br>, <sub>, <sup> and <kbd> are."""
-    tags: list[str] = []
-    for token in tokens:
-        inner = _tagged(style, tags)
-        if token.nesting < 0:
-            return
-        if token.kind == "image":
-            yield from _image(tokens, inner)
-        elif token.nesting > 0:
-            yield from _styled(tokens, _opened(token, inner), ends)
-        elif token.kind == "formula":
+class _InlineText:
+    """The text of a block with its styles. It follows marks as deep as they nest, without recursion."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        # A tag that is not closed later on is text, as all tags but <br>, <sub>, <sup> and <kbd> are.
+        self._ends = [token.value[1:] for token in tokens if token.kind == "tag" and token.value[0] == "/"]
+        self._tags: list[str] = []  # that are open
+
+    def styled(self, style: Style) -> Iterator[StyledText]:
+        """Yields each text with its style."""
+        around: list[tuple[Style, int]] = []  # styles, and how many texts stood before
+        count = 0
+        for token in self._tokens:
+            if token.nesting > 0:
+                around.append((style, count))
+                style = _opened(token, style)
+                continue
+            texts = list(self._texts(token, style)) if token.nesting == 0 else []
+            if token.nesting < 0:
+                inner, (style, before) = style, around.pop()
+                texts = list(_after_image(inner, style, count == before)) if token.kind == "image" else []
+            count += len(texts)
+            yield from texts
+
+    def _texts(self, token: Token, style: Style) -> Iterator[StyledText]:
+        """Yields the text of a token that is no beginning and no end."""
+        name, inner = token.value, _tagged(style, self._tags)
+        if token.kind == "formula":
             yield _formula(token.text, inner, display=False)
         elif token.kind == "code_span":
             yield token.text, replace(inner, mono=True, boxed=True)
-        elif token.value == "br":
-            yield Traced("\n", token.text.at[:1]), inner
-        elif token.kind == "tag" and token.value in ends:
-            tags.append(token.value)
-        elif token.kind == "tag" and str(token.value)[1:] in tags:
-            tags.remove(token.value[1:])
-            ends.remove(token.value[1:])
-        else:
+        elif token.kind != "tag":
             yield from [(token.text, inner)] if inner.link else _linked(token.text, inner)
+        elif name == "br":
+            yield Traced("\n", token.text.at[:1]), inner
+        elif name in self._ends:
+            self._tags.append(name)
+        elif name[1:] in self._tags:
+            self._tags.remove(name[1:])
+            self._ends.remove(name[1:])
+        else:
+            yield token.text, inner
+
+
+def _after_image(inner: Style, style: Style, empty: bool) -> Iterator[StyledText]:
+    """Yields what stands after the alternative text of an image, or in its place: that it was not loaded."""
+    if empty:
+        yield Traced("image", [-1] * 5), inner
+    yield Traced(IMAGE_NOTE, [-1] * len(IMAGE_NOTE)), replace(style, faint=True, link="")
 
 
 def _formula(formula: Traced, style: Style, display: bool) -> StyledText:
@@ -459,12 +483,3 @@ def _tagged(style: Style, tags: Sequence[str]) -> Style:
     key = "kbd" in tags
     script: Literal["", "sub", "sup"] = "sup" if "sup" in tags else "sub" if "sub" in tags else ""
     return replace(style, script=script, mono=style.mono or key, boxed=style.boxed or key)
-
-
-def _image(tokens: Iterator[Token], style: Style) -> Iterator[StyledText]:
-    """Yields the alternative text of an image, and that it was not loaded."""
-    shown = replace(style, italic=True)
-    texts = [text for text, _ in _styled(tokens, shown, [])]
-    for text in texts or [Traced("image", [-1] * 5)]:
-        yield text, shown
-    yield Traced(IMAGE_NOTE, [-1] * len(IMAGE_NOTE)), replace(style, faint=True, link="")
