@@ -69,10 +69,15 @@ def formula_at(source: str, start: int, stop: int | None = None) -> FormulaSpan 
     last = _closer(source, closer, start + 2, stop)
     if last < 0 or not source[start + 2 : last].strip():
         return None
-    span = FormulaSpan(start, last + 2, start + 2, last, closer != "\\)")
-    if _EMPTY_LINE.search(source, start, last) and not (span.display and _stands_alone(source, span)):
+    display = closer != "\\)" and _stands_alone(source, start, last + 2)
+    if _EMPTY_LINE.search(source, start, last) and not display:
         return None
-    return span
+    return FormulaSpan(start, last + 2, start + 2, last, display)
+
+
+def is_open(source: str) -> bool:
+    """Whether a source begins with the opener of a formula in display whose closer may still come."""
+    return len(source) < LONGEST_FORMULA and (source[:2] in ("$$", "\\[") or _BEGIN.match(source) is not None)
 
 
 def _closer(source: str, closer: str, start: int, stop: int) -> int:
@@ -83,10 +88,10 @@ def _closer(source: str, closer: str, start: int, stop: int) -> int:
     return -1
 
 
-def _stands_alone(source: str, span: FormulaSpan) -> bool:
+def _stands_alone(source: str, start: int, end: int) -> bool:
     """Whether nothing but marks of quotes and lists stands on the lines of the delimiters."""
-    before = source[source.rfind("\n", 0, span.start) + 1 : span.start]
-    after = source[span.end : (source.find("\n", span.end) + 1 or len(source) + 1) - 1]
+    before = source[source.rfind("\n", 0, start) + 1 : start]
+    after = source[end : (source.find("\n", end) + 1 or len(source) + 1) - 1]
     return not before.strip(" \t>-+*.)0123456789") and not after.strip()
 
 
@@ -99,7 +104,7 @@ def _environment(source: str, start: int, stop: int) -> FormulaSpan | None:
         depth += 1 if mark[1] == "begin" else -1
         if not depth:
             end = start + mark.end()
-            return FormulaSpan(start, end, start, end, True)
+            return FormulaSpan(start, end, start, end, _stands_alone(source, start, end))
     return None
 
 

@@ -13,8 +13,7 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
 from app.window.markdown.code_colours import highlighted
-from app.window.markdown.formula_text import readable
-from app.window.markdown.formula_tree import is_set
+from app.window.markdown.formula_text import is_set, readable
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import Block, TableBlock, TextBlock, TokenRuns
 from app.window.markdown.text_formats import (

@@ -15,15 +15,9 @@ from PySide6.QtCore import QRegularExpression
 from PySide6.QtGui import QTextCursor, QTextDocument
 
 from app.window.markdown.formula_object import formula_source
-from app.window.markdown.formula_text import text_and_places
-from app.window.markdown.formula_tree import is_set
+from app.window.markdown.formula_spans import formula_spans
+from app.window.markdown.formula_text import is_set, text_and_places
 from app.window.markdown.text_blocks import OBJECT
-from app.window.markdown.traced_parser import LONGEST_FORMULA
-
-_MANY = f"{{1,{LONGEST_FORMULA}}}"
-_DISPLAYED = rf"\$\$(?P<a>[^$]{_MANY})\$\$|\\\[(?P<b>(?:(?!\\\]).){_MANY})\\\]"
-_WITHIN = rf"\\\((?P<c>(?:(?!\\\)).){_MANY})\\\)|\$(?!\s)(?P<d>(?:[^$\\]|\\.){_MANY})(?<!\s)\$(?!\d)"
-_FORMULAS = re.compile(f"{_DISPLAYED}|{_WITHIN}", re.DOTALL)
 
 
 class _ShownText(NamedTuple):
@@ -40,7 +34,7 @@ def match_places(source: str, term: str, raw: bool = False) -> list[int]:
     as it is, formulas too."""
     if not term:
         return []
-    shown = _ShownText(source, None, {}) if raw or not _has_formulas(source) else _shown_text(source)
+    shown = _ShownText(source, None, {}) if raw or not formula_spans(source) else _shown_text(source)
     found = [match.start() for match in _pattern(term).finditer(shown.text)]
     found = [place for place in found if place not in shown.formulas or says(shown.formulas[place], term)]
     return found if shown.at is None else [shown.at[place] for place in found]
@@ -69,30 +63,25 @@ def _pattern(term: str) -> re.Pattern[str]:
     return re.compile(f"{re.escape(term)}|{OBJECT}", re.IGNORECASE)
 
 
-def _has_formulas(source: str) -> bool:
-    return "$" in source or "\\(" in source or "\\[" in source
-
-
 @lru_cache(maxsize=64)
 def _shown_text(source: str) -> _ShownText:
     text: list[str] = []
     at: list[int] = []
     formulas: dict[int, str] = {}
     done = 0
-    for match in _FORMULAS.finditer(source):
-        group = match.lastgroup or "a"
-        inner, display = match[group], group in "ab"
+    for start, end, first, last, display in formula_spans(source):
+        inner = source[first:last]
         shown, places = text_and_places(inner.strip())
-        first = match.start(group) + len(inner) - len(inner.lstrip())
-        text.append(source[done : match.start()])
-        at += range(done, match.start())
+        first += len(inner) - len(inner.lstrip())
+        text.append(source[done:start])
+        at += range(done, start)
         if is_set(inner.strip(), display):
             dollars = "$$" if display else "$"
             formulas[len(at)] = f"{dollars}{inner.strip()}{dollars}"
-            shown, places, first = OBJECT, [0], match.start()
-        text.append(shown or match[0])
-        at += [first + place for place in places] if shown else range(match.start(), match.end())
-        done = match.end()
+            shown, places, first = OBJECT, [0], start
+        text.append(shown or source[start:end])
+        at += [first + place for place in places] if shown else range(start, end)
+        done = end
     text.append(source[done:])
     at += range(done, len(source))
     return _ShownText("".join(text), at, formulas)

@@ -11,11 +11,10 @@ of `markup`, which begin at "at"."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import Literal, NamedTuple, SupportsIndex
+from typing import Literal, NamedTuple, SupportsIndex, cast
 
 from markdown_it import MarkdownIt, helpers
 from markdown_it.parser_block import ParserBlock
@@ -27,14 +26,12 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
+from app.window.markdown.formula_spans import LONGEST_FORMULA, formula_at, is_open
+
 WIDEST_TABLE = 66  # columns, those that the outer pipes seem to make included
 LARGEST_TABLE = 600  # cells, those included that a row leaves out: 0.1 ms each
-LONGEST_FORMULA = 2000  # characters; longer ones stay as they are written
 DEEPEST = 24  # levels of blocks, of which a list takes two
 MAX_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels
-
-_CLOSERS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
-_DOLLAR = re.compile(r"(?:[^$\\]|\\.)+", re.DOTALL)
 
 
 class Traced(str):
@@ -198,7 +195,7 @@ class Inlines(ParserInline):
 
 
 def add_maths(parser: MarkdownIt) -> None:
-    """Adds mathematics: $...$ and \\(...\\) within a line, $$...$$ and \\[...\\] within a line or as a block. The
+    """Adds mathematics within a line or as a block. The
     tokens are "maths" and "maths_block", with traced content."""
     parser.inline.ruler.before("escape", "maths", inline_maths)
     alternatives = ["paragraph", "reference", "blockquote", "list"]
@@ -206,66 +203,42 @@ def add_maths(parser: MarkdownIt) -> None:
 
 
 def inline_maths(state: StateInline, silent: bool) -> bool:
-    """A dollar opens before a character that is no space, and closes after one unless a digit follows, so that
-    "$5 and $10" are prices."""
-    if state.src[state.pos] not in "$\\":
-        return False
-    closer = _CLOSERS.get(state.src[state.pos : state.pos + 2], "$")
-    inner = state.pos + len(closer)
-    if closer == "$":
-        end = _dollar_end(state)
-    else:
-        end = state.src.find(closer, inner, min(state.posMax, inner + LONGEST_FORMULA))
-    if end < 0 or not state.src[inner:end].strip():
+    """A formula as `formula_spans` finds it."""
+    span = formula_at(state.src, state.pos, state.posMax)
+    if span is None:
         return False
     if not silent:
         token = state.push("maths", "math", 0)
-        token.content = state.src[inner:end]
-        token.meta["at"] = inner
-    state.pos = end + len(closer)
+        token.content = state.src[span.first : span.last]
+        token.meta["at"] = span.first
+    state.pos = span.end
     return True
 
 
-def _dollar_end(state: StateInline) -> int:
-    """Returns where the formula ends that a single dollar opens here; -1 for nowhere."""
-    if state.src[state.pos] != "$":
-        return -1
-    start = state.pos + 1
-    found = _DOLLAR.match(state.src, start, min(state.posMax, start + LONGEST_FORMULA))
-    if found is None:
-        return -1
-    end = found.end()
-    if end >= state.posMax or state.src[end] != "$" or found[0][0].isspace() or found[0][-1].isspace():
-        return -1
-    return -1 if state.src[end + 1 : end + 2].isdigit() else end
-
-
 def block_maths(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:
-    """Begins with its opener, ends at a line that ends with its closer, and has no empty line.
+    """A formula that begins a line with its opener and ends a line with its closer.
     env["unclosed"]: lines with an opener whose closer may still come."""
     start = state.bMarks[startLine] + state.tShift[startLine]
-    closer = {"$$": "$$", "\\[": "\\]"}.get(state.src[start : start + 2])
-    if closer is None or state.is_code_block(startLine):
+    if not state.src.startswith(("$$", "\\[", "\\begin{"), start) or state.is_code_block(startLine):
         return False
-    line = startLine
-    while line < endLine and not state.isEmpty(line) and (line == startLine or state.sCount[line] >= state.blkIndent):
-        place = state.src.find(closer, start + 2 if line == startLine else state.bMarks[line], state.eMarks[line])
-        if place >= 0:
-            break
+    line = startLine + 1
+    most = start + LONGEST_FORMULA
+    while (
+        line < endLine and state.bMarks[line] < most and (state.isEmpty(line) or state.sCount[line] >= state.blkIndent)
+    ):
         line += 1
-    else:
-        if line == state.lineMax:
+    lines = cast(BlockState, state).getLines(startLine, line, state.blkIndent, False)
+    lines = lines.part(len(lines) - len(lines.lstrip()), len(lines))
+    span = formula_at(lines, 0)
+    if span is None or not span.display:
+        if span is None and line == state.lineMax and is_open(lines):
             state.env.setdefault("unclosed", []).append(startLine)
         return False
-    if state.src[place + 2 : state.eMarks[line]].strip():
-        return False
     if not silent:
-        state.line = line + 1
+        state.line = startLine + 1 + str(lines).count("\n", 0, span.end)
         token = state.push("maths_block", "math", 0)
-        token.map = [startLine, line + 1]
-        lines = state.getLines(startLine, line + 1, state.blkIndent, False).strip()
-        assert isinstance(lines, Traced)
-        token.content = lines.part(2, len(lines) - 2).strip()
+        token.map = [startLine, state.line]
+        token.content = lines.part(span.first, span.last).strip()
     return True
 
 
