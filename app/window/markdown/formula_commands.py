@@ -61,7 +61,7 @@ _ASCII: dict[Kind, str] = {
     "close": ")]!?",
     "relation": "=<>:",
     "punctuation": ",;",
-    "ordinary": '/@."|`',
+    "ordinary": '/@."|',
     "binary": "+",
 }
 
@@ -72,7 +72,7 @@ def meanings(mode: str) -> dict[str, Meaning]:
     found: dict[str, Meaning] = {}
     for kind, names in json.loads(_read("symbols.json"))[mode].items():
         for name, text in names.items():
-            if name[0] == "\\" and not "\ue000" <= text <= "\uf8ff":
+            if (name[0] == "\\" or mode == "text") and not "\ue000" <= text <= "\uf8ff":
                 letter = kind == "letter"
                 found[name] = Meaning(text, "ordinary" if letter else cast(Kind, kind), letter)
     if mode == "math":
@@ -81,5 +81,5 @@ def meanings(mode: str) -> dict[str, Meaning]:
     found |= {meaning.text: meaning for meaning in found.values() if len(meaning.text) == 1}
     if mode == "math":
         found |= {text: Meaning(text, kind) for kind, texts in _ASCII.items() for text in texts}
-        found |= {"-": Meaning(MINUS, "binary"), "*": Meaning("\u2217", "binary")}
+        found |= {"-": Meaning(MINUS, "binary"), "*": Meaning("\u2217", "binary"), "`": Meaning("\u2018", "ordinary")}
     return found

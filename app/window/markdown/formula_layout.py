@@ -399,7 +399,7 @@ class FormulaLayout:
                 boxes[1:2] = [layout.lines(part, free) for part in parts[1:2]]
         columns = max(map(len, cells), default=1)
         widths = [max((row[c].width for row in cells if c < len(row)), default=0.0) for c in range(columns)]
-        gaps = {"wide": (0.9, 0.9), "tight": (0.3, 0.3), "aligned": (0.28, 1.5)}[matrix.columns]
+        gaps = {"wide": (0.9, 0.9), "tight": (0.3, 0.3), "lines": (0.0, 0.0), "aligned": (0.28, 1.5)}[matrix.columns]
         lefts = [sum(widths[:c]) + sum(gaps[1 - i % 2] for i in range(1, c + 1)) * self._em for c in range(columns)]
         rows: list[tuple[Box, float, float]] = [(Box(), 0.0, 0.0)]
         tops: list[float] = []

@@ -38,6 +38,7 @@ from app.window.markdown.formula_tree import (
 )
 from app.window.markdown.text_blocks import visible
 
+_LINE_ENDS = frozenset(("", "\\\\"))
 DEEPEST = 20  # levels of parts within parts
 _EM = {"em": 1.0, "ex": 0.43, "mu": 1 / 18, "pt": 0.1, "cm": 2.85, "mm": 0.285, "in": 7.2, "pc": 1.2, "px": 0.075}
 _LENGTH = re.compile(r"([-+]?\s*\d*\.?\d*)\s*([a-z]{2})")
@@ -68,7 +69,13 @@ class FormulaParser:
 
     def formula(self) -> Row:
         """Returns the tree. Raises FormulaError."""
-        row = self._row(frozenset(("",)))
+        lines = [self._row(_LINE_ENDS)]
+        while self._tokens.pop().text:
+            lines.append(self._row(_LINE_ENDS))
+        if len(lines) > 1 and not lines[-1].items:
+            lines.pop()
+        whole = Matrix(tuple((line,) for line in lines), "c", 0, columns="lines", level="display")
+        row = lines[0] if len(lines) == 1 else Row((whole,))
         return Row((*row.items, Space(2.0), *self._tag)) if self._tag else row
 
     # --- rows ---------------------------------------------------------------------------------------
@@ -99,7 +106,8 @@ class FormulaParser:
     def _infix(self, above: list[Node], ends: frozenset[str]) -> Node:
         token = self._tokens.pop()
         pair = commands.INFIX[token.text[1:]]
-        made = Fraction(Row(tuple(above)), self._row(ends), token.text == "\\over", token.at)
+        bar = token.text == "\\over" or (token.text == "\\above" and self._length() > 0)
+        made = Fraction(Row(tuple(above)), self._row(ends), bar, token.at)
         return _between(pair, made, token.at) if pair else made
 
     def _scripted(self) -> list[Node]:
@@ -244,6 +252,8 @@ class FormulaParser:
         if name in commands.LEVELS or name in ("textcolor", "color"):
             self._tokens.raw_argument() if "color" in name else None
             return []
+        while text in ("-", "--", "`", "'") and self._tokens.peek().text == text[0]:
+            text += self._tokens.pop().text
         meaning = meanings("text").get(text)
         if meaning is not None:
             return [Symbol(meaning.text, token.at, font=font)]
@@ -282,8 +292,16 @@ class FormulaParser:
         return [row]
 
     def old_font(self, token: Token) -> list[Node]:
-        self._font, self._alphabet = commands.OLD_FONTS[token.text[1:]], ""
+        script = token.text == "\\cal"
+        self._font = None if script else commands.OLD_FONTS[token.text[1:]]
+        self._alphabet = "SCRIPT" if script else ""
         return []
+
+    def dots(self, token: Token) -> list[Node]:
+        """Dots on the axis between operators and relations, on the baseline elsewhere."""
+        follows = meanings("math").get(self._tokens.peek_after_blanks().text)
+        centred = follows is not None and follows.kind in ("binary", "relation", "large")
+        return [Symbol("⋯" if centred else "…", token.at, "inner")]
 
     def space(self, token: Token) -> list[Node]:
         return [Space(commands.SPACES[token.text[1:]])]
@@ -303,11 +321,7 @@ class FormulaParser:
             text = ""
             while not _LENGTH.fullmatch(text) and len(text) < 16 and self._tokens.peek().text:
                 text += self._tokens.pop().text
-        found = _LENGTH.match(text.strip())
-        if found is None or found[2] not in _EM:
-            raise FormulaError("no length")
-        number = found[1].replace(" ", "")
-        return max(-20.0, min(20.0, float(number if number.strip("+-.") else 0) * _EM[found[2]]))
+        return _em(text)
 
     def fraction(self, token: Token) -> list[Node]:
         name = token.text[1:]
@@ -320,7 +334,7 @@ class FormulaParser:
     def general_fraction(self, token: Token) -> list[Node]:
         left, right = (self._tokens.raw_argument() for _ in range(2))
         bar, level = self._tokens.raw_argument(), self._tokens.raw_argument()
-        made: Node = Fraction(self._argument(), self._argument(), not bar.strip("0 ptem.") and not bar, token.at)
+        made: Node = Fraction(self._argument(), self._argument(), not bar or _em(bar) > 0, token.at)
         ends = [text if len(text) == 1 else _delimiter_text(text) for text in (left or ".", right or ".")]
         if ends != [".", "."]:
             made = Delimited(((ends[0].strip("."), token.at), (ends[1].strip("."), token.at)), (made,))
@@ -552,6 +566,15 @@ class FormulaParser:
             self._tokens.push_all(taken)
 
 
+def _em(text: str) -> float:
+    """Returns a length in em."""
+    found = _LENGTH.match(text.strip())
+    if found is None or found[2] not in _EM:
+        raise FormulaError("no length")
+    number = found[1].replace(" ", "")
+    return max(-20.0, min(20.0, float(number if number.strip("+-.") else 0) * _EM[found[2]]))
+
+
 def _environment(name: str, at: int, matrix: Matrix, end: int) -> Node:
     """Returns the rows of an environment as it sets them."""
     if name in commands.ALIGNED:
@@ -646,7 +669,7 @@ def _handlers() -> dict[str, _Handler]:
     parser = FormulaParser
     add([*commands.TEXTS], parser.words)
     add([*commands.FONTS, *commands.ALPHABETS], parser.font)
-    add([*commands.OLD_FONTS], parser.old_font)
+    add([*commands.OLD_FONTS, "cal"], parser.old_font)
     add([*commands.SPACES], parser.space)
     add(commands.NOTHING, parser.nothing)
     add(["hspace", "kern", "mkern", "hskip", "mskip"], parser.skip)
@@ -669,7 +692,7 @@ def _handlers() -> dict[str, _Handler]:
         "left": parser.delimited,
         "verb": parser.verbatim,
     }
-    single |= {"begin": parser.environment, "rule": parser.rule, "not": parser.not_, "tag": parser.tag}
+    single |= {"begin": parser.environment, "rule": parser.rule, "not": parser.not_, "tag": parser.tag, "dots": parser.dots}
     single |= {"char": parser.character_code, "mathchoice": parser.first_choice, "sideset": parser.sided}
     return made | single
 

@@ -185,7 +185,7 @@ def _delimited(delimited: Delimited) -> list[Piece]:
 
 
 def _matrix(matrix: Matrix) -> list[Piece]:
-    aligned = matrix.columns == "aligned"
+    aligned = matrix.columns in ("aligned", "lines")
     made: list[Piece] = []
     for number, row in enumerate(matrix.rows):
         made += [("\n" if aligned else "; ", matrix.at)] if number else []

@@ -138,7 +138,17 @@ class TokenStream:
             return
         while self._stack and self._stack[-1].text != "{":
             count += self._take().text == "#"
-        self._macros[name] = Macro(count, self.raw_tokens())
+        body = self.raw_tokens()
+        self._macros[name] = Macro(count, self._expanded(body) if kind in ("edef", "xdef") else body)
+
+    def _expanded(self, tokens: list[Token]) -> list[Token]:
+        """Returns tokens with their macros expanded now."""
+        self._stack.append(Token("\0", 0))
+        self.push_all(tokens)
+        found: list[Token] = []
+        while (token := self.pop()).text != "\0":
+            found.append(token)
+        return found
 
     def _brackets(self) -> list[Token] | None:
         while self._stack and self._stack[-1].text == " ":

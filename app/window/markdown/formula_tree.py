@@ -146,12 +146,12 @@ class Delimited:
 @dataclass(frozen=True)
 class Matrix:
     """Rows of cells. alignment: of the columns in turn, "l", "c" or "r". columns: "wide" apart as in a table, "aligned"
-    in pairs, or "tight". level: of the cells. vertical, horizontal: columns and rows with a line before them."""
+    in pairs, "tight", or none but "lines". level: of the cells. vertical, horizontal: columns and rows with a line before them."""
 
     rows: tuple[tuple[Row, ...], ...]
     alignment: str
     at: int
-    columns: Literal["wide", "aligned", "tight"] = "wide"
+    columns: Literal["wide", "aligned", "tight", "lines"] = "wide"
     level: Level = "text"
     vertical: tuple[int, ...] = ()
     horizontal: tuple[int, ...] = ()
