@@ -87,7 +87,8 @@ def characters(text: str, font: str) -> Iterator[str]:
             yield " ".join(_of("accent", [base], [_COMBINING[marks[0]]]))
             continue
         bold = "bold" if "bold" in font or (folded and "BOLD" in name) else ""
-        yield ":".join(filter(None, (kind, "" if kind else bold, plain.translate(_SAME))))
+        bold = bold if plain.isalnum() and not kind else ""
+        yield ":".join(filter(None, (kind, bold, " ".join(plain.translate(_SAME)))))
 
 
 def _line(parts: list[str]) -> str:

@@ -207,7 +207,7 @@ class FormulaParser:
         if self._alphabet:
             return Symbol(_lettered(text, self._alphabet), at, kind)
         font: Font = "italic" if letter and text[0] < "\U0001d400" else "upright"
-        if self._font is not None and (kind == "ordinary" or "bold" in self._font):
+        if self._font is not None and (kind == "ordinary" or self._font == "bold italic"):
             font = self._font
             if font == "bold italic" and not letter:
                 font = "bold"
