@@ -39,7 +39,7 @@ from app.window.markdown.formula_tree import (
 from app.window.markdown.text_blocks import visible
 
 _LINE_ENDS = frozenset(("", "\\\\"))
-DEEPEST = 20  # levels of parts within parts
+DEEPEST = 40  # levels of parts within parts
 _EM = {"em": 1.0, "ex": 0.43, "mu": 1 / 18, "pt": 0.1, "cm": 2.85, "mm": 0.285, "in": 7.2, "pc": 1.2, "px": 0.075}
 _LENGTH = re.compile(r"([-+]?\s*\d*\.?\d*)\s*([a-z]{2})")
 
@@ -84,9 +84,7 @@ class FormulaParser:
         """Reads as far as one of the tokens that end it, which is left. A font that is switched on within ends with
         it."""
         font, alphabet = self._font, self._alphabet
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise FormulaError("too deep")
+        self._go_deeper()
         items: list[Node] = []
         while (token := self._tokens.peek_after_blanks()).text not in ends:
             if token.text in ("", "}", "&", "\\\\", "\\right", "\\end", "\\middle"):
@@ -137,11 +135,17 @@ class FormulaParser:
     def _argument(self) -> Row:
         """Reads a group in braces, or one part without them."""
         token = self._tokens.peek_after_blanks()
-        if token.text == "{":
-            return self._group()
         if token.text in ("", "}", "^", "_", "&", "\\\\", "\\right", "\\end"):
             raise FormulaError("an argument is missing")
-        return Row(tuple(self._part()))
+        self._go_deeper()
+        row = self._group() if token.text == "{" else Row(tuple(self._part()))
+        self._depth -= 1
+        return row
+
+    def _go_deeper(self) -> None:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise FormulaError("too deep")
 
     def _group(self) -> Row:
         self._tokens.expect("{")
@@ -220,15 +224,13 @@ class FormulaParser:
     def text(self, font: Font = "upright") -> Row:
         """Reads an argument that is text."""
         before, self._font = self._font, font
-        token = self._tokens.peek_after_blanks()
-        if token.text != "{":
-            self._tokens.pop()
-            items = self._text_part(token)
-        else:
-            self._tokens.pop()
-            items = []
-            while (token := self._tokens.pop()).text != "}":
-                items += self._text_part(token)
+        self._go_deeper()
+        self._tokens.peek_after_blanks()
+        token = self._tokens.pop()
+        items = [] if token.text == "{" else self._text_part(token)
+        while token.text == "{" and (part := self._tokens.pop()).text != "}":
+            items += self._text_part(part)
+        self._depth -= 1
         self._font = before
         return Row(tuple(items))
 
@@ -249,8 +251,9 @@ class FormulaParser:
         if name in commands.OLD_FONTS:
             self._font = commands.OLD_FONTS[name]
             return []
-        if name in commands.LEVELS or name in ("textcolor", "color"):
-            self._tokens.raw_argument() if "color" in name else None
+        if name in ("textcolor", "color"):
+            self._tokens.raw_argument()
+        if name in commands.LEVELS or name in commands.NOTHING or name in ("textcolor", "color"):
             return []
         while text in ("-", "--", "`", "'") and self._tokens.peek().text == text[0]:
             text += self._tokens.pop().text

@@ -82,10 +82,16 @@ def is_open(source: str) -> bool:
 
 def _closer(source: str, closer: str, start: int, stop: int) -> int:
     """Returns where the closer stands; -1 for nowhere. A backslash hides the character behind it."""
-    for match in re.finditer(r"\\.|\$\$", source[start:stop], re.DOTALL):
-        if match[0] == closer:
-            return start + match.start()
-    return -1
+    place = source.find(closer, start, stop)
+    while place >= 0 and _is_escaped(source, place, start):
+        place = source.find(closer, place + 1, stop)
+    return place
+
+
+def _is_escaped(source: str, place: int, start: int) -> bool:
+    """Whether an odd number of backslashes stands before this place."""
+    before = source[start:place]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
 def _stands_alone(source: str, start: int, end: int) -> bool:
