@@ -125,9 +125,9 @@ class TokenStream:
         """Takes a definition: \\def\\name#1#2{body}, \\newcommand{\\name}[2]{body} or \\let\\name=token."""
         if kind.endswith("command"):
             name = "".join(token.text for token in self.raw_tokens())
-            count = "".join(token.text for token in self._brackets() or ())
+            number = "".join(token.text for token in self._brackets() or ())
             default = self._brackets()
-            self._macros[name] = Macro(int(count) if count.isdigit() else 0, self.raw_tokens(), default)
+            self._macros[name] = Macro(int(number) if number.isdecimal() else 0, self.raw_tokens(), default)
             return
         name, count = self._take_any().text, 0
         if kind == "let":

@@ -145,8 +145,9 @@ class Delimited:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Rows of cells. alignment: of the columns in turn, "l", "c" or "r". columns: "wide" apart as in a table, "aligned"
-    in pairs, "tight", or none but "lines". level: of the cells. vertical, horizontal: columns and rows with a line before them."""
+    """Rows of cells. alignment: of the columns in turn, "l", "c" or "r". columns: how they stand, "wide" apart as in a
+    table, "aligned" in pairs, "tight", or as "lines" of one cell. level: of the cells. vertical, horizontal: columns
+    and rows with a line before them."""
 
     rows: tuple[tuple[Row, ...], ...]
     alignment: str
