@@ -47,7 +47,8 @@ ARROWS: dict[str, str] = _TABLES["arrows"]
 PHANTOMS: dict[str, tuple[bool, bool, bool, str]] = _TABLES["phantoms"]
 SIZES: dict[str, float] = _TABLES["sizes"]  # em
 SIDES: dict[str, Kind] = {"": "ordinary", "l": "open", "r": "close", "m": "relation"}
-DRAWING: dict[str, int] = _TABLES["drawing"]
+# Commands of which only the last argument is shown; how many come before it.
+DRAWING: dict[str, int] = _TABLES["drawing"] | dict.fromkeys(_TABLES["colours"], 0)
 DEFINITIONS = frozenset(_TABLES["definitions"])
 MATRICES: dict[str, str] = _TABLES["matrices"]  # the delimiters around them
 CASES: dict[str, str] = _TABLES["cases"]

@@ -29,7 +29,6 @@ from app.window.markdown.formula_tree import (
     Symbol,
 )
 
-_LINE_ENDS = frozenset(("", "\\\\"))
 DEEPEST = 40  # levels of parts within parts
 _EM = {"em": 1.0, "ex": 0.43, "mu": 1 / 18, "pt": 0.1, "cm": 2.85, "mm": 0.285, "in": 7.2, "pc": 1.2, "px": 0.075}
 LENGTH = re.compile(r"([-+]?\s*\d*\.?\d*)\s*([a-z]{2})")
@@ -50,13 +49,7 @@ class FormulaParser:
 
     def formula(self) -> Row:
         """Returns the tree. Raises FormulaError."""
-        lines = [self.row(_LINE_ENDS)]
-        while self.tokens.pop().text:
-            lines.append(self.row(_LINE_ENDS))
-        if len(lines) > 1 and not lines[-1].items:
-            lines.pop()
-        whole = Matrix(tuple((line,) for line in lines), "c", 0, columns="lines", level="display")
-        row = lines[0] if len(lines) == 1 else Row((whole,))
+        row = self.lines("")
         return Row((*row.items, Space(2.0), *self.tag)) if self.tag else row
 
     # --- rows ---------------------------------------------------------------------------------------
@@ -130,9 +123,22 @@ class FormulaParser:
 
     def group(self) -> Row:
         self.tokens.expect("{")
-        row = self.row(frozenset("}"))
+        row = self.lines("}")
         self.tokens.expect("}")
         return row
+
+    def lines(self, end: str) -> Row:
+        """Reads rows with line breaks between them, as far as `end`."""
+        ends = frozenset((end, "\\\\"))
+        rows = [self.row(ends)]
+        while self.tokens.peek().text != end:
+            self.tokens.pop()
+            self.line_gap()
+            rows.append(self.row(ends))
+        if len(rows) > 1 and not rows[-1].items:
+            rows.pop()
+        whole = Matrix(tuple((row,) for row in rows), "c", 0, columns="lines", level="display")
+        return rows[0] if len(rows) == 1 else Row((whole,))
 
     def optional(self) -> Row | None:
         """Reads an argument in brackets, if there is one."""
@@ -152,6 +158,21 @@ class FormulaParser:
             while not LENGTH.fullmatch(text) and len(text) < 16 and self.tokens.peek().text:
                 text += self.tokens.pop().text
         return em_of(text)
+
+    def line_gap(self) -> None:
+        """Reads the star and the length behind \\\\, if there are; a bracket of another kind is part of the next row."""
+        self.tokens.star()
+        if self.tokens.peek_after_blanks().text != "[":
+            return
+        bracket = self.tokens.pop()
+        taken = [bracket]
+        while (token := self.tokens.peek()).text not in ("", "]", "&", "\\\\", "{", "}") and len(taken) < 12:
+            taken.append(self.tokens.pop())
+        text = "".join(token.text for token in taken[1:])
+        if token.text == "]" and LENGTH.fullmatch(text.strip()):
+            self.tokens.pop()
+        else:
+            self.tokens.push_all(taken)
 
     # --- parts --------------------------------------------------------------------------------------
 
@@ -246,7 +267,7 @@ class FormulaParser:
             self.tokens.raw_argument()
         if name in commands.LEVELS or name in commands.NOTHING or name in ("textcolor", "color"):
             return []
-        while text in ("-", "--", "`", "'") and self.tokens.peek().text == text[0]:
+        while font != "typewriter" and text in ("-", "--", "`", "'") and self.tokens.peek().text == text[0]:
             text += self.tokens.pop().text
         meaning = meanings("text").get(text)
         if meaning is not None:

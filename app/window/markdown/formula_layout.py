@@ -11,9 +11,10 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath, QPainterPathStroker
+from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath
 
 from app.window.markdown.formula_parser import formula_tree
+from app.window.markdown.formula_strokes import DRAWN_DELIMITERS, LINE, delimiter_path, stroke, strokes, wide_mark
 from app.window.markdown.formula_tree import (
     PRIME,
     WIDE_MARKS,
@@ -44,9 +45,7 @@ MONOSPACED = ["Menlo", "DejaVu Sans Mono", "Courier New"]
 SANS = ["Helvetica", "DejaVu Sans", "Arial"]
 SCALES = (1.0, 0.72, 0.56)  # of text, scripts, and scripts of scripts
 AXIS = 0.26  # em, from the baseline to the middle of a fraction
-LINE = 0.05  # em, the thickness of lines
 LEADING, INDENT = 0.4, 2.0  # em, between the lines of a formula that is broken, and before all but the first
-DRAWN_DELIMITERS = frozenset("()[]{}|‖⟨⟩⌊⌋⌈⌉/\\⟦⟧")
 _LARGE = (1.6, 1.2)  # of large operators in a display, and elsewhere
 
 
@@ -253,7 +252,7 @@ class FormulaLayout:
         top, bottom = -body.ascent - gap, body.descent + 0.05 * self._em
         low, tall = bottom - 0.45 * (bottom - top), bottom - top
         points = [(0.0, low), (0.22, low - 0.06 * tall), (0.48, bottom), (1.0, top)]
-        path = _stroke([QPointF(x * sign, y) for x, y in points], line)
+        path = stroke([QPointF(x * sign, y) for x, y in points], line)
         end = sign + body.width + 0.08 * self._em
         path.addRect(QRectF(sign - line / 2, top - line / 2, end - sign + line / 2, line))
         mark = Mark(root.at, QRectF(0, top, sign, tall), path=path)
@@ -286,7 +285,7 @@ class FormulaLayout:
             place = QRectF(0, body.descent + gap, body.width, height)
         else:
             place = QRectF(0, -body.ascent - gap - height, body.width, height)
-        path = _strokes(wide_mark(accent.mark, place, accent.under), LINE * self._em)
+        path = strokes(wide_mark(accent.mark, place, accent.under), LINE * self._em)
         drawn = Mark(accent.at, place.adjusted(0, -2, 0, 2), path=path)
         ascent, descent = max(body.ascent, -place.top() + LINE), max(body.descent, place.bottom() + LINE)
         return Box(body.width, ascent, descent, (*body.marks, drawn))
@@ -297,7 +296,7 @@ class FormulaLayout:
         side, axis = 0.3 * self._em, -AXIS * self._em
         width = max(above.width, below.width, 1.2 * self._em) + 2 * side
         place = QRectF(0.1 * self._em, axis - 0.14 * self._em, width - 0.2 * self._em, 0.28 * self._em)
-        mark = Mark(arrow.at, place, path=_strokes(wide_mark(arrow.text, place, False), LINE * self._em))
+        mark = Mark(arrow.at, place, path=strokes(wide_mark(arrow.text, place, False), LINE * self._em))
         line = Box(width, -place.top(), max(0.0, place.bottom()), (mark,))
         rows = [(line, 0.0, 0.0)]
         if above.marks:
@@ -385,7 +384,7 @@ class FormulaLayout:
         if text not in DRAWN_DELIMITERS:
             return self._on_axis(self._glyph(Symbol(text, at), min(4.0, 2 * half / self._em)))
         width, axis = (0.3 if text in "|‖" else 0.48) * self._em, -AXIS * self._em
-        path = _delimiter_path(text, QRectF(0.12 * self._em, axis - half, width - 0.24 * self._em, 2 * half), self._em)
+        path = delimiter_path(text, QRectF(0.12 * self._em, axis - half, width - 0.24 * self._em, 2 * half), self._em)
         mark = Mark(at, QRectF(0, axis - half, width, 2 * half), path=path)
         return Box(width, half - axis, half + axis, (mark,))
 
@@ -492,122 +491,3 @@ def _line(at: int, width: float, thickness: float) -> Box:
     path = QPainterPath()
     path.addRect(QRectF(0, -thickness / 2, width, thickness))
     return Box(width, thickness, thickness, (Mark(at, QRectF(0, -2, width, 4), path=path),))
-
-
-def _stroke(points: Sequence[QPointF], thickness: float) -> QPainterPath:
-    """Returns the outline of lines through points."""
-    path = QPainterPath(points[0])
-    for point in points[1:]:
-        path.lineTo(point)
-    stroker = QPainterPathStroker()
-    stroker.setWidth(max(1.0, thickness))
-    return stroker.createStroke(path)
-
-
-def _strokes(lines: Sequence[Sequence[QPointF]], thickness: float) -> QPainterPath:
-    path = QPainterPath()
-    for points in lines:
-        path.addPath(_stroke(points, thickness))
-    return path
-
-
-def wide_mark(mark: str, place: QRectF, under: bool) -> list[list[QPointF]]:
-    """Returns the lines of a mark that fills `place`: an arrow, a brace, a stroke."""
-    left, right, top, bottom = place.left(), place.right(), place.top(), place.bottom()
-    middle, y = place.center().x(), place.center().y()
-    outer, inner = (bottom, top) if under else (top, bottom)  # farther from the body, nearer to it
-    lines = {
-        "line": [(left, y), (right, y)],
-        "strike": [(left, y), (right, y)],
-        "cancel": [(left, bottom), (right, top)],
-        "bcancel": [(left, top), (right, bottom)],
-        "bracket": [(left, inner), (left, outer), (right, outer), (right, inner)],
-        "group": [(left, inner), (left + 2, outer), (right - 2, outer), (right, inner)],
-        "brace": [
-            (left, inner),
-            (left + 2, y),
-            (middle - 3, y),
-            (middle, outer),
-            (middle + 3, y),
-            (right - 2, y),
-            (right, inner),
-        ],
-        "hat": [(left, inner), (middle, outer), (right, inner)],
-        "check": [(left, outer), (middle, inner), (right, outer)],
-        "tilde": [(left, inner), (left + place.width() / 4, outer), (right - place.width() / 4, inner), (right, outer)],
-        "angle": [(right, top), (left, bottom), (right, bottom)],
-    }
-    if mark == "xcancel":
-        return [*wide_mark("cancel", place, under), *wide_mark("bcancel", place, under)]
-    return [[QPointF(*point) for point in lines[mark]]] if mark in lines else _arrow_lines(mark, place)
-
-
-def _arrow_lines(mark: str, place: QRectF) -> list[list[QPointF]]:
-    """Returns the lines of an arrow from the left to the right of `place`."""
-    left, right, y, half = place.left(), place.right(), place.center().y(), place.height() / 2
-    double = mark in "⇒⇐⇔=" or mark in "⇌⇋⇄"
-    shafts = (y - 0.45 * half, y + 0.45 * half) if double else (y,)
-    lines = [[QPointF(left, at), QPointF(right, at)] for at in shafts]
-    heads: list[tuple[float, float, float, int]] = []  # tip, height, direction, parts: 1 upper, 2 lower, 3 both
-    if mark in "→⇒↔⇔↦↪↠":
-        heads.append((right, y, -1, 3))
-    if mark in "←⇐↔⇔↩↞":
-        heads.append((left, y, 1, 3))
-    if mark in "⇀⇁⇌⇄⇋":
-        lower = mark in "⇁⇋"
-        heads.append((right, shafts[-1 if mark == "⇋" else 0], -1, 3 if mark == "⇄" else 2 if lower else 1))
-    if mark in "↼↽⇌⇄⇋":
-        lower = mark in "↽⇌"
-        heads.append((left, shafts[0 if mark == "⇋" else -1], 1, 3 if mark == "⇄" else 2 if lower else 1))
-    if mark in "↠↞":
-        tip, at, way, parts = heads[0]
-        heads.append((tip + way * half, at, way, parts))
-    for tip, at, way, parts in heads:
-        for part, sign in ((1, -1), (2, 1)):
-            lines += [[QPointF(tip + way * 1.2 * half, at + sign * half), QPointF(tip, at)]] if parts & part else []
-    if mark in "↦":
-        lines.append([QPointF(left, y - half), QPointF(left, y + half)])
-    if mark in "↩↪":
-        x, way = (right, 1) if mark == "↩" else (left, -1)
-        lines.append([QPointF(x, y), QPointF(x + way * half / 2, y - half / 2), QPointF(x, y - half)])
-    return lines
-
-
-def _delimiter_path(text: str, place: QRectF, em: float) -> QPainterPath:
-    """Returns a tall delimiter within `place`."""
-    left, right, top, bottom, middle = place.left(), place.right(), place.top(), place.bottom(), place.center().y()
-    if text in ")]}⟩⌋⌉⟧":  # as its counterpart, mirrored
-        left, right = right, left
-    path = QPainterPath(QPointF(right, top))
-    if text in "()":
-        path.cubicTo(left, top + 0.25 * (bottom - top), left, bottom - 0.25 * (bottom - top), right, bottom)
-    elif text in "{}":
-        centre, turn = (left + right) / 2, min(0.3 * em, (bottom - top) / 6)
-        path.quadTo(centre, top, centre, top + turn)
-        path.lineTo(centre, middle - turn)
-        path.quadTo(centre, middle, left, middle)
-        path.quadTo(centre, middle, centre, middle + turn)
-        path.lineTo(centre, bottom - turn)
-        path.quadTo(centre, bottom, right, bottom)
-    elif text in "⟨⟩":
-        path.lineTo(left, middle)
-        path.lineTo(right, bottom)
-    elif text in "/\\":
-        path = QPainterPath(QPointF(right if text == "/" else left, top))
-        path.lineTo(left if text == "/" else right, bottom)
-    elif text in "|‖":
-        for x in (left, right) if text == "‖" else ((left + right) / 2,):
-            path.moveTo(x, top)
-            path.lineTo(x, bottom)
-    else:
-        path.moveTo(left if text in "⌊⌋" else right, top)
-        path.lineTo(left, top)
-        path.lineTo(left, bottom)
-        if text not in "⌈⌉":
-            path.lineTo(right, bottom)
-        if text in "⟦⟧":
-            path.moveTo((left + right) / 2, top)
-            path.lineTo((left + right) / 2, bottom)
-    stroker = QPainterPathStroker()
-    stroker.setWidth(max(1.0, 1.3 * LINE * em))
-    return stroker.createStroke(path)

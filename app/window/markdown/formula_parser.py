@@ -12,9 +12,9 @@ from functools import lru_cache
 from app.window.markdown import formula_commands as commands
 from app.window.markdown.formula_chemistry import chemistry, unit
 from app.window.markdown.formula_commands import meanings
-from app.window.markdown.formula_grammar import LENGTH, FormulaParser, Handler, between, em_of
+from app.window.markdown.formula_grammar import FormulaParser, Handler, between, em_of
 from app.window.markdown.formula_spans import LONGEST_FORMULA
-from app.window.markdown.formula_tokens import FormulaError, Token
+from app.window.markdown.formula_tokens import FormulaError, Token, tokenize
 from app.window.markdown.formula_tree import (
     Accent,
     Arrow,
@@ -245,13 +245,25 @@ def as_words(parser: FormulaParser, token: Token) -> list[Node]:
 
 
 def verbatim(parser: FormulaParser, token: Token) -> list[Node]:
-    end = parser.tokens.pop().text
-    items: list[Node] = []
-    while (found := parser.tokens.pop()).text != end:
-        if not found.text:
-            raise FormulaError("\\verb that does not end")
-        items.append(Symbol(found.text, found.at, font="typewriter"))
-    return items
+    characters = parser.tokens.verbatim(token.at + len(token.text))
+    return [Symbol(text, at, font="typewriter") if text != " " else Space(0.5) for text, at in characters]
+
+
+def braket(parser: FormulaParser, token: Token) -> list[Node]:
+    """\\Braket, \\Set and \\set, within which bars are delimiters."""
+    argument = parser.tokens.raw_tokens()
+    if token.text == "\\set":
+        opener, bar, closer = r"\{\,", r"\mid", r"\,\}"
+    else:
+        opener, closer = (r"\left\langle", r"\right\rangle") if token.text == "\\Braket" else (r"\left\{", r"\right\}")
+        bar = r"\;\middle|\;"
+    made = tokenize("{" + opener, token.at)
+    depth = 0
+    for part in argument:
+        depth += (part.text == "{") - (part.text == "}")
+        made += tokenize(bar, part.at) if part.text == "|" and not depth else [part]
+    parser.tokens.push_all([*made, *tokenize(closer + "}", token.at)])
+    return [parser.group()]
 
 
 def first_choice(parser: FormulaParser, token: Token) -> list[Node]:
@@ -348,24 +360,9 @@ def _rows(parser: FormulaParser) -> tuple[tuple[tuple[Row, ...], ...], tuple[int
         if end == "\\end":
             break
         cells = []
-        parser.tokens.star()
-        if parser.tokens.peek_after_blanks().text == "[":
-            _line_gap(parser)
+        parser.line_gap()
     parser.tag = outer
     return tuple(rows), tuple(lines)
-
-
-def _line_gap(parser: FormulaParser) -> None:
-    """Reads the length behind \\\\, if it is one; else the bracket is part of the next row."""
-    bracket = parser.tokens.pop()
-    taken = [bracket]
-    while (token := parser.tokens.peek()).text not in ("", "]", "&", "\\\\", "{", "}") and len(taken) < 12:
-        taken.append(parser.tokens.pop())
-    text = "".join(token.text for token in taken[1:])
-    if token.text == "]" and LENGTH.fullmatch(text.strip()):
-        parser.tokens.pop()
-    else:
-        parser.tokens.push_all(taken)
 
 
 def _environment(name: str, at: int, matrix: Matrix, end: int) -> Node:
@@ -436,6 +433,7 @@ def _handlers() -> dict[str, Handler]:
     add([size + side for size in commands.SIZES for side in commands.SIDES], sized)
     add(commands.DEFINITIONS, define)
     add(["ce", "pu"], chemical)
+    add(["Braket", "Set", "set"], braket)
     add(["url"], as_words)
     single = {
         "sqrt": root,

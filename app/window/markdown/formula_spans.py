@@ -115,26 +115,27 @@ def _environment(source: str, start: int, stop: int) -> FormulaSpan | None:
 
 
 def _within_dollars(source: str, start: int, stop: int) -> FormulaSpan | None:
-    """A dollar neither opens behind a letter or digit nor closes before one, unless LaTeX stands between the two, or
-    the ending of a word behind them. With blanks inside, words and bare numbers are no formula."""
+    """A formula that touches letters or digits, as in the $n$th, has no words in it and does not end as the names of
+    variables are joined; one with blanks at its ends has no words and does not stand before a number. Either may have
+    LaTeX, which prices and variables do not."""
     inner = _DOLLAR.match(source, start + 1, stop)
     if inner is None or not source.startswith("$", inner.end()):
         return None
     text, end = inner[0], inner.end() + 1
-    latex, bare = _LATEX.search(text) is not None, text.strip()
+    bare = text.strip()
     if not bare or source[end : end + 1].isdigit():
         return None
-    if not latex and (_is_alphanumeric(source[start - 1 : start] if start else "") or _touches(source, end)):
-        return None
+    if not _LATEX.search(text):
+        words, closes = _WORD.search(bare) is not None, _is_alphanumeric(source[end : end + 1])
+        opens = start > 0 and _is_alphanumeric(source[start - 1])
+        joined = closes and not _ENDING.match(source, end) and (words or bare != text or bare[-1] in "/:=;,(")
+        if joined or (opens and words) or (bare != text and words):
+            return None
     if bare != text:
-        number_follows = source[end : end + 2].strip()[:1].isdigit()
-        if number_follows or not (latex or (any(map(str.isalpha, bare)) and not _WORD.search(bare))):
+        letter = any(map(str.isalpha, bare)) or not text[0].isspace()
+        if source[end : end + 2].strip()[:1].isdigit() or not (letter or _LATEX.search(text)):
             return None
     return FormulaSpan(start, end, start + 1, end - 1, False)
-
-
-def _touches(source: str, end: int) -> bool:
-    return _is_alphanumeric(source[end : end + 1]) and not _ENDING.match(source, end)
 
 
 def _is_alphanumeric(character: str) -> bool:

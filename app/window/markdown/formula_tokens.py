@@ -50,6 +50,7 @@ class TokenStream:
     of its command."""
 
     def __init__(self, source: str) -> None:
+        self._source = source
         self._stack = tokenize(source)[::-1]
         self._end = max(0, len(source) - 1)
         self._macros: dict[str, Macro] = {}
@@ -100,6 +101,17 @@ class TokenStream:
     def raw_argument(self) -> str:
         """Takes an argument as it is written."""
         return "".join(token.text for token in self.raw_tokens())
+
+    def verbatim(self, start: int) -> list[Token]:
+        """Takes the characters between two of one kind, of which the first is at `start`, behind a star perhaps."""
+        start += self._source[start : start + 1] == "*"
+        mark = self._source[start : start + 1]
+        end = self._source.find(mark, start + 1) if mark else -1
+        if end < 0:
+            raise FormulaError("\\verb that does not end")
+        while self._stack and self._stack[-1].at <= end:
+            self._stack.pop()
+        return [Token(self._source[at], at) for at in range(start + 1, end)]
 
     def raw_tokens(self) -> list[Token]:
         """Takes the tokens of a group, without its braces, or one token; none of them is expanded."""
