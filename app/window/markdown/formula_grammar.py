@@ -160,7 +160,7 @@ class FormulaParser:
         return em_of(text)
 
     def line_gap(self) -> None:
-        """Reads the star and the length behind \\\\, if there are; a bracket of another kind is part of the next row."""
+        """Reads the star and the length behind \\\\, if they are there; another bracket is part of the next row."""
         self.tokens.star()
         if self.tokens.peek_after_blanks().text != "[":
             return

@@ -13,6 +13,7 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
 from app.window.markdown.code_colours import highlighted
+from app.window.markdown.formula_spans import FENCES
 from app.window.markdown.formula_text import is_set, readable
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import Block, TableBlock, TextBlock, TokenRuns
@@ -187,12 +188,12 @@ class MarkdownWriter:
 
     def _leaf(self, token: Token) -> None:
         self._flush_marker()
-        if token.type in ("fence", "code_block"):
-            self._code(token)
-        elif token.type == "maths_block":
+        if token.type == "maths_block" or _is_formula(token):
             shape = block_shape(replace(self._place, left=self._place.left + 24), 4, GAP, 115.0)
             text, style = _formula(_traced(token).strip(), Style(size=1.05), display=True)
             self._add(TextBlock(shape, list(self._runs.of(text, style))))
+        elif token.type in ("fence", "code_block"):
+            self._code(token)
         elif token.type == "hr":
             shape = block_shape(self._place, 8, 8 + GAP, 100.0, kind=RULE)
             blank = Traced("\u00a0", [-1])  # Qt gives an empty block after a table no room
@@ -296,6 +297,12 @@ class MarkdownWriter:
         shape = QTextBlockFormat(block_shape(place, above, below, CODE_LINE_HEIGHT, kind=kind))
         shape.setRightMargin(PADDING)
         return shape
+
+
+def _is_formula(token: Token) -> bool:
+    """Whether a fence has its end and a formula in it."""
+    language = (token.info.split() or [""])[0]
+    return token.type == "fence" and language in FENCES and is_closed(token) and is_set(token.content.strip(), True)
 
 
 def _colour(lines: list[TextBlock], code: str, colours: Iterable[tuple[int, int, str]]) -> None:
