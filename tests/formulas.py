@@ -230,10 +230,10 @@ def _plain(text: str) -> Counter[str]:
     return Counter(c for c in folded if not c.isspace() and not unicodedata.combining(c) and c not in "()^\u00af&")
 
 
-def _symbols(node: Any) -> str:
-    """Returns every character of the tree that is drawn as text."""
+def _bare(line: str) -> str:
+    """Returns a line without its structure."""
     marks = re.compile(r"\b(?:frac|stack|root|sup|sub|accent|enclosed|table)\(|(?<= )\)\(?|(?:double-struck|script):")
-    bare = re.sub("fraktur:|bold:", "", marks.sub("", " ".join(ours(node))))
+    bare = re.sub("fraktur:|bold:", "", marks.sub("", line))
     return re.sub(f"\\b(?:brace|bracket|group)\\b|[¯^~→←↔⇒⇀↼\u20d7&{''.join(_COMBINING.values())}]", "", bare)
 
 
@@ -248,9 +248,9 @@ def judge(latex: str, display: bool, theirs: str) -> Result:
     if re.search("[\u2100-\u214f]", latex):  # KaTeX's MathML has no font for these
         made, expected = (re.sub("(double-struck|script|fraktur):", "", line) for line in (made, expected))
     if made != expected:
-        lost = _plain(expected) - _plain(made)
+        lost = _plain(_bare(expected)) - _plain(_bare(made))
         return Result("incomplete" if lost else "wrong", expected, made)
-    wanted = _plain(_symbols(found))
+    wanted = _plain(_bare(made))
     text = text_and_places(latex.strip())[0]
     box = formula_box(latex.strip(), 16.0, display) if display or needs_setting(latex.strip()) else None
     drawn = "".join(mark.text for mark in box.marks) if box else text

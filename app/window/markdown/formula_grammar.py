@@ -193,12 +193,13 @@ class FormulaParser:
         return self._unknown(token)
 
     def _unknown(self, token: Token) -> list[Node]:
-        """Returns a command that is not known as it is written, with the braces behind it."""
+        """Returns a command that is not known as it is written, with the braces and brackets behind it."""
         items: list[Node] = [Symbol(token.text, token.at, font="typewriter")]
-        while self.tokens.peek().text == "{":
-            begin = self.tokens.peek()
-            items += [Symbol("{", begin.at, font="typewriter"), *self.group().items]
-            items.append(Symbol("}", self.tokens.last.at, font="typewriter"))
+        while (begin := self.tokens.peek()).text == "{" or (begin.text == "[" and self.tokens.has("]")):
+            body = self.group() if begin.text == "{" else self.optional() or Row(())
+            end = self.tokens.last
+            items += [Symbol(begin.text, begin.at, font="typewriter"), *body.items]
+            items.append(Symbol(end.text, end.at, font="typewriter"))
         return items
 
     def _character(self, token: Token) -> Node:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from app.window.markdown.formula_parser import formula_tree
 from app.window.markdown.formula_tree import (
     PRIME,
+    WIDE_MARKS,
     Accent,
     Arrow,
     Classed,
@@ -31,7 +32,9 @@ from app.window.markdown.formula_tree import (
 )
 from app.window.markdown.traced_parser import Traced
 
-_UP = str.maketrans("0123456789+\u2212=()nijkxyabcdemtT" + PRIME, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ" + PRIME)
+_UP = str.maketrans(
+    "0123456789+\u2212=()nijkxyabcdemtT\u2218\u00b0" + PRIME, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ\u00b0\u00b0" + PRIME
+)
 _DOWN = str.maketrans("0123456789+\u2212=()aeijkmnoprtuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₘₙₒₚᵣₜᵤᵥₓ")
 _SCRIPTS = {"^": _UP, "_": _DOWN}
 _ATOM = re.compile(r"\d+|[^\W\d]+|[^\W\d]?\([^()]*\)|\S")
@@ -150,7 +153,7 @@ def _row(row: Row) -> list[Piece]:
 
 def _fraction(fraction: Fraction) -> list[Piece]:
     above, below = _grouped(_row(fraction.above)), _grouped(_row(fraction.below))
-    return [*above, ("/" if fraction.bar else " over ", fraction.at), *below]
+    return [*above, ("/" if fraction.bar else " choose ", fraction.at), *below]
 
 
 def _root(root: Root) -> list[Piece]:
@@ -160,14 +163,15 @@ def _root(root: Root) -> list[Piece]:
 
 def _scripts(scripts: Scripts) -> list[Piece]:
     base = _text(scripts.base)
+    if isinstance(scripts.base, Row | Accent):
+        base = _grouped(base)
     return [*base, *_script(_text(scripts.below), "_"), *_script(_text(scripts.above), "^")]
 
 
 def _accent(accent: Accent) -> list[Piece]:
     body = _row(accent.body)
     mark = (_UNDER if accent.under else _OVER).get(accent.mark, "")
-    through = accent.mark in ("cancel", "bcancel", "xcancel", "strike", "line")
-    if not mark or (len(body) > 1 and not through):
+    if not mark or (len(body) > 1 and accent.mark not in WIDE_MARKS):
         return body
     return [(unicodedata.normalize("NFC", text + mark) if text.strip() else text, at) for text, at in body]
 

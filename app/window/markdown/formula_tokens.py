@@ -94,6 +94,10 @@ class TokenStream:
         self.pop()
         return True
 
+    def has(self, text: str) -> bool:
+        """Whether such a token is still to come."""
+        return any(token.text == text for token in self._stack)
+
     def closes_soon(self) -> bool:
         """Whether the bracket that is next has one letter or two in it."""
         return any(token.text == "]" for token in self._stack[-4:-1])

@@ -205,7 +205,8 @@ def kind_of(node: Node) -> Kind:
 def gap(before: Kind, after: Kind) -> float:
     """Returns the em between neighbours."""
     if "relation" in (before, after):
-        return 0.0 if before == after or (before == "open" and after == "relation") else THICK
+        edge = before == "open" or after in ("close", "punctuation")
+        return 0.0 if before == after or edge else THICK
     if "binary" in (before, after):
         return MEDIUM
     if before == "punctuation" or (before in ("function", "large") and after not in ("open", "close", "punctuation")):
