@@ -226,7 +226,7 @@ def _ours_wide(node: tree.Node) -> list[str]:
 
 def _plain(text: str) -> Counter[str]:
     """Returns how often each letter, digit and sign occurs, whatever its font and place."""
-    folded = unicodedata.normalize("NFKD", text).translate(_SAME)
+    folded = unicodedata.normalize("NFKD", text).translate(_SAME).replace("\u2218", "\u00b0")
     return Counter(c for c in folded if not c.isspace() and not unicodedata.combining(c) and c not in "()^\u00af&")
 
 

@@ -178,7 +178,7 @@ def _accent(accent: Accent) -> list[Piece]:
 
 def _arrow(arrow: Arrow) -> list[Piece]:
     above, below = _text(arrow.above), _text(arrow.below)
-    return [(" " + arrow.text, arrow.at), *_script(below, "_"), *_script(above, "^"), (" ", arrow.at)]
+    return [(arrow.text, arrow.at), *_script(below, "_"), *_script(above, "^")]
 
 
 def _delimited(delimited: Delimited) -> list[Piece]:
