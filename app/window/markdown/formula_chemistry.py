@@ -22,11 +22,11 @@ _ARROWS = {
 }
 _PART = re.compile(
     "(?P<arrow>" + "|".join(map(re.escape, _ARROWS)) + r")"
+    r"|(?P<gas>\([\^v]\)|(?<=\s)[\^v](?=\s|$))"
     r"|(?P<script>[\^_](?:\{[^{}]*\}|[-+\d.]+[-+]?|\\?[A-Za-z]+|.))"
-    r"|(?P<gas>(?<=\s)[\^v](?=\s|$))"
     r"|(?P<state>\((?:aq|s|l|g|cr|ads)\))"
     r"|(?P<number>\d+(?:[./]\d+)?)"
-    r"|(?P<charge>[-+\u2212](?=[\s)\]},]|$))"
+    r"|(?P<charge>[-+\u2212](?=[\s)\]},]|$|\((?:aq|s|l|g)\)))"
     r"|(?P<atom>[A-Z][a-z]?|[a-z]+)"
     r"|(?P<raw>\$[^$]*\$|\\[A-Za-z]+|\\.|\{|\})"
     r"|(?P<blank>\s+)"
@@ -40,16 +40,23 @@ def chemistry(argument: Sequence[Token]) -> list[Token]:
     """Returns the argument of \\ce as ordinary tokens, within braces."""
     source, places = _spelt(argument)
     made: list[Token] = [*tokenize(r"{\mathrm{", places[0] if places else 0)]
-    before, at = "", 0
+    before, used, at = "", "", 0  # used: the marks of the scripts that the last atom has
     while at < len(source):
         match = _PART.match(source, at)
         assert match is not None
-        kind = str("gas" if match["gas"] else match.lastgroup)
+        kind = str(match.lastgroup)
         piece, end = _piece(source, match, kind, before)
+        if piece[:1] in ("^", "_"):
+            again = piece[0] in used or (kind == "number" and used == "^")
+            used = piece[0] if again else used + piece[0]
+            piece = "{}" + piece if again else piece
+        else:
+            used = ""
         made += _at(piece, source, match.start(), places)
         if kind == "number":
             kind = "sub" if before in _BEHIND else "count"
-        before = "closed" if match[0] in (")", "]", "}") or kind == "state" else kind
+        before = "closed" if match[0] in (")", "]", "}", "\\}") or kind == "state" else kind
+        before = "opened" if match[0] in ("(", "[") else before
         at = end
     return [*made, *tokenize("}}", made[-1].at)]
 
@@ -61,11 +68,14 @@ def _piece(source: str, match: re.Match[str], kind: str, before: str) -> tuple[s
         return _arrow(source, text, end)
     if kind == "script":
         inner = text[1:].strip("{}")
-        return f"{text[0]}{{{inner.replace('.', chr(0x2022)) if text[0] == '^' else inner}}}", end
+        return f"{text[0]}{{{inner.replace('.', chr(0x2219)) if text[0] == '^' else inner}}}", end
     if kind == "gas":
-        return (r"\uparrow" if text == "^" else r"\downarrow"), end
+        return (r"\uparrow" if "^" in text else r"\downarrow"), end
     if kind == "number":
-        return (f"_{{{text}}}" if before in _BEHIND else _fraction(text) + ("" if before else r"\,")), end
+        if before in _BEHIND:
+            below = re.split("[./]", text)[0]
+            return f"_{{{below}}}", match.start() + len(below)
+        return (text if before == "opened" else _fraction(text)) + ("" if before else r"\,"), end
     if kind == "charge" and before in _BEHIND:
         return f"^{{{text}}}", end
     if kind == "other" and text in "-=#" and before in _BEHIND:
@@ -96,9 +106,8 @@ def unit(argument: Sequence[Token]) -> list[Token]:
     """Returns the argument of \\pu as ordinary tokens, within braces."""
     source, places = _spelt(argument)
     start = places[0] if places else 0
-    made = re.sub(r"\s+", r"\\,", source.strip())
+    made = re.sub(r"(\d)[eE]([-+]?\d+)", r"\1\\cdot 10^{\2}", re.sub(r"\s+", r"\\,", source.strip()))
     made = re.sub(r"(?<=[A-Za-z])(-?\d+)", r"^{\1}", re.sub(r"\^(-?\d+)", r"^{\1}", made))
-    made = re.sub(r"(\d)[eE]([-+]?\d+)", r"\1\\times 10^{\2}", made)
     return tokenize(rf"{{\mathrm{{{made.replace('*', chr(92) + 'cdot ')}}}}}", start)
 
 
