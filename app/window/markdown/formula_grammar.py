@@ -187,6 +187,8 @@ class FormulaParser:
         name = token.text[1:]
         if name in self._handlers:
             return self._handlers[name](self, token)
+        if name in commands.TEXT_ACCENTS:
+            return self._text_accent(commands.TEXT_ACCENTS[name], token.at)
         meaning = meanings("math").get(token.text) or meanings("text").get(token.text)
         if meaning is not None:
             return [self._symbol(meaning, token.at)] if meaning.text else []

@@ -155,7 +155,7 @@ def stacked(parser: FormulaParser, token: Token) -> list[Node]:
 def sided(parser: FormulaParser, token: Token) -> list[Node]:
     """\\sideset: the scripts at the left, those at the right, and an operator."""
     left, right = parser.argument(), parser.argument()
-    return [*left.items, *parser.part(), *right.items]
+    return [*left.items, *parser.argument().items, *right.items]
 
 
 def arrow(parser: FormulaParser, token: Token) -> list[Node]:
