@@ -20,7 +20,7 @@ _BEGIN = re.compile(
     r"\\begin\{((?:equation|align|alignat|aligned|alignedat|gather|gathered|split|multline|CD|cases|dcases|rcases|drcases|"
     r"array|darray|subarray|[pbBvV]?matrix|smallmatrix)\*?)\}"
 )
-_LATEX = re.compile(r"\\[A-Za-z]+|[\^{]")
+_LATEX = re.compile(r"\\[A-Za-z]+|\^|_\{")
 _WORD = re.compile(r"(?<!\\)\b[A-Za-z]{2,}")
 _ENDING = re.compile(r"(?:th|st|nd|rd|s|es)\b")  # the $n$th
 _OPENER = re.compile(
@@ -115,9 +115,9 @@ def _environment(source: str, start: int, stop: int) -> FormulaSpan | None:
 
 
 def _within_dollars(source: str, start: int, stop: int) -> FormulaSpan | None:
-    """A formula that touches letters or digits, as in the $n$th, has no words in it and does not end as the names of
-    variables are joined; one with blanks at its ends has no words and does not stand before a number. Either may have
-    LaTeX, which prices and variables do not."""
+    """What touches letters or digits, unless they are an ending as in the $n$th, has no words in it, and does not end as
+    names of variables are joined. What has blanks at its ends or several lines has no words, unless it has LaTeX, and
+    stands before no number. What begins with a command is always a formula."""
     inner = _DOLLAR.match(source, start + 1, stop)
     if inner is None or not source.startswith("$", inner.end()):
         return None
@@ -125,15 +125,17 @@ def _within_dollars(source: str, start: int, stop: int) -> FormulaSpan | None:
     bare = text.strip()
     if not bare or source[end : end + 1].isdigit():
         return None
-    if not _LATEX.search(text):
-        words, closes = _WORD.search(bare) is not None, _is_alphanumeric(source[end : end + 1])
-        opens = start > 0 and _is_alphanumeric(source[start - 1])
-        joined = closes and not _ENDING.match(source, end) and (words or bare != text or bare[-1] in "/:=;,(")
-        if joined or (opens and words) or (bare != text and words):
-            return None
-    if bare != text:
-        letter = any(map(str.isalpha, bare)) or not text[0].isspace()
-        if source[end : end + 2].strip()[:1].isdigit() or not (letter or _LATEX.search(text)):
+    latex = _LATEX.search(text) is not None
+    words = bare[0] != "\\" and _WORD.search(bare) is not None
+    blank, closes = bare != text, _is_alphanumeric(source[end : end + 1]) and not _ENDING.match(source, end)
+    opens = start > 0 and _is_alphanumeric(source[start - 1])
+    if words and (opens or closes or (not latex and (blank or "\n" in text))):
+        return None
+    if not latex and closes and (blank or bare[-1] in "/:=;,("):
+        return None
+    if blank:
+        letter = latex or any(map(str.isalpha, bare)) or not text[0].isspace()
+        if not letter or source[end : end + 2].strip()[:1].isdigit():
             return None
     return FormulaSpan(start, end, start + 1, end - 1, False)
 

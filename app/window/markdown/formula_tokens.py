@@ -37,7 +37,8 @@ def tokenize(source: str, at: int | None = None) -> list[Token]:
         text, place = match[0], match.start() if at is None else at
         if text[0] == "%" or (text.isspace() and found and _is_word(found[-1].text)):
             continue
-        found.append(Token(" " if text.isspace() else text, place))
+        shown = "\\ " if text[0] == "\\" and text[1:].isspace() else text
+        found.append(Token(" " if text.isspace() else shown, place))
     return found
 
 
