@@ -115,9 +115,9 @@ def _environment(source: str, start: int, stop: int) -> FormulaSpan | None:
 
 
 def _within_dollars(source: str, start: int, stop: int) -> FormulaSpan | None:
-    """What touches letters or digits, unless they are an ending as in the $n$th, has no words in it, and does not end as
-    names of variables are joined. What has blanks at its ends or several lines has no words, unless it has LaTeX, and
-    stands before no number. What begins with a command is always a formula."""
+    """What touches letters or digits, unless they are an ending as in the $n$th, has no words in it, and does not end
+    as names of variables are joined. What has blanks at its ends or several lines has no words, unless it has LaTeX,
+    and stands before no number. What begins with a command is always a formula."""
     inner = _DOLLAR.match(source, start + 1, stop)
     if inner is None or not source.startswith("$", inner.end()):
         return None
