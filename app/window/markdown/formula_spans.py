@@ -20,7 +20,7 @@ _BEGIN = re.compile(
     r"\\begin\{((?:equation|align|alignat|aligned|alignedat|gather|gathered|split|multline|CD|cases|dcases|rcases|drcases|"
     r"array|darray|subarray|[pbBvV]?matrix|smallmatrix)\*?)\}"
 )
-_LATEX = re.compile(r"\\[A-Za-z]+|[\^{]")
+_LATEX = re.compile(r"\\[A-Za-z]+|\^|_\{")
 _WORD = re.compile(r"(?<!\\)\b[A-Za-z]{2,}")
 _ENDING = re.compile(r"(?:th|st|nd|rd|s|es)\b")  # the $n$th
 _OPENER = re.compile(
@@ -69,24 +69,35 @@ def formula_at(source: str, start: int, stop: int | None = None) -> FormulaSpan 
     last = _closer(source, closer, start + 2, stop)
     if last < 0 or not source[start + 2 : last].strip():
         return None
-    span = FormulaSpan(start, last + 2, start + 2, last, closer != "\\)")
-    if _EMPTY_LINE.search(source, start, last) and not (span.display and _stands_alone(source, span)):
+    display = closer != "\\)" and _stands_alone(source, start, last + 2)
+    if _EMPTY_LINE.search(source, start, last) and not display:
         return None
-    return span
+    return FormulaSpan(start, last + 2, start + 2, last, display)
+
+
+def is_open(source: str) -> bool:
+    """Whether a source begins with the opener of a formula in display whose closer may still come."""
+    return len(source) < LONGEST_FORMULA and (source[:2] in ("$$", "\\[") or _BEGIN.match(source) is not None)
 
 
 def _closer(source: str, closer: str, start: int, stop: int) -> int:
     """Returns where the closer stands; -1 for nowhere. A backslash hides the character behind it."""
-    for match in re.finditer(r"\\.|\$\$", source[start:stop], re.DOTALL):
-        if match[0] == closer:
-            return start + match.start()
-    return -1
+    place = source.find(closer, start, stop)
+    while place >= 0 and _is_escaped(source, place, start):
+        place = source.find(closer, place + 1, stop)
+    return place
 
 
-def _stands_alone(source: str, span: FormulaSpan) -> bool:
+def _is_escaped(source: str, place: int, start: int) -> bool:
+    """Whether an odd number of backslashes stands before this place."""
+    before = source[start:place]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def _stands_alone(source: str, start: int, end: int) -> bool:
     """Whether nothing but marks of quotes and lists stands on the lines of the delimiters."""
-    before = source[source.rfind("\n", 0, span.start) + 1 : span.start]
-    after = source[span.end : (source.find("\n", span.end) + 1 or len(source) + 1) - 1]
+    before = source[source.rfind("\n", 0, start) + 1 : start]
+    after = source[end : (source.find("\n", end) + 1 or len(source) + 1) - 1]
     return not before.strip(" \t>-+*.)0123456789") and not after.strip()
 
 
@@ -99,31 +110,34 @@ def _environment(source: str, start: int, stop: int) -> FormulaSpan | None:
         depth += 1 if mark[1] == "begin" else -1
         if not depth:
             end = start + mark.end()
-            return FormulaSpan(start, end, start, end, True)
+            return FormulaSpan(start, end, start, end, _stands_alone(source, start, end))
     return None
 
 
 def _within_dollars(source: str, start: int, stop: int) -> FormulaSpan | None:
-    """A dollar neither opens behind a letter or digit nor closes before one, unless LaTeX stands between the two, or
-    the ending of a word behind them. With blanks inside, words and bare numbers are no formula."""
+    """What touches letters or digits, unless they are an ending as in the $n$th, has no words in it, and does not end
+    as names of variables are joined. What has blanks at its ends or several lines has no words, unless it has LaTeX,
+    and stands before no number. What begins with a command is always a formula."""
     inner = _DOLLAR.match(source, start + 1, stop)
     if inner is None or not source.startswith("$", inner.end()):
         return None
     text, end = inner[0], inner.end() + 1
-    latex, bare = _LATEX.search(text) is not None, text.strip()
+    bare = text.strip()
     if not bare or source[end : end + 1].isdigit():
         return None
-    if not latex and (_is_alphanumeric(source[start - 1 : start] if start else "") or _touches(source, end)):
+    latex = _LATEX.search(text) is not None
+    words = bare[0] != "\\" and _WORD.search(bare) is not None
+    blank, closes = bare != text, _is_alphanumeric(source[end : end + 1]) and not _ENDING.match(source, end)
+    opens = start > 0 and _is_alphanumeric(source[start - 1])
+    if words and (opens or closes or (not latex and (blank or "\n" in text))):
         return None
-    if bare != text:
-        number_follows = source[end : end + 2].strip()[:1].isdigit()
-        if number_follows or not (latex or (any(map(str.isalpha, bare)) and not _WORD.search(bare))):
+    if not latex and closes and (blank or bare[-1] in "/:=;,("):
+        return None
+    if blank:
+        letter = latex or any(map(str.isalpha, bare)) or not text[0].isspace()
+        if not letter or source[end : end + 2].strip()[:1].isdigit():
             return None
     return FormulaSpan(start, end, start + 1, end - 1, False)
-
-
-def _touches(source: str, end: int) -> bool:
-    return _is_alphanumeric(source[end : end + 1]) and not _ENDING.match(source, end)
 
 
 def _is_alphanumeric(character: str) -> bool:

@@ -14,8 +14,7 @@ from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
 from app.window.markdown.code_colours import highlighted
 from app.window.markdown.formula_spans import FENCES
-from app.window.markdown.formula_text import readable
-from app.window.markdown.formula_tree import is_set
+from app.window.markdown.formula_text import is_set, readable
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import Block, TableBlock, TextBlock, TokenRuns
 from app.window.markdown.text_formats import (
@@ -218,8 +217,9 @@ class MarkdownWriter:
             self._text_block(within, Style(bold=True, size=size), above, below, 125.0)
             return
         self._flush_marker()
-        if token.kind == "code" and str(_label(token)).lower() in FENCES:
-            text = _code_text(within).strip()
+        formula = token.kind == "code" and _label(token).lower() in FENCES
+        text = _code_text(within).strip() if formula else Traced("", ())
+        if text and is_closed([token, *within, token], self._source) and is_set(str(text), True):
             self._leaf(token._replace(kind="formula_block", nesting=0, text=text), [])
         elif token.kind == "code":
             self._code(token, within)
