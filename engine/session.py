@@ -79,7 +79,7 @@ class Session:
         continuation_ids: Sequence[int] = (),
         places: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answers a prompt of ids; the rest as `reply`. places: lengths of it that later prompts go back to, ascending."""
+        """Answers a prompt of ids; the rest as `reply`. places: lengths of it that later prompts go back to."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
         parser = self.tokenizer.channels(prompt)
