@@ -1,8 +1,8 @@
 """How long a host may be silent before it counts as stuck: one rule for all who wait for it.
 
-A host carries out its requests in order, but for counts, which it answers within a reply too; these are not watched.
-So it is working on the oldest other one that has not ended, even if nobody waits for that one any more, and only an
-answer to it shows that the host is not stuck: Stop is answered by another thread.
+A host carries out its requests in order, but for counts, which it answers within a reply too. So it is working on the
+oldest one that has not ended, even if nobody waits for that one any more, and only an answer to it, or to a count,
+shows that the host is not stuck: Stop is answered by another thread.
 While a request has no result yet, the host sends Working, from between the layers of a pass, but not during a load.
 """
 
@@ -32,42 +32,41 @@ class PendingRequests:
     """The requests that a host has, in order."""
 
     def __init__(self) -> None:
-        self._is_load: dict[int, bool] = {}  # by the id of each request, the oldest first
+        self._kinds: dict[int, type[Request]] = {}  # by the id of each request, the oldest first
 
     @property
     def loading(self) -> bool:
         """Whether the host is carrying out a Load."""
-        return next(iter(self._is_load.values()), False)
+        return next(iter(self._kinds.values()), None) is Load
 
     def is_load(self, number: int) -> bool:
         """Whether the request with this id is a Load."""
-        return self._is_load.get(number, False)
+        return self._kinds.get(number) is Load
 
     def add(self, request: Request) -> bool:
         """Adds a request that was sent; returns whether the host is working on it now."""
-        if isinstance(request, Count):
-            return False
-        self._is_load[request.id] = isinstance(request, Load)
-        return len(self._is_load) == 1
+        self._kinds[request.id] = type(request)
+        return len(self._kinds) == 1
 
     def hear(self, answer: AnyAnswer) -> bool:
         """Returns whether an answer shows that the host is not stuck."""
-        if not isinstance(answer, RequestAnswer) or answer.id not in self._is_load:
+        if not isinstance(answer, RequestAnswer) or answer.id not in self._kinds:
             return False
-        if not isinstance(answer, Failed):  # earlier requests are over, even if their last answers were lost
-            for older in list(takewhile(lambda number: number != answer.id, self._is_load)):
-                del self._is_load[older]
-        is_oldest = answer.id == next(iter(self._is_load))
+        counts = self._kinds[answer.id] is Count and not isinstance(answer, Failed)
+        if not (counts or isinstance(answer, Failed)):  # earlier ones are over, even if their last answers were lost
+            for older in list(takewhile(lambda number: number != answer.id, self._kinds)):
+                del self._kinds[older]
+        is_oldest = counts or answer.id == next(iter(self._kinds))
         if isinstance(answer, LastAnswer):
-            del self._is_load[answer.id]
+            del self._kinds[answer.id]
         return is_oldest
 
     def allowed_s(self, limits: SilenceLimits) -> float | None:
         """Returns how long the next answer may take; None where nothing is to be answered."""
-        if not self._is_load:
+        if not self._kinds:
             return None
         return limits.load_s if self.loading else limits.silent_s
 
     def clear(self) -> None:
         """Forgets all requests, as the host is being replaced."""
-        self._is_load.clear()
+        self._kinds.clear()

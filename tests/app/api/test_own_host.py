@@ -141,7 +141,8 @@ def test_a_process_that_is_stopped_is_replaced() -> None:
         huge = [{"role": "user", "content": "x" * 1_000_000}]  # more than a pipe holds
         calls = [await api.begin(messages=huge), await api.begin(stream=True)]
         await advance(LIMITS.silent_s)
-        assert all(map(is_refused, await asyncio.gather(*calls)))
+        whole, streamed = await asyncio.gather(*calls)
+        assert is_refused(whole) and streamed.events[-1]["error"]["message"] == RESTARTING
         assert text(await api.chat()) == reply  # a recording's first
         assert api.pid != first and not psutil.pid_exists(first)
 
@@ -261,5 +262,8 @@ def test_only_answers_to_the_oldest_request_show_that_a_host_goes_on() -> None:
     third = structs.replace(first, id=5)
     assert not pending.add(third) and pending.hear(protocol.FellBack(id=5, reason="r")) and not pending.loading
     assert pending.allowed_s(limits) == limits.silent_s
+    count = protocol.Count(id=6, messages=())
+    assert not pending.add(count) and pending.hear(protocol.Counted(id=6, tokens=1, context=9))  # within the reply
+    assert pending.hear(protocol.Working(id=5))
     pending.clear()
     assert pending.allowed_s(limits) is None
