@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
@@ -64,6 +65,7 @@ class ChatPresenter(QObject):
         self._controller, self._parts, self._commands, self._window = controller, parts, commands, window
         self._inspected: MessageRecord | None = None  # the reply in the inspector
         self._inspector_outdated = False
+        self._draft = Draft()  # of the open conversation
         self._unsaved_drafts: dict[int, Draft] = {}  # by conversation
         self._draft_timer = Timer(self, singleShot=True, interval=SAVE_DRAFT_MS)
         self._draft_timer.timeout.connect(self.save_drafts)
@@ -128,6 +130,7 @@ class ChatPresenter(QObject):
         for name in ("regenerate", "resume", "select", "verify"):
             getattr(parts.transcript, name).connect(getattr(controller, name))
         parts.transcript.edit.connect(self._edit)
+        parts.transcript.edit_changed.connect(self._change_edit)
         composer, sidebar, panel = parts.composer, parts.sidebar, parts.panel
         composer.sent.connect(self._send)
         composer.trim_asked.connect(controller.send_trimmed)
@@ -190,7 +193,8 @@ class ChatPresenter(QObject):
     def _show_conversation(self, conversation: ConversationRecord) -> None:
         self.save_drafts()
         parts, saved = self._parts, self._controller.library.value(DRAFT.format(conversation.id))
-        parts.composer.set_draft(read(saved, Draft))
+        self._draft = read(saved, Draft)
+        parts.composer.set_draft(self._draft)
         self._count(parts.composer.draft)
         parts.sidebar.set_open(conversation.id or None)
         self._show_title()
@@ -214,7 +218,7 @@ class ChatPresenter(QObject):
 
     def _show_path(self, path: list[MessageRecord]) -> None:
         parts = self._parts
-        parts.transcript.show_branch(path, self._controller.iterate_rounds)
+        parts.transcript.show_branch(path, self._controller.iterate_rounds, self._draft.edits)
         parts.middle.setCurrentWidget(parts.transcript if path else parts.welcome)
         self._inspect(self._controller.last("assistant"))
 
@@ -273,12 +277,21 @@ class ChatPresenter(QObject):
 
     def _edit(self, message: int, text: str) -> None:
         if self._controller.edit(message, text):
+            self._change_edit(message, "")
             self._parts.composer.editor.setFocus()
 
+    def _change_edit(self, message: int, text: str) -> None:
+        """Keeps the new text of a question until it is sent; "" is none."""
+        others = {question: edit for question, edit in self._draft.edits.items() if question != message}
+        self._keep_draft(replace(self._draft, edits=others | {message: text} if text else others))
+
     def _change_draft(self, draft: Draft) -> None:
-        self._unsaved_drafts[self._controller.conversation.id] = draft
-        self._draft_timer.start()
+        self._keep_draft(replace(draft, edits=self._draft.edits))
         self._count(draft)
+
+    def _keep_draft(self, draft: Draft) -> None:
+        self._draft = self._unsaved_drafts[self._controller.conversation.id] = draft
+        self._draft_timer.start()
 
     def save_drafts(self) -> None:
         """Saves what is typed in every conversation."""

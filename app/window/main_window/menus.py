@@ -118,7 +118,7 @@ OTHER_KEYS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Send", "Enter"),
         ("New line", "Shift-Enter"),
         ("Edit the last message, if nothing is typed", "Up"),
-        ("Stop the reply, or cancel an edit", "Esc"),
+        ("Stop the reply, or leave an edit, which is kept", "Esc"),
     ),
     "Conversations": (
         ("Open", "Enter"),

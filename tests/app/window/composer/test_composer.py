@@ -308,3 +308,61 @@ def test_a_full_context_goes_on_as_the_user_chooses(composer: Composer, controll
     assert composer.warning.text() == "Summarising earlier messages: They spoke of the sea"
     controller.question_sent.emit()
     assert composer.editor.toPlainText() == ""
+
+
+# --- edits of earlier questions ---------------------------------------------------------------
+
+
+def editor_in(window: MainWindow) -> QuestionEditor | None:
+    found = [editor for editor in window.parts.transcript.findChildren(QuestionEditor) if editor.isVisible()]
+    return found[0] if found else None
+
+
+def begin_edit(window: MainWindow, typed: str) -> None:
+    window.presenter.edit_last()
+    if editor := editor_in(window):
+        QTest.keyClicks(editor.field, typed)
+
+
+def test_an_edit_is_kept_when_another_chat_is_opened(window: MainWindow, controller: Controller) -> None:
+    question, _ = open_chat(controller, "Why?", "So.")
+    begin_edit(window, " And how?")
+    controller.new()
+    assert editor_in(window) is None
+    controller.open(question.conversation)
+    editor = editor_in(window)
+    assert editor is not None and editor.field.toPlainText() == "Why? And how?"
+    assert window.parts.composer.editor.hasFocus()
+    editor.field.undo()
+    assert editor.field.toPlainText() == "Why?"
+
+
+def test_an_edit_is_kept_after_a_crash_until_it_is_sent(
+    clock: SteppedClock, window: MainWindow, controller: Controller
+) -> None:
+    open_chat(controller, "Why?", "So.")
+    begin_edit(window, " And how?")
+    clock.advance(SAVE_DRAFT_MS / 1000)
+    second = open_window(controller)
+    editor = editor_in(second)
+    assert editor is not None and editor.field.toPlainText() == "Why? And how?"
+    end(second)
+    QTest.keyClick(editor_in(window).field, Qt.Key.Key_Return)  # type: ignore[union-attr]
+    assert controller.path[0].text == "Why? And how?"
+    clock.advance(SAVE_DRAFT_MS / 1000)
+    assert controller.library.value(DRAFT.format(controller.conversation.id)) == ""
+
+
+def test_escape_keeps_an_edit_and_discarding_it_does_not(window: MainWindow, controller: Controller) -> None:
+    open_chat(controller, "Why?", "So.")
+    begin_edit(window, " And how?")
+    QTest.keyClick(editor_in(window).field, Qt.Key.Key_Escape)  # type: ignore[union-attr]
+    assert editor_in(window) is None
+    begin_edit(window, "?")
+    editor = editor_in(window)
+    assert editor is not None and editor.field.toPlainText() == "Why? And how??"
+    assert editor.cancel.text() == "Discard Changes"
+    editor.cancel.click()
+    begin_edit(window, "")
+    editor = editor_in(window)
+    assert editor is not None and editor.field.toPlainText() == "Why?" and editor.cancel.text() == "Cancel"
