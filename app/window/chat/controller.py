@@ -30,6 +30,7 @@ from app.store.records import (
 )
 from app.window.chat.chat_pair import ChatPair
 from app.window.chat.context_trimmer import ContextTrimmer
+from app.window.chat.conversation_deletion import ConversationDeletion
 from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary, title_of
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
@@ -59,7 +60,7 @@ class Controller(QObject):
 
     library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
     its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: the reply that is
-    being written, and how.
+    being written, and how. deletion: what was deleted and can be restored. learned: earlier replies to draft from.
     """
 
     conversation_opened = Signal(object)  # ConversationRecord
@@ -95,13 +96,13 @@ class Controller(QObject):
         self.path: list[MessageRecord] = []
         self.replies = ReplyController(self.host, store, self)
         self.library.latest = self.replies.for_export
-        self._history = history
+        self.learned = history
         self._verification = ReplyVerification(self)
         self._trimmer = ContextTrimmer(self)
         self._untrimmed: tuple[int | None, str, tuple[Attachment, ...]] = (None, "", ())  # a question that waits for it
         self.pair = ChatPair(self)
+        self.deletion = ConversationDeletion(self)
         self._was_busy = False
-        self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
         self._death = ""  # the cause of the last death of the host, which interrupted a reply
         self._connect()
 
@@ -142,7 +143,7 @@ class Controller(QObject):
     def set_learning(self, on: bool) -> None:
         """Has drafts copy from earlier replies, or not; then what was learned is deleted. So is what belongs to
         conversations that are gone."""
-        history = self._history
+        history = self.learned
         self.replies.history = history if on else None
         if history is not None:
             known = {record.id for record in self.library.conversations()}
@@ -387,36 +388,12 @@ class Controller(QObject):
             self.notice.emit(Notice("warning", "This conversation no longer exists."))
 
     def delete(self, conversation: int) -> None:
-        """Deletes a conversation until `undo_delete`, or for good when the window closes. A reply there is stopped."""
-        record = self.library.find(conversation)
-        if record is None:
-            return
-        reply = self.replies.reply
-        if reply is not None and reply.record.conversation == conversation:
-            self.replies.stop()
-        if not self.library.change(partial(self.library.store.delete, conversation)):
-            return
-        if self._history is not None:
-            self.library.attempt(partial(self._history.forget, conversation), None)
-        was_open = conversation == self.conversation.id
-        self._deleted.append((conversation, was_open))
-        if was_open:
-            self.new()
-        undo = ("Undo", partial(self._undelete, conversation, was_open))
-        self.notice.emit(Notice("info", f"“{record.title or UNTITLED}” was deleted.", (undo,)))
+        """Deletes a conversation until `undo_delete`; see `ConversationDeletion`."""
+        self.deletion.delete(conversation)
 
     def undo_delete(self) -> None:
         """Restores the conversation that was deleted last."""
-        if self._deleted:
-            self._undelete(*self._deleted[-1])
-
-    def _undelete(self, conversation: int, was_open: bool) -> None:
-        if (conversation, was_open) not in self._deleted:
-            return
-        if self.library.change(partial(self.library.store.undelete, conversation)):
-            self._deleted.remove((conversation, was_open))
-            if was_open:
-                self._open_saved(conversation)
+        self.deletion.undo()
 
     def import_file(self, path: str) -> bool:
         """Imports an exported conversation and opens it; returns whether it is one."""

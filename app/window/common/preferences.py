@@ -64,7 +64,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
-    edits: dict[int, str] = {}
+    edits: dict[int, str] = msgspec.field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.text or self.attachments or self.edits)

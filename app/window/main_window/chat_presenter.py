@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.protocol import Loaded, RoundDone
 from app.replay_page import Lane, replay_page
@@ -167,7 +167,6 @@ class ChatPresenter(QObject):
                 "export json": lambda: self.export(controller.conversation.id, "json"),
                 "export page": lambda: self._with_last_reply(self.export_page),
                 "copy conversation": lambda: self.copy(controller.conversation.id),
-                "undo": self._undo,
                 "edit last": self.edit_last,
                 "find": parts.transcript.find_bar.begin,
                 "find next": lambda: parts.transcript.find_next(1),
@@ -395,11 +394,6 @@ class ChatPresenter(QObject):
         neighbour = self._parts.sidebar.conversations.neighbour(current or None, step)
         if neighbour is not None and neighbour != current:
             self._controller.open(neighbour)
-
-    def _undo(self) -> None:
-        """Undoes typing; without a focused text field, the last deletion of a conversation."""
-        undo = getattr(QApplication.focusWidget(), "undo", self._controller.undo_delete)
-        undo()
 
     def update_commands(self, *_: object) -> None:
         """Enables the commands that can be used now."""

@@ -44,6 +44,7 @@ from app.window.main_window.secondary_windows import (
     SettingsOpener,
     come_forward,
 )
+from app.window.main_window.undo_command import UndoCommand
 from app.window.main_window.welcome import Welcome
 from app.window.markdown import ask_to_open
 from app.window.settings.chat_panel import ChatPanel
@@ -176,6 +177,7 @@ class MainWindow(QMainWindow):
         self.settings, self.races, self.models = SettingsOpener(self, store_file), RaceOpener(self), ModelsOpener(self)
         self.api = ApiOpener(self, store_file)
         self.pair_menu = PairMenu(self)
+        self.undo = UndoCommand(self.commands["undo"], controller.deletion, self)
         self.quit_question = QuitQuestion(self, controller)
         self._save_timer = Timer(self, singleShot=True, interval=SAVE_PLACES_MS)
         self._connect_commands()
