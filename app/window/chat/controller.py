@@ -413,13 +413,14 @@ class Controller(QObject):
         return self._open_saved(record.id)
 
     def change_settings(self, settings: ChatSettings) -> None:
-        """Changes the settings of the open conversation and of new ones."""
+        """Changes the settings of the open conversation and, but for its system prompt, of new ones."""
         conversation = self.conversation.id
         if conversation == UNSAVED:
             self.conversation = _unsaved(settings)
         elif not self.library.change(lambda: self.library.store.change_settings(conversation, settings)):
             return
-        self.library.set_default_settings(settings)
+        system = self.library.default_settings().system
+        self.library.set_default_settings(changed(settings, system=system))
         self.settings_changed.emit(self.conversation)
         self.pair.load()
         self.pair.schedule_count()

@@ -37,10 +37,10 @@ class UndoCommand(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Leaves the keys of Undo to the menu where the field, which always claims them, would undo nothing."""
-        if event.type() == QEvent.Type.ShortcutOverride and self._undoes_deletion:
-            if isinstance(event, QKeyEvent) and event.matches(QKeySequence.StandardKey.Undo):
-                event.ignore()
-                return True
+        claimed = event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent)
+        if claimed and event.matches(QKeySequence.StandardKey.Undo) and self._undoes_deletion:
+            event.ignore()
+            return True
         return super().eventFilter(watched, event)
 
     @property
