@@ -43,6 +43,12 @@ ON_MACOS = (
     "psutil._psutil_osx",
     "truststore._macos",
 )
+# What other processes than the recorded ones import without naming it: pypdf, for PDF files that AES protects.
+ELSEWHERE = (
+    "cryptography.hazmat.bindings._rust",
+    "cryptography.hazmat.primitives.ciphers.modes",
+    "pypdf._crypt_providers._cryptography",
+)
 _HEADER = "# Modules that a run of the app imported. Written by `uv run packaging/record.py`.\n"
 
 

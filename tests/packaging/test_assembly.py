@@ -365,6 +365,13 @@ def test_locked_packages_are_those_of_the_project() -> None:
     assert not {"llm", "llama-cpp-python"} & pinned
 
 
+def test_the_bundle_for_macos_reads_pdf_files_that_aes_protects() -> None:
+    """pypdf asks for cryptography, which needs cffi on every system and not only where keyring wants them."""
+    pinned = re.findall(r"^(cryptography|cffi|pycparser)==\S+(.*)", wheels.LOCK.read_text(), re.MULTILINE)
+    assert len(pinned) == 3 and not any("sys_platform" in marker for _, marker in pinned)
+    assert all(find_spec(name) for name in imports.ELSEWHERE)
+
+
 def test_workflows_run_what_is_here() -> None:
     folder = ROOT / ".github" / "workflows"
     text = "\n".join(path.read_text() for path in sorted(folder.glob("*.yml")))

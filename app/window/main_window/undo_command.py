@@ -37,8 +37,9 @@ class UndoCommand(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Leaves the keys of Undo to the menu where the field, which always claims them, would undo nothing."""
-        claimed = event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent)
-        if claimed and event.matches(QKeySequence.StandardKey.Undo) and self._undoes_deletion:
+        if not isinstance(event, QKeyEvent) or event.type() != QEvent.Type.ShortcutOverride:
+            return super().eventFilter(watched, event)
+        if event.matches(QKeySequence.StandardKey.Undo) and self._undoes_deletion:
             event.ignore()
             return True
         return super().eventFilter(watched, event)

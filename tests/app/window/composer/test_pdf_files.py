@@ -39,7 +39,8 @@ def test_pages_are_named_and_empty_ones_left_out(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_says_why_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reasons(written(tmp_path / "a.pdf", protected(pdf("secret"), "word"))) == pdf_text.PROTECTED
-    assert pdf_text.page_texts(written(tmp_path / "b.pdf", protected(pdf("open"), ""))) == ["open"]
+    for algorithm in ("RC4-128", "AES-128", "AES-256"):
+        assert pdf_text.page_texts(written(tmp_path / "b.pdf", protected(pdf("open"), "", algorithm))) == ["open"]
     assert reasons(written(tmp_path / "c.pdf", pdf("", ""))) == pdf_text.SCANNED
     assert reasons(written(tmp_path / "d.pdf", b"%PDF-1.7\nnothing")) == pdf_text.DAMAGED
     monkeypatch.setattr(pdf_text, "MOST_CHARACTERS", 10)
