@@ -123,7 +123,8 @@ class Store:
         self._database.close()
 
     def _back_up(self) -> None:
-        if self._database.writable and self.conversations():
+        kept = "SELECT 1 FROM conversation WHERE deleted_s IS NULL LIMIT 1"
+        if self._database.writable and self._database.rows(kept):
             back_up(self._database.path, self._database.connection)
 
     def _mark_cut_replies(self) -> None:
@@ -152,6 +153,11 @@ class Store:
         if row is None:
             raise StoreError(f"conversation {conversation} no longer exists; open the list of conversations again")
         return _conversation_of(row)
+
+    def find(self, conversation: int) -> ConversationRecord | None:
+        """Returns one conversation, None where it is deleted or gone."""
+        row = self._database.row(f"{_CONVERSATION} WHERE id = ? AND deleted_s IS NULL", conversation)
+        return None if row is None else _conversation_of(row)
 
     def create(self, settings: ChatSettings) -> ConversationRecord:
         """Adds an empty conversation."""

@@ -65,6 +65,7 @@ class Controller(QObject):
 
     conversation_opened = Signal(object)  # ConversationRecord
     conversations_changed = Signal()
+    conversation_updated = Signal(object)  # ConversationRecord: the only one that has changed
     settings_changed = Signal(object)  # ConversationRecord
     path_changed = Signal(object)  # list[MessageRecord], the listener's to keep
     reply_began = Signal(object)  # MessageRecord
@@ -111,6 +112,7 @@ class Controller(QObject):
         for part in (library, host, replies):
             part.notice.connect(self.notice)
         library.changed.connect(self._handle_library)
+        library.updated.connect(self._handle_update)
         replies.rounds_received.connect(self._handle_rounds)
         replies.progress.connect(self._handle_progress)
         replies.ended.connect(self._handle_reply_ended)
@@ -353,7 +355,7 @@ class Controller(QObject):
         self.reply_began.emit(reply)
         self.replies.begin(reply, pair, messages_of(system, before), earlier)
         self._update_busy()
-        self.library.changed.emit()
+        self.library.report(reply.conversation)
 
     def _pair_to_resume(self, reply: MessageRecord) -> Pair:
         """Returns the pair that began a reply, but with today's drafter: an earlier one may be why it was interrupted,
@@ -477,6 +479,11 @@ class Controller(QObject):
         self._refresh_record()
         self.conversations_changed.emit()
 
+    def _handle_update(self, record: ConversationRecord) -> None:
+        if record.id == self.conversation.id:
+            self.conversation = record
+        self.conversation_updated.emit(record)
+
     def _handle_rounds(self, message: int, rounds: list[RoundDone]) -> None:
         if self.find(message) is None:
             return
@@ -495,7 +502,7 @@ class Controller(QObject):
         elif record.conversation != self.conversation.id and record.state in ("complete", "failed"):
             self._report_reply_elsewhere(record)
         self._update_busy()
-        self.library.changed.emit()
+        self.library.report(record.conversation)
         self.pair.schedule_count()
         if record.state == "cut" and self.library.find(record.conversation) is not None:
             self._report_cut(record)

@@ -104,6 +104,7 @@ class ChatPresenter(QObject):
         controller.conversation_opened.connect(self._show_conversation)
         controller.settings_changed.connect(self._show_settings)
         controller.conversations_changed.connect(self._show_list)
+        controller.conversation_updated.connect(self._show_update)
         controller.path_changed.connect(self._show_path)
         controller.reply_began.connect(self._begin_reply)
         controller.rounds_received.connect(self._add_rounds)
@@ -208,6 +209,12 @@ class ChatPresenter(QObject):
         self._parts.sidebar.show_all(records)
         self._parts.sidebar.set_open(self._controller.conversation.id or None)
         self._parts.welcome.set_first(not records)
+        self._show_title()
+
+    def _show_update(self, record: ConversationRecord) -> None:
+        self._parts.sidebar.show_update(record)
+        self._parts.sidebar.set_open(self._controller.conversation.id or None)
+        self._parts.welcome.set_first(False)
         self._show_title()
 
     def _show_title(self) -> None:

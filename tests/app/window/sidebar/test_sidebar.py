@@ -97,6 +97,23 @@ def test_the_open_conversation_stays_marked_when_the_list_changes(sidebar: Sideb
     assert sidebar.list.currentIndex().data(ITEM).id == 3
 
 
+def test_a_message_changes_one_row_and_reads_no_other_conversation(
+    sidebar: Sidebar, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.open(3)
+    monkeypatch.setattr(controller.library.store, "conversations", lambda: pytest.fail("all were read"))
+    resets: list[None] = []
+    sidebar.conversations.modelReset.connect(lambda: resets.append(None))
+    assert controller.send("Rye?")
+    assert rows(sidebar)[:2] == ["Today", "Bread"] and len(resets) == 1
+    controller.stop()
+    assert controller.send("Wheat?") and len(resets) == 1
+    controller.stop()
+    controller.new()
+    assert controller.send("What does a heron eat?")
+    assert rows(sidebar)[:3] == ["Today", "What does a heron eat?", "Bread"]
+
+
 @pytest.mark.timing
 def test_thousands_of_conversations_are_shown_and_scrolled_at_once(sidebar: Sidebar) -> None:
     now = time.time()
