@@ -6,5 +6,5 @@ from difflib import get_close_matches
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """Returns the end of an error about the word `given`: the known word that looks like it, or "" if none does."""
-    close = get_close_matches(given, list(known), n=1)
+    close = get_close_matches(given, [word for word in known if word != given], n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -52,6 +52,7 @@ def measure(
     """
     tokens = [1 + i % (target.vocabulary - 1) for i in range(context)]
     _empty(target, drafter)
+    target.read_as(context)
     if drafter is not None:
         target.record(drafter.needs.taps, drafter.needs.latest_only)
     for _ in target.prefill(tokens[:-1], cancelled=calling(between)):

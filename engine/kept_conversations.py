@@ -1,7 +1,8 @@
 """Conversations that are not in the caches now, kept so that their next reply need not read them again.
 
-A reply continues the one that shares the most tokens with its prompt, whoever asks, as they have no names here. They
-take memory, so there are limits, and the one that was used longest ago goes first.
+A reply continues the one that shares the most tokens with its prompt, whoever asks, as they have no names here. One
+that only begins alike, as those of two agents with the same system prompt do, stays kept as well: both share its arrays
+until these change. They take memory, so there are limits, and the one that was used longest ago goes first.
 """
 
 from __future__ import annotations
@@ -16,19 +17,22 @@ from engine.audit.verify_blocks import VerifyBlocks
 from engine.cache.snapshot import Snapshot, arrays_in
 
 LEAST_TOKENS = 64  # fewer are faster to read again than to keep
+_OTHER_QUESTION = 16  # tokens: templates take back a few at the end of a prompt, such as <think>
 MOST = 32  # conversations: programs that never ask the same twice would fill the memory
 
 
 @dataclass(frozen=True)
 class KeptConversation:
     """tokens: of which the caches held a prefix. target: what its cache held, over `blocks` in exact-verify. drafter,
-    drafted: the drafter used last, and what it remembered; None for none."""
+    drafted: the drafter used last, and what it remembered; None for none. prompt: how many of the tokens were the last
+    prompt, all if that is not known."""
 
     tokens: tuple[int, ...]
     target: Snapshot
     blocks: VerifyBlocks | None = None
     drafter: object = None
     drafted: Snapshot = None
+    prompt: int | None = None
 
     @cached_property
     def nbytes(self) -> int:
@@ -77,12 +81,17 @@ class KeptConversations:
         """Returns whether another conversation of this many bytes can be kept without dropping one."""
         return len(self) < MOST and self.nbytes + nbytes <= self._limit_bytes
 
-    def take(self, prompt: Sequence[int], least: int) -> KeptConversation | None:
-        """Removes and returns the conversation that shares the most tokens with `prompt`; None where none shares at
-        least `least`."""
+    def use(self, prompt: Sequence[int], least: int) -> KeptConversation | None:
+        """Returns the conversation that shares the most tokens with `prompt`; None where none shares at least `least`.
+        It stays kept, as the one used last, unless `prompt` goes on with it: then it is the caller's."""
         shared = [common_prefix(kept.tokens, prompt) for kept in self._kept]
         most = max(shared, default=0)
-        return self._kept.pop(shared.index(most)) if most >= least else None
+        if most < least:
+            return None
+        found = self._kept.pop(len(shared) - 1 - shared[::-1].index(most))
+        if is_another(len(found.tokens), found.prompt, most):
+            self._kept.append(found)
+        return found
 
     def find(self, tokens: Sequence[int]) -> KeptConversation | None:
         """Returns the conversation of exactly these tokens, without removing it."""
@@ -100,6 +109,14 @@ class KeptConversations:
     def _drop_oldest(self) -> None:
         while self._kept and (len(self._kept) > MOST or self.nbytes > self._limit_bytes):
             del self._kept[0]
+
+
+def is_another(tokens: int, prompt: int | None, shared: int) -> bool:
+    """Returns whether a conversation of so many tokens, whose last prompt had so many, is another one than a prompt
+    that shares only `shared` of them: else it is the same, whose last reply, or thought, is not in the prompt any more.
+    """
+    asked = tokens if prompt is None else prompt
+    return asked - shared >= _OTHER_QUESTION and tokens - shared >= LEAST_TOKENS
 
 
 def common_prefix(tokens: Sequence[int], others: Sequence[int]) -> int:

@@ -62,6 +62,9 @@ def decode(
     while reason is None:
         room = _room(tokens, limits, budget)
         if not rounds.has_pending:
+            if not target.catch_up(tokens, limits.cancelled):
+                reason = "cancelled"
+                break
             most = min(room - 1, target.draft_room(len(tokens)))  # a round has a token of the target's own as well
             draft = proposer.propose(rounds.context, most)
             rounds.submit(draft)

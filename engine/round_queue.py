@@ -50,8 +50,8 @@ class RoundQueue:
     def may_run_ahead(self) -> bool:
         """Whether a plain step may be submitted before the pending round is waited for: after a plain one, and where
         that would not delay the first token, because the backend queues what is submitted. Not with a grammar, whose
-        mask needs the token before."""
-        if self._sampler.grammar is not None:
+        mask needs the token before, nor where the token before changes how positions are rotated."""
+        if self._sampler.grammar is not None or not self._target.rotation.tokens_left(len(self._tokens)):
             return False
         return self._pending[-1].is_plain and (self._rounds > 0 or backend.queues())
 

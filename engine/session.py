@@ -17,7 +17,7 @@ from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.grammar import Matcher, ReplyGrammar
-from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations, common_prefix
+from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations, common_prefix, is_another
 from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
@@ -46,6 +46,7 @@ class Session:
         self.context = context
         self.tokens: list[int] = []
         self.kept = KeptConversations()
+        self._prompt = 0  # how many of the tokens were the last prompt
         self._drafter: Drafter | None = None
         self._reply = object()  # stands for the latest reply, as the target's owner
         self._blocks: VerifyBlocks | None = None
@@ -76,8 +77,10 @@ class Session:
         policy: Policy | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
+        places: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answers a prompt of token ids; the rest as `reply`."""
+        """Answers a prompt of token ids; the rest as `reply`. places: lengths of it to which later prompts will go
+        back, ascending, in models whose caches cannot drop tokens (`ModelCache.needs_pins`)."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
         parser = self.tokenizer.channels(prompt)
@@ -91,7 +94,7 @@ class Session:
         self._check_length(prompt)
         reused = self._reuse(prompt, drafter, blocks)
         reply = self._reply
-        for done in self._prefill(prompt, reused, drafter, cancelled):
+        for done in self._prefill(prompt, reused, drafter, cancelled, places if blocks is None else ()):
             yield PromptProgress(done, len(prompt), reused, time.monotonic() - began_s)
             self._check_owner(reply)
             if done > reused and cancelled():
@@ -152,7 +155,7 @@ class Session:
             return None
         drafter, target = self._drafter, self.target.snapshot()
         drafted = None if drafter is None else drafter.snapshot()
-        return KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted)
+        return KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted, self._prompt)
 
     def _check_owner(self, reply: object) -> None:
         """A reply that goes on must still own the caches."""
@@ -173,6 +176,7 @@ class Session:
         if self.target.owner is not self._reply:  # another conversation has used the cache since
             self.tokens, self._blocks, self._driver = [], None, self.target
         self._choose_conversation(prompt, drafter)
+        self.target.read_as(len(prompt))
         self.target.owner = self._reply = object()
         common = min(common_prefix(self.tokens, prompt), len(prompt) - 1)
         self._lay_blocks(blocks)
@@ -184,7 +188,7 @@ class Session:
         else:
             self.target.record()
         self._driver = ExactTarget(self.target, blocks) if blocks is not None else self.target
-        self._drafter = drafter
+        self._drafter, self._prompt = drafter, len(prompt)
         self.tokens = list(prompt)
         return self._driver.rewind(common)
 
@@ -192,19 +196,18 @@ class Session:
         """Puts into the caches what is kept of this conversation, if that is more than they hold of it, and keeps what
         they hold of another one."""
         here = common_prefix(self.tokens, prompt)
-        left = len(self.tokens) - here
-        found = self.kept.take(prompt, here + LEAST_TOKENS)
+        found = self.kept.use(prompt, here + LEAST_TOKENS)
+        if is_another(len(self.tokens), self._prompt, here):
+            self._keep()
         if found is not None:
-            if left >= LEAST_TOKENS:
-                self._keep()
             self.forget()
             self._continue_kept(found, drafter)
-        elif left >= max(here, LEAST_TOKENS) and self._keep() and here < LEAST_TOKENS:
+        elif here < LEAST_TOKENS <= len(self.tokens) - here:
             self.forget()
 
     def _continue_kept(self, kept: KeptConversation, drafter: Drafter | None) -> None:
         """Puts a conversation that was kept into the caches, which are empty."""
-        self.tokens, self._blocks = list(kept.tokens), kept.blocks
+        self.tokens, self._blocks, self._prompt = list(kept.tokens), kept.blocks, kept.prompt or len(kept.tokens)
         self.target.restore(kept.target)
         if kept.blocks is not None:
             self._driver = ExactTarget(self.target, kept.blocks)
@@ -221,15 +224,27 @@ class Session:
             self._blocks = blocks
 
     def _prefill(
-        self, prompt: Sequence[int], reused: int, drafter: Drafter | None, cancelled: Callable[[], bool]
+        self,
+        prompt: Sequence[int],
+        reused: int,
+        drafter: Drafter | None,
+        cancelled: Callable[[], bool],
+        places: Sequence[int],
     ) -> Iterator[int]:
         """Feeds what the caches lack of `prompt`, all but its last token; yields before and after each chunk how many
-        of its tokens are in."""
+        of its tokens are in. Pins the places that it comes by."""
         yield reused
-        for done in self._driver.prefill(prompt[reused:-1], cancelled=cancelled):
-            if drafter is not None and drafter.needs.taps:  # so that states need not be kept
-                drafter.sync(prompt[: self.target.length + 1], cancelled)
-            yield reused + done
+        ends = [*(place for place in places if reused < place < len(prompt) - 1), len(prompt) - 1]
+        for begin, end in zip([reused, *ends], ends, strict=False):
+            done = 0
+            for done in self._driver.prefill(prompt[begin:end], cancelled=cancelled):
+                if drafter is not None and drafter.needs.taps:  # so that states need not be kept
+                    drafter.sync(prompt[: self.target.length + 1], cancelled)
+                yield begin + done
+            if done < end - begin:  # it was cancelled
+                return
+            if end < len(prompt) - 1:
+                self.target.pin_mark()
 
     def _with_text(self, rounds: Iterator[Round | Finished], text: ReplyText, prompt: int) -> Iterator[Event]:
         """Yields the events with their texts, and ends the reply at a stop string."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.tool_parsers import ToolFormat
+from models.tool_formats import ToolFormat
 
 
 def call_text(tools: ToolFormat | None, calls: Sequence[Mapping[str, Any]]) -> str:

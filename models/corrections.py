@@ -7,9 +7,8 @@ is right without it: then it goes from here. What is not corrected is refused, w
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cache
 from typing import Any
 
@@ -20,12 +19,14 @@ from engine.backend.mlx_lm_imports import (
     KVCache,
     RotatingKVCache,
     create_attention_mask,
-    initialize_rope,
     model_classes,
 )
 from engine.errors import ModelError
+from engine.rotary_embedding import correct_frequencies, rotary_embedding
+from models.activations import correct_activations, named_as
+from models.fixed_fields import check_fields
 from models.model_config import scaling_of
-from models.stored_weights import renamed, with_positive_biases
+from models.stored_weights import renamed, with_every_layer, with_positive_biases
 
 Config = Mapping[str, Any]
 Weights = dict[str, mx.array]
@@ -35,39 +36,23 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 # Families in which transformers gives every layer the window, and those in which it gives some layers one. mlx-lm
 # computes them without.
 _WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2", "qwen3_moe")
-_WINDOW_BY_LAYER = ("gemma2", "qwen2", "qwen2_moe", "qwen3", "smollm3")
+_WINDOW_BY_LAYER = ("gemma2", "qwen2", "qwen2_moe", "qwen3", "smollm3", "dots1")
 _WINDOW_IF_SWITCHED_ON = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3")  # by `use_sliding_window`
 
+_DROPPING_LAYER_61 = ("deepseek_v3", "kimi_k25")
 _LATENT_NORMS = ("glm4_moe_lite", "kimi_linear", "longcat_flash", "minicpm3")
 
-ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
-    "silu": nn.silu,
-    "swish": nn.silu,
-    "gelu": nn.gelu,
-    "gelu_new": nn.gelu_approx,
-    "gelu_fast": nn.gelu_approx,
-    "gelu_pytorch_tanh": nn.gelu_approx,
-    "relu": nn.relu,
-    "relu2": nn.relu2,
-}
-# What mlx-lm computes whatever the configuration says, where it is not SiLU.
-_COMPUTED = {
-    "gemma": "gelu",
-    "gpt_bigcode": "gelu",
-    "starcoder2": "gelu",
-}
-_CORRECTABLE = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gpt_bigcode", "starcoder2")
 
-
-def corrected_classes(config: Config, in_float32: bool = False) -> tuple[type, Any]:
+def corrected_classes(config: Config, in_float32: bool = False, without: Set[str] = frozenset()) -> tuple[type, Any]:
     """Returns mlx-lm's classes of network and arguments for a configuration, the network's corrected. What
     `load_model` takes as `get_model_classes`. in_float32: whether what is computed of the weights as they are loaded
-    (norms plus one, folded factors) is computed in 32 bits."""
+    (norms plus one, folded factors) is computed in 32 bits. without: names of tensors that are not the network's."""
+    check_fields(text_of(config), family_of(text_of(config)))
     network, arguments = model_classes(dict(config))
-    return _corrected(network, config, in_float32), arguments
+    return _corrected(network, config, in_float32, without), arguments
 
 
-def _corrected(kind: Any, config: Config, in_float32: bool) -> type:
+def _corrected(kind: Any, config: Config, in_float32: bool, without: Set[str]) -> type:
     windows = windows_of(text_of(config))
 
     class Corrected(kind):  # type: ignore[misc]
@@ -77,26 +62,26 @@ def _corrected(kind: Any, config: Config, in_float32: bool) -> type:
 
         def sanitize(self, weights: Weights) -> Weights:
             found = getattr(super(), "sanitize", lambda weights: weights)
-            stored = renamed(dict(weights), config)
+            _check_packed(weights, family_of(text_of(config)))
+            if kind.__module__.rpartition(".")[2] in _DROPPING_LAYER_61:
+                found = with_every_layer(found)
+            stored = renamed({name: value for name, value in weights.items() if name not in without}, config)
             if in_float32:
                 stored = {name: _widened(value) for name, value in stored.items()}
             return with_positive_biases(_with_biases(self, stored, found(dict(stored))))
 
     if any(windows):
-        Corrected.make_cache = lambda self: [
-            RotatingKVCache(max_size=window) if window else KVCache() for window in windows
-        ]
-    return _named_as(Corrected, kind)  # type: ignore[no-any-return]
+        Corrected.make_cache = lambda self: [_cache_for(layer) for layer in self.layers]
+    return named_as(Corrected, kind)
+
+
+def _cache_for(layer: Any) -> Any:
+    """Returns the cache of a layer, which may be one of a few that a rank of a pipeline holds."""
+    return RotatingKVCache(max_size=layer.window) if layer.window else KVCache()
 
 
 def _widened(value: mx.array) -> mx.array:
     return value.astype(mx.float32) if value.dtype in (mx.float16, mx.bfloat16) else value
-
-
-def _named_as(kind: Any, original: Any) -> Any:
-    for name in ("__name__", "__qualname__", "__module__"):
-        setattr(kind, name, getattr(original, name))
-    return kind
 
 
 def text_of(config: Config) -> Config:
@@ -171,49 +156,7 @@ def _windowed(kind: Any) -> type:
             own = create_attention_mask(x, cache, window_size=self.window, return_array=as_array)
             return super().__call__(x, own, cache)
 
-    return _named_as(Windowed, kind)  # type: ignore[no-any-return]
-
-
-# Activations
-
-
-def correct_activations(network: Any, text: Config, family: str) -> None:
-    """Gives feed-forward parts the activation that the configuration names. Raises ModelError where that is not
-    known, or mlx-lm's network has no place for it."""
-    named = text.get("hidden_activation") or text.get("hidden_act") or text.get("activation_function")
-    computed = _COMPUTED.get(family, "silu")
-    if family == "gemma":  # transformers: its first files said gelu and meant the approximation
-        named = text.get("hidden_activation") or "gelu_pytorch_tanh"
-    if family not in _CORRECTABLE or named is None or ACTIVATIONS.get(named) is ACTIVATIONS[computed]:
-        return
-    if named not in ACTIVATIONS:
-        raise ModelError(f"its activation {str(named)[:40]!r} is not known; choose another model")
-    for module in network.modules():
-        if hasattr(module, "gate_proj") and hasattr(module, "up_proj") and hasattr(module, "down_proj"):
-            _give_class(module, _gated)
-        elif hasattr(module, "c_fc") and hasattr(module, "c_proj"):
-            _give_class(module, _plain)
-        else:
-            continue
-        module.activation = ACTIVATIONS[named]
-
-
-@cache
-def _gated(kind: Any) -> type:
-    class Gated(kind):  # type: ignore[misc]
-        def __call__(self, x: mx.array) -> Any:
-            return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
-
-    return _named_as(Gated, kind)  # type: ignore[no-any-return]
-
-
-@cache
-def _plain(kind: Any) -> type:
-    class Plain(kind):  # type: ignore[misc]
-        def __call__(self, x: mx.array) -> Any:
-            return self.c_proj(self.activation(self.c_fc(x)))
-
-    return _named_as(Plain, kind)  # type: ignore[no-any-return]
+    return named_as(Windowed, kind)
 
 
 # Rotation
@@ -221,16 +164,9 @@ def _plain(kind: Any) -> type:
 
 def correct_rotation(module: Any, text: Config) -> None:
     """Gives a rotary module the frequencies that the configuration means."""
-    kind, scaling = type(module).__name__, text.get("rope_scaling")
-    if not isinstance(scaling, dict):
-        return
-    scaling = scaling_of(scaling) or {}
-    if kind == "YarnRoPE" and (scaling.get("truncate") is False or scaling.get("attention_factor") is not None):
-        module._freqs = yarn_wavelengths(module.dims, float(text.get("rope_theta", 10_000.0)), scaling)
-        if scaling.get("attention_factor") is not None:
-            module.mscale = float(scaling["attention_factor"])
-    elif kind == "SuScaledRoPE":
-        correct_longrope(module, text, scaling)
+    scaling = scaling_of(text.get("rope_scaling") or {})
+    if scaling is not None:
+        correct_frequencies(module, float(text.get("rope_theta", 10_000.0)), scaling)
 
 
 def scale_rotation(network: Any, text: Config) -> None:
@@ -242,41 +178,12 @@ def scale_rotation(network: Any, text: Config) -> None:
         rope = getattr(module, "rope", None)
         if type(rope) is nn.RoPE:
             length = text.get("max_position_embeddings")
-            module.rope = initialize_rope(rope.dims, rope.base, rope.traditional, scaling, length)
+            module.rope = rotary_embedding(rope.dims, rope.base, rope.traditional, scaling, length)
 
 
 def _is_scaled(module: Any) -> bool:
     name = type(module).__name__
     return getattr(module, "scale", 1.0) != 1.0 if isinstance(module, nn.RoPE) else "RoPE" in name or "Rotary" in name
-
-
-def yarn_wavelengths(dims: int, base: float, scaling: Config) -> mx.array:
-    """Returns the wavelengths of YaRN (arXiv 2309.00071) over 2 pi, (dims / 2,). `truncate`: whether the bounds of
-    the ramp are rounded to whole dimensions, which gpt-oss does not."""
-    original, factor = scaling["original_max_position_embeddings"], scaling["factor"]
-
-    def dimension(rotations: float) -> float:
-        return dims * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(base))
-
-    low, high = dimension(scaling.get("beta_fast") or 32), dimension(scaling.get("beta_slow") or 1)
-    if scaling.get("truncate", True):
-        low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, dims - 1)
-    ramp = mx.clip((mx.arange(dims // 2, dtype=mx.float32) - low) / max(high - low, 0.001), 0, 1)
-    whole = base ** (mx.arange(0, dims, 2, dtype=mx.float32) / dims)
-    wavelengths: mx.array = 1 / (ramp / (factor * whole) + (1 - ramp) / whole)
-    return wavelengths
-
-
-def correct_longrope(module: Any, text: Config, scaling: Config) -> None:
-    """Gives LongRoPE (arXiv 2402.13753) its short factors: contexts end where the long ones would begin."""
-    base, dims = float(text.get("rope_theta", 10_000.0)), module.dim
-    powers = base ** (mx.arange(0, dims, 2, dtype=mx.float32) / dims)
-    module._freqs = mx.array(scaling["short_factor"], dtype=mx.float32) * powers
-    if scaling.get("short_mscale") is not None:
-        module._scale = float(scaling["short_mscale"])
-    elif scaling.get("attention_factor") is not None:
-        module._scale = float(scaling["attention_factor"])
 
 
 # Experts, and what else a module does by another rule
@@ -307,7 +214,7 @@ def _scaled_in_float32(kind: Any) -> type:
             found = super().__call__(x)
             return found * self.float32_scale if found.dtype == mx.float32 else found
 
-    return _named_as(Scaled, kind)  # type: ignore[no-any-return]
+    return named_as(Scaled, kind)
 
 
 def _recurrent_gemma_embedding(model: Any, text: Config) -> None:
@@ -332,7 +239,42 @@ def _normalizing_groups(kind: Any) -> type:
             grouped = mx.fast.rms_norm(mx.unflatten(x, -1, (self.groups, -1)), None, self.eps)
             return self.weight * grouped.flatten(-2)
 
-    return _named_as(Grouped, kind)  # type: ignore[no-any-return]
+    return named_as(Grouped, kind)
+
+
+def _check_packed(weights: Weights, family: str) -> None:
+    """Raises ModelError for a BitNet whose numbers are not packed."""
+    if family == "bitnet" and not any(name.endswith("weight_scale") for name in weights):
+        raise ModelError(
+            "the weights of this BitNet are not packed to ternary numbers, and mlx-lm computes no others: choose the "
+            "packed folder of the same model"
+        )
+
+
+def _gpt2_scales(model: Any, text: Config) -> None:
+    """mlx-lm divides scores by the root of the heads' width in every layer, whatever the configuration says."""
+    for place, layer in enumerate(model.h):
+        if text.get("scale_attn_weights") is False:
+            layer.attn.scale = 1.0
+        if text.get("scale_attn_by_inverse_layer_idx"):
+            layer.attn.scale /= place + 1
+
+
+def _llama4_norms(attention: Any, text: Config) -> None:
+    """mlx-lm normalizes rotated queries and keys with an epsilon of 1e-6."""
+    if attention.use_qk_norm:
+        _give_class(attention.rope, _normalizing_rotated)
+        attention.rope.eps = text["rms_norm_eps"]
+        attention.use_qk_norm = False
+
+
+@cache
+def _normalizing_rotated(kind: Any) -> type:
+    class Normalizing(kind):  # type: ignore[misc]
+        def __call__(self, x: mx.array, offset: Any = 0, **named: Any) -> Any:
+            return mx.fast.rms_norm(super().__call__(x, offset=offset, **named), None, self.eps)
+
+    return named_as(Normalizing, kind)
 
 
 def _nanochat_norms(block: Any, text: Config) -> None:
@@ -354,7 +296,7 @@ def _scaled_output(kind: Any) -> type:
         def __call__(self, x: mx.array) -> Any:
             return super().__call__(x) * self.output_scale
 
-    return _named_as(Scaled, kind)  # type: ignore[no-any-return]
+    return named_as(Scaled, kind)
 
 
 def _latent_norms(module: Any) -> None:
@@ -396,7 +338,7 @@ def _weighing_before_choosing(kind: Any) -> type:
             scores = mx.take_along_axis(gates, chosen, axis=-1)
             return (self.switch_mlp(x, chosen) * scores[..., None]).sum(axis=-2)
 
-    return _named_as(Weighing, kind)  # type: ignore[no-any-return]
+    return named_as(Weighing, kind)
 
 
 @cache
@@ -412,7 +354,7 @@ def _normalizing_qwen2(kind: Any) -> type:
             routed = (self.switch_mlp(x, chosen) * scores[..., None]).sum(axis=-2)
             return routed + mx.sigmoid(self.shared_expert_gate(x)) * self.shared_expert(x)
 
-    return _named_as(Normalizing, kind)  # type: ignore[no-any-return]
+    return named_as(Normalizing, kind)
 
 
 @cache
@@ -430,7 +372,7 @@ def _choosing_by_bias(kind: Any) -> type:
             y = (y * scores[..., None]).sum(axis=-2).astype(y.dtype)
             return y if self.shared_experts is None else y + self.shared_experts(x)
 
-    return _named_as(Choosing, kind)  # type: ignore[no-any-return]
+    return named_as(Choosing, kind)
 
 
 _MODULES: dict[str, Callable[[Any, Config], None]] = {
@@ -444,6 +386,9 @@ _MODULES: dict[str, Callable[[Any, Config], None]] = {
     "recurrent_gemma.Griffin": _recurrent_gemma_embedding,
     "minicpm3.MiniCPM3Model": _minicpm3_output,
     "glm.GLMAttention": _glm_rotation,
+    "gpt2.GPT2Model": _gpt2_scales,
+    "gpt_bigcode.GPTBigCodeModel": _gpt2_scales,
+    "llama4.Attention": _llama4_norms,
     "jamba.JambaSparseMoeBlock": _jamba_experts,
     "qwen2_moe.Qwen2MoeSparseMoeBlock": _qwen2_moe_experts,
 }

@@ -6,7 +6,8 @@ llguidance is imported when the first grammar comes, so that no other start pays
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError, UsageError
 from engine.settings import Grammar
+from models.json_schemas import enforceable
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -22,9 +24,16 @@ _T = TypeVar("_T")
 LONGEST_SOURCE = 200_000  # characters
 DEEPEST_SCHEMA = 64  # levels of objects and lists
 # One line with single spaces, unless the schema says otherwise: small models never end where any blanks are allowed.
-LAYOUT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
+_GUIDANCE = {
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+    "coerce_one_of": True,  # one of several is any of them where no more can be enforced
+}
+LAYOUT = {"x-guidance": _GUIDANCE}
 # Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
 _TOKEN = b"\xff"  # begins the number of a token in llguidance's bytes
+_TAG = re.compile(r"</?(?!unused|mask|pad|unk|bos|eos)[a-z]+[1-6]?>")
 _ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
 
 
@@ -41,7 +50,7 @@ def compiled(grammar: Grammar) -> str:
         raise UsageError(f"the grammar has {len(grammar.source):,} characters: give at most {LONGEST_SOURCE:,}")
     text = LLMatcher.grammar_from_lark(_ANY_TOKENS + _lark(grammar))
     if LLMatcher.validate_grammar_with_warnings(text)[0]:
-        reason = " ".join(LLMatcher.validate_grammar(text).split())[:400]
+        reason = " ".join(LLMatcher.validate_grammar(text).partition("\n   1 |")[0].split())[:200]
         raise UsageError(f"the grammar cannot be used ({reason}): change it, or leave it out")
     return text
 
@@ -61,12 +70,19 @@ def _lark(grammar: Grammar) -> str:
     if grammar.kind == "json_schema":
         if not isinstance(value, dict | bool):
             raise UsageError('the JSON Schema is not an object: give one such as {"type": "object"}')
-        if depth_of(value) > DEEPEST_SCHEMA:
-            raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
-        return f"start: %json {json.dumps(LAYOUT | value if isinstance(value, dict) else value)}"
+        return f"start: {json_expression(value)}"
     if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
         raise UsageError('the choices are not a list of texts: give one such as ["yes", "no"]')
     return "start: " + " | ".join(json.dumps(one) for one in value)
+
+
+def json_expression(schema: Mapping[str, Any] | bool) -> str:
+    """Returns the expression, in Lark's syntax, of JSON that follows a schema as far as a grammar can enforce it.
+    Raises UsageError for one that is nested too deep."""
+    if depth_of(schema) > DEEPEST_SCHEMA:
+        raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
+    plain, _ = enforceable(schema)
+    return f"%json {json.dumps(LAYOUT | plain if isinstance(plain, dict) else plain)}"
 
 
 def depth_of(value: Any) -> int:
@@ -98,12 +114,26 @@ class GrammarMatchers:
         text = compiled(grammar)
         if self._tokenizer is None:
             try:
-                self._tokenizer = LLTokenizer(self._decoder, eos_token=self._eos)
+                self._tokenizer = LLTokenizer(_with_plain_tags(self._decoder), eos_token=self._eos)
             except ValueError as error:
                 reason = " ".join(str(error).split())[:200]
                 what = f"llguidance cannot read this model's tokenizer ({reason})"
                 raise ModelError(f"{what}: leave the grammar out, or choose another model") from error
         return GrammarMatcher(LLMatcher(self._tokenizer, text, log_level=0), self._tokenizer, "<[" in grammar.source)
+
+
+def _with_plain_tags(tokenizer_json: str) -> str:
+    """Returns a tokenizer.json in which tags of HTML are tokens like any other. llguidance 1.9.1 takes every added
+    token in angle brackets for a special one, which no text contains; Gemma 3 writes HTML with such tokens."""
+    content = json.loads(tokenizer_json)
+    vocabulary = content["model"].get("vocab", {})
+
+    def is_plain(token: dict[str, Any]) -> bool:
+        known = isinstance(vocabulary, dict) and vocabulary.get(token["content"]) == token["id"]
+        return known and not token["special"] and _TAG.fullmatch(token["content"]) is not None
+
+    content["added_tokens"] = [token for token in content["added_tokens"] if not is_plain(token)]
+    return json.dumps(content, ensure_ascii=False)
 
 
 class GrammarMatcher:

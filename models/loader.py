@@ -25,6 +25,7 @@ from models.model_folder import ModelFolder, check_folder
 from models.parallel import split
 from models.parameters import flat_parameters
 from models.paths import name_of
+from models.quantization_methods import WHAT_TO_DO, method_of
 from models.tokenizer import FolderTokenizer
 
 
@@ -107,19 +108,23 @@ def load_network(folder: ModelFolder, in_32_bits: bool = False) -> tuple[Any, di
     was built from. in_32_bits: see `corrected_classes`."""
     config = for_mlx_lm(folder.config)
     changes = {key: value for key, value in config.items() if folder.config.get(key, ...) != value}
-    network, config = load_model(
-        folder.path,
-        lazy=True,
-        trust_remote_code=False,
-        model_config=changes,
-        get_model_classes=partial(corrected_classes, in_float32=in_32_bits),
-    )
+    with not_loading(folder.path, method_of(folder.config)):
+        network, config = load_model(
+            folder.path,
+            lazy=True,
+            trust_remote_code=False,
+            model_config=changes,
+            get_model_classes=partial(corrected_classes, in_float32=in_32_bits, without=folder.head_tensors),
+        )
     return network, config
 
 
 @contextmanager
-def not_loading(path: Path) -> Iterator[None]:
-    """Turns what mlx-lm raises for a config or weights that it cannot use into a ModelError about `path`."""
+def not_loading(path: Path, method: str | None = None) -> Iterator[None]:
+    """Turns what mlx-lm raises for a config or weights that it cannot use into a ModelError about `path`.
+
+    method: how another program quantized the weights.
+    """
     try:
         yield
     except RedlineError:
@@ -128,9 +133,26 @@ def not_loading(path: Path) -> Iterator[None]:
         backend.raise_if_machine_lost(error)
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
-            f"{path} does not load ({type(error).__name__}: {reason}): "
-            "the files do not belong together or mlx-lm does not know this model; download it again"
+            f"{path} does not load ({type(error).__name__}: {reason}): {_advice(reason, method)}"
         ) from error
+
+
+def _advice(reason: str, method: str | None) -> str:
+    """Returns what is wrong with a model, and what to do. reason: what mlx-lm says."""
+    if method is not None:
+        return (
+            f"its weights were quantized with {method}, which mlx-lm does not read for this architecture; {WHAT_TO_DO}"
+        )
+    if reason.startswith("Model type") and reason.endswith("not supported."):
+        return "mlx-lm does not have this architecture; choose another model"
+    if reason.startswith("Received"):
+        return (
+            "it has tensors that mlx-lm's network of this architecture lacks, so they would not be computed; "
+            "choose another version of the model"
+        )
+    return (
+        "the files do not belong together, or mlx-lm does not know this variant of the architecture; download it again"
+    )
 
 
 def in_float32(network: Any) -> Any:

@@ -110,6 +110,9 @@ def with_rotation(config: Config) -> Config:
     rope = by_layer.get(_FULL, {}) if by_layer else whole
     fields = {name: rope[name] for name in ("rope_theta", "partial_rotary_factor") if rope.get(name) is not None}
     scaling = scaling_of(rope)
+    original = config.get("original_max_position_embeddings")
+    if scaling is not None and scaling["type"] == "longrope" and original is not None:
+        scaling["original_max_position_embeddings"] = original
     if not config.get("rope_scaling") and (scaling is not None or "rope_theta" in fields):
         fields["rope_scaling"] = scaling
     local = by_layer.get(_SLIDING, {}).get("rope_theta")
@@ -122,15 +125,15 @@ def scaling_of(rope: Mapping[str, Any]) -> Config | None:
     """Returns the scaling within `rope_parameters` or `rope_scaling`, with its kind under both of its names; None where
     positions are not scaled."""
     kind = rope.get("rope_type", rope.get("type"))
+    kind = "longrope" if kind == "su" else kind  # its first name
     if kind in _UNSCALED and "mrope_section" not in rope:
         return None
     return {**rope, "rope_type": kind, "type": "mrope" if kind in _UNSCALED else kind}
 
 
 def context_length(config: Mapping[str, Any], declared: int | None) -> int | None:
-    """Returns how many tokens a model can compute: what YaRN stretches its original context to, where that is more
-    than the `declared` number, and the original context of LongRoPE, whose short factors end there (see
-    `models.corrections`)."""
+    """Returns how many tokens a model can compute: the `declared` number, or what YaRN stretches its original context
+    to, where that is more."""
     scaling = with_rotation(dict(config)).get("rope_scaling")
     if declared is None or not isinstance(scaling, dict):
         return declared
@@ -138,8 +141,6 @@ def context_length(config: Mapping[str, Any], declared: int | None) -> int | Non
     original = scaling.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
     if type(original) is not int or original < 1:
         return declared
-    if kind in ("longrope", "su") or "short_factor" in scaling:
-        return min(declared, original)
     factor = scaling.get("factor")
     if kind != "yarn" or not isinstance(factor, int | float) or not 1 <= factor <= 1024:
         return declared
@@ -236,6 +237,20 @@ def _minimax(config: Config) -> Config:
     return config
 
 
+def _minimax_m3(config: Config) -> Config:
+    if "partial_rotary_factor" in config and config.get("head_dim"):
+        config["rotary_dim"] = int(config["head_dim"] * config["partial_rotary_factor"])
+    return config
+
+
+def _phi3(config: Config) -> Config:
+    """LongRoPE had other names in the first files; transformers knows no other scaling of these factors."""
+    scaling = config.get("rope_scaling")
+    if isinstance(scaling, dict) and "short_factor" in scaling:
+        config["rope_scaling"] = {**scaling, "type": "longrope", "rope_type": "longrope"}
+    return config
+
+
 def _kimi_linear(config: Config) -> Config:
     kinds = config.get("layer_types")
     if isinstance(kinds, list) and "linear_attn_config" not in config:
@@ -279,4 +294,6 @@ _FAMILIES: dict[str, Callable[[Config], Config]] = {
     "mamba2": _mamba2,
     "mimo_v2_flash": _mimo_v2_flash,
     "minimax_m2": _minimax,
+    "phi3": _phi3,
+    "minimax_m3_vl": _minimax_m3,
 }

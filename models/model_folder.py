@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,8 @@ from engine.errors import ModelError
 from models.chat_templates import TEMPLATE_FOLDER
 from models.durable_files import read_json_object
 from models.model_config import context_length
+from models.mtp_tensors import HEAD_FILES, tensors_of_heads
+from models.quantization_methods import WHAT_TO_DO, method_of, why_misread
 from models.safetensors_file import Entry, read_entries
 from models.token_map import read_vocabulary
 
@@ -27,7 +30,9 @@ TOKENIZER_FILES = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model"),
     *("vocab.json", "merges.txt", "generation_config.json", "chat_template.jinja", "chat_template.json"),
 )
-ADAPTER = "adapters.safetensors"  # where mlx-lm trains one
+# Where mlx-lm and PEFT write an adapter, and PEFT what it was trained for.
+ADAPTERS = ("adapters.safetensors", "adapter_model.safetensors", "adapter_model.bin")
+_ADAPTER_CONFIG = "adapter_config.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 DEEPEST = 16  # folders in folders; repositories have one or two
@@ -43,7 +48,8 @@ class ModelFolder:
 
     `context_length` is in tokens, None where the config names none. `rows` is the config's vocab_size, which may be
     padded past the tokenizer's. `eos_token_ids` are all that generation_config.json and config.json
-    name; the tokenizer may add its own.
+    name; the tokenizer may add its own. `head_tensors` are those of multi-token prediction heads among the weights,
+    which are no part of the model's network.
     """
 
     path: Path
@@ -55,6 +61,7 @@ class ModelFolder:
     weights: tuple[Path, ...]
     weights_bytes: int
     vocabulary: Mapping[str, int] = field(repr=False)
+    head_tensors: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def check_folder(path: Path) -> ModelFolder:
@@ -69,15 +76,15 @@ def check_folder(path: Path) -> ModelFolder:
         config = read_json_object(path / "config.json")
         if config.get("model_file") is not None:
             raise ModelError(f"{path}: needs Python code of its own, which is never run; choose another model")
-        if ADAPTER in names:
-            what = f"holds an adapter ({ADAPTER}), which its weights do not contain"
+        if adapters := [name for name in names if name in ADAPTERS]:
+            what = f"holds an adapter ({adapters[0]}), which its weights do not contain"
             raise ModelError(f"{path}: {what}; fuse it into them first (mlx_lm.fuse), or remove that file")
         if not isinstance(config.get("tie_word_embeddings"), bool | None):
             raise ModelError(f"{path}: tie_word_embeddings in config.json is neither true nor false; {_AGAIN}")
         weights = weights_of(path, names)
         _check_index(path, weights)
         _check_duplicates(path, weights)
-        _check_types(path, {name: entry for entries in weights.values() for name, entry in entries.items()})
+        _check_types(path, config, {name: entry for entries in weights.values() for name, entry in entries.items()})
         _check_layers(path, config, sum(map(len, weights.values())))
         return ModelFolder(
             path=path,
@@ -89,6 +96,7 @@ def check_folder(path: Path) -> ModelFolder:
             weights=tuple(sorted(weights)),
             weights_bytes=sum(entry.size_bytes for entries in weights.values() for entry in entries.values()),
             vocabulary=read_vocabulary(path / "tokenizer.json"),
+            head_tensors=tensors_of_heads(path, config, weights, first_count(config, _LAYER_KEYS)),
         )
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
@@ -102,8 +110,35 @@ def folder_names(path: Path) -> list[str]:
         raise ModelError(f"{path}: no such model folder; check the path")
     names = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in names:
-        raise ModelError(f"{path}: has no config.json, so it is not a model folder; check the path")
+        raise ModelError(f"{path}: {without_config(path)}")
     return names
+
+
+def without_config(path: Path) -> str:
+    """Returns what a folder without config.json is, and what to do."""
+    names = [entry.name for entry in path.iterdir()]
+    if _ADAPTER_CONFIG in names or set(ADAPTERS) & set(names):
+        base = _base_of_adapter(path) if _ADAPTER_CONFIG in names else None
+        of = f" for {base}" if base else ""
+        return (
+            f"is an adapter (LoRA){of}, not a model; fuse it into its model first (mlx_lm.fuse, or PEFT), and load that"
+        )
+    if "params.json" in names or any(name.startswith("consolidated.") for name in names):
+        return "has its makers' own format, not that of transformers or MLX; choose a version with config.json"
+    if "model_index.json" in names:
+        return "is a model of images (model_index.json), not of text; choose a language model"
+    if any(name.endswith(".gguf") for name in names):
+        return "holds a GGUF file, which is no model folder; import the GGUF file first"
+    return "has no config.json, so it is not a model folder; check the path"
+
+
+def _base_of_adapter(path: Path) -> str | None:
+    """Returns the model that an adapter was trained for, None where the file does not say."""
+    with suppress(ModelError, OSError):
+        found = read_json_object(path / _ADAPTER_CONFIG)
+        named = found.get("base_model_name_or_path", found.get("model"))
+        return named[:100] if isinstance(named, str) and named.isprintable() else None
+    return None
 
 
 def check_links(path: Path, names: list[str]) -> None:
@@ -153,6 +188,10 @@ def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",
         raise ModelError(f"{path}: {what}; choose a safetensors version")
     if any(name.endswith(".gguf") for name in names):
         raise ModelError(f"{path}: holds a GGUF file but no MLX weights; import the GGUF file first")
+    others = [name for name in names if name.endswith((".safetensors", ".npz")) and name not in HEAD_FILES]
+    if others and "model" in begins:
+        what = f"has no model*.safetensors, only {others[0][:80]}, which mlx-lm does not read"
+        raise ModelError(f"{path}: {what}; choose a version of the model that is made for MLX or transformers")
     raise ModelError(f"{path}: has no {begins[0]}*.safetensors; {_AGAIN}")
 
 
@@ -191,15 +230,19 @@ def _check_duplicates(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -
             files[name] = file
 
 
-def _check_types(path: Path, entries: Mapping[str, Entry]) -> None:
-    """Checks that integers, which stand for numbers of 8 bits or fewer, come with the scales that make numbers of them:
-    MLX reads 8-bit floats as the integers 0 to 255 as well."""
+def _check_types(path: Path, config: Mapping[str, object], entries: Mapping[str, Entry]) -> None:
+    """Checks that integers, which stand for numbers of 8 bits or fewer, come with the scales that make numbers of them,
+    in a form that mlx-lm reads: MLX reads 8-bit floats as the integers 0 to 255 as well."""
+    method = method_of(config)
+    if reason := why_misread(config, frozenset(entries)):
+        raise ModelError(f"{path}: its weights were quantized with {method}, {reason}; {WHAT_TO_DO}")
     scaled = {name.rpartition(".")[0] for name in entries if "scale" in name.rpartition(".")[2]}
     for name, entry in entries.items():
         module, _, parameter = name.rpartition(".")
         if parameter == "weight" and len(entry.shape) > 1 and entry.dtype not in _FLOATS and module not in scaled:
             what = f"{name[:80]} holds {entry.dtype} without scales, which would be read as whole numbers"
-            raise ModelError(f"{path}: {what}; choose a version of the model in 16 bits or made for MLX")
+            by = f" (its weights were quantized with {method})" if method else ""
+            raise ModelError(f"{path}: {what}{by}; {WHAT_TO_DO}")
 
 
 def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+BUILTIN = "builtin"  # what the built-in model is called
+
 
 def cache_dir(root: Path | None = None) -> Path:
     """Returns the folder for what can be made again: `root`, else Redline's folder in the user's cache. Not created."""
@@ -16,5 +18,8 @@ def models_dir(root: Path | None = None) -> Path:
 
 
 def name_of(folder: Path) -> str:
-    """Returns the name of a model's folder, also where it is given as `.` or `..`; a link's own name."""
+    """Returns the name of a model's folder, also where it is given as `.` or `..`; a link's own name. Of a snapshot in
+    the Hugging Face cache, the repository's without its owner."""
+    if folder.parent.name == "snapshots" and folder.parents[1].name.startswith("models--"):
+        return folder.parents[1].name.rpartition("--")[2]
     return (folder if folder.name not in ("", "..") else folder.resolve()).name

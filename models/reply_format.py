@@ -95,8 +95,12 @@ def _with_headers(added: Mapping[str, int], encode: Encode, others: frozenset[in
         )
     if all(name in added for name in _SOLAR):
         begin, think, content, end = (added[name] for name in _SOLAR)
-        opens, closes, headers = frozenset({think}), frozenset({content, end}), frozenset({begin})
-        return ReplyFormat(opens, closes, headers=headers, turns=headers)
+        return ReplyFormat(
+            opens=frozenset({think}),
+            closes=frozenset({content, end}),
+            headers=frozenset({begin}),
+            turns=frozenset({begin}),
+        )
     return None
 
 

@@ -23,6 +23,8 @@ _VISION_PARTS = (
     "multi_modal_projector.",
     "mm_projector.",
 )
+_LAYER_61 = re.compile(r"^((?:language_model\.)?model\.)layers\.61\.")
+_LAYER_0 = re.compile(r"^((?:language_model\.)?model\.)layers\.0\.")
 _ROUTING_BIASES = ("e_score_correction_bias", "expert_bias")
 
 # By family: what stands in names, and what mlx-lm looks for.
@@ -62,6 +64,21 @@ def renamed(weights: Weights, config: Config) -> Weights:
             key: value for key, value in weights.items() if not key.removeprefix("model.").startswith(_VISION_PARTS)
         }
     return _LAYOUTS[family](weights, config) if family in _LAYOUTS else weights
+
+
+def with_every_layer(sanitize: Callable[[Weights], Weights]) -> Callable[[Weights], Weights]:
+    """Returns mlx-lm's `sanitize` of a network so that layer 61 stays: for shapes like DeepSeek-V3's it drops that
+    layer, where DeepSeek-V3 itself has a head. It is converted under the name of the first layer."""
+
+    def whole(weights: Weights) -> Weights:
+        apart = {key: value for key, value in weights.items() if _LAYER_61.match(key)}
+        found = sanitize({key: value for key, value in weights.items() if key not in apart})
+        if not apart:
+            return found
+        first = sanitize({_LAYER_61.sub(r"\1layers.0.", key): value for key, value in apart.items()})
+        return found | {_LAYER_0.sub(r"\1layers.61.", key): value for key, value in first.items()}
+
+    return whole
 
 
 def with_positive_biases(weights: Weights) -> Weights:

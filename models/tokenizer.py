@@ -112,7 +112,7 @@ class FolderTokenizer:
         self.switches, self._shape, self._tool_shape = first.switches, first.shape, second.shape
         self._works, tool_switches = first.works or second.works, second.switches
         self.takes_tools = bool(tool_switches.tools)
-        self.tools = opened.tools if self.takes_tools else None
+        self.tools = second.tools if self.takes_tools else None
 
     @property
     def has_template(self) -> bool:
@@ -167,11 +167,13 @@ class FolderTokenizer:
         messages: Sequence[Message],
         cancelled: Callable[[], bool] = _never,
         tools: Sequence[dict[str, Any]] = (),
+        others: bool = False,
         **switches: Any,
     ) -> tuple[int, ...]:
         """Returns with how many of this prompt's tokens the next one begins, whatever the reply is: ascending, for a
         next question and for the result of a call. Templates withdraw the end of a prompt, such as <think>, and
-        earlier thoughts. Empty where the template does not say. Arguments and errors as of `chat`."""
+        earlier thoughts. others: also for a conversation with the same system prompt and tools, and another question.
+        Empty where the template does not say. Arguments and errors as of `chat`."""
         template = self._tool_template if tools else self._template
         if template is None:
             return ()
@@ -182,6 +184,9 @@ class FolderTokenizer:
             answer = {"role": "tool", "content": "r", "call_id": called["id"]}
             nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, answer])
         now, *later = (shaped([*messages, *more], shape, self.tools, bool(tools)) for more in ([], *nexts))
+        if others:
+            system = [message for message in messages[:1] if message["role"] == "system"]
+            later.append(shaped([*system, _NEXT], shape, self.tools, bool(tools)))
         variables = self._variables(template, switches)
         request = Compare(self._key, now, later, template, variables, list(tools), shape.lists)
         with suppress(WorkerLostError):
@@ -246,7 +251,7 @@ class FolderTokenizer:
         """Returns the calls in what the model wrote between its marks; none where it is anything else, or where a
         parser takes too long for it."""
         assert self.tools is not None
-        request = ParseCalls(self.tools.parser, text, list(tools))
+        request = ParseCalls(self.tools, text, list(tools))
         with suppress(WorkerLostError):
             answer = tokenizer_process.shared().ask(request, PARSE_S, _never, lambda answer: None)
             return answer.calls if isinstance(answer, Calls) else []
@@ -356,23 +361,37 @@ class FolderTokenizer:
 
 
 class FolderStream:
-    """Detokenizes one reply with the tokenizers library's DecodeStream."""
+    """Detokenizes one reply with the tokenizers library's DecodeStream.
+
+    That raises where bytes that were written one by one turn out to be no character (tokenizers 0.23.3). They are then
+    U+FFFD, as in a text that is decoded whole, and the stream begins anew behind them.
+    """
 
     def __init__(self, tokenizer: Tokenizer, special: bool = False) -> None:
         self._tokenizer, self._special = tokenizer, special
         self._stream = DecodeStream(skip_special_tokens=not special)
-        self._ids: list[int] = []
-        self._emitted = 0
+        self._before: list[int] = []  # the last token whose text was given
+        self._held: list[int] = []  # tokens since then
 
     def push(self, token: int) -> str:
-        self._ids.append(token)
-        text = self._stream.step(self._tokenizer, token) or ""
-        self._emitted += len(text)
+        self._held.append(token)
+        try:
+            text = self._stream.step(self._tokenizer, token) or ""
+        except Exception:  # noqa: BLE001  the library raises no narrower type
+            text = self.finish()
+            self._stream = DecodeStream(ids=[token], skip_special_tokens=not self._special)
+            self._before, self._held = [token], []
+            return text
+        if text:
+            self._before, self._held = [token], []
         return text
 
     def finish(self) -> str:
-        whole = self._tokenizer.decode(self._ids, skip_special_tokens=not self._special)
-        return str(whole[self._emitted :])
+        before, whole = (
+            self._tokenizer.decode(ids, skip_special_tokens=not self._special)
+            for ids in (self._before, [*self._before, *self._held])
+        )
+        return str(whole[len(before) :])
 
 
 def _dated(template: str | None, day: date) -> str | None:

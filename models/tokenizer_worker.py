@@ -27,8 +27,9 @@ import msgspec
 
 from models.chat_templates import load_program, program_of, read_templates
 from models.template_switches import Switches, Value, switches_of, tools_variable
-from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
-from models.turn_shape import PROBE_TOOLS, TurnShape, find_shape
+from models.tool_formats import UNKNOWN, ToolFormat, tool_format
+from models.tool_parsers import ParsedCall, parse_calls
+from models.turn_shape import PROBE_TOOLS, TurnShape, find_shape, written_call
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
@@ -88,7 +89,7 @@ class Probe(msgspec.Struct, tag=True):
 class ParseCalls(msgspec.Struct, tag=True):
     """Finds the calls of tools in a text, as `models.tool_parsers.parse_calls`: answered by Calls or Refused."""
 
-    parser: str
+    format: ToolFormat
     text: str
     tools: list[dict[str, Any]]
 
@@ -100,8 +101,7 @@ class Ready(msgspec.Struct, tag=True):
 class Opened(msgspec.Struct, tag=True):
     """A tokenizer was read. decoder: a tokenizer.json that is good for decoding alone. eos: id of its own
     end-of-sequence token. template, tool_template: for conversations without and with tools, None where the model has
-    none. digest: of everything that ids depend on. takes_tools: whether its template takes tools. tools: how it writes
-    calls, None where that is not known."""
+    none. digest: of everything that ids depend on. takes_tools: whether its template takes tools."""
 
     decoder: str
     eos: int | None
@@ -109,15 +109,16 @@ class Opened(msgspec.Struct, tag=True):
     tool_template: str | None
     digest: str
     takes_tools: bool = False
-    tools: ToolFormat | None = None
 
 
 class Probed(msgspec.Struct, tag=True):
-    """What a template lets one choose, and the turns that it takes. works: whether it writes a single question."""
+    """What a template lets one choose, and the turns that it takes. works: whether it writes a single question. tools:
+    how the model writes calls, None where that is not known."""
 
     switches: Switches
     shape: TurnShape
     works: bool
+    tools: ToolFormat | None = None
 
 
 class Calls(msgspec.Struct, tag=True):
@@ -160,12 +161,12 @@ Answer = Ready | Opened | Probed | Rendered | Ids | Shared | Calls | Refused | U
 
 @dataclass(frozen=True)
 class OpenTokenizer:
-    """fast: the tokenizers library's. special: the special tokens that a template may print, by name. tools: how the
-    model writes calls."""
+    """fast: the tokenizers library's. special: the special tokens that a template may print, by name. names: of all
+    tokens that are never split."""
 
     fast: Any
     special: dict[str, Any]
-    tools: ToolFormat | None = None
+    names: str = ""
 
 
 def main() -> None:
@@ -208,7 +209,7 @@ def _answers(known: dict[int, OpenTokenizer], decoder: Any, requests: BinaryIO) 
                     del known[oldest]
                 yield opened
             elif isinstance(request, ParseCalls):
-                yield Calls(parse_calls(request.parser, request.text, request.tools))
+                yield Calls(parse_calls(request.format, request.text, request.tools))
             elif request.key not in known:
                 yield Unknown()
             elif isinstance(request, Encode):
@@ -237,12 +238,12 @@ def _open(folder: Path) -> tuple[OpenTokenizer, Opened]:
     fast.no_padding()
     templates = read_templates(folder)
     takes_tools = bool(templates.tool_use and tools_variable(templates.tool_use))
-    tools = tool_format(whole, templates.tool_use or "") if takes_tools else None
-    found = OpenTokenizer(fast, dict(whole.special_tokens_map), tools)
+    names = " ".join(token.content for token in fast.get_added_tokens_decoder().values())
+    found = OpenTokenizer(fast, dict(whole.special_tokens_map), names)
     text = fast.to_str()
     digest = hashlib.blake2b(f"{text}\0{templates}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
-    about = (templates.default, templates.tool_use, digest, takes_tools, tools)
+    about = (templates.default, templates.tool_use, digest, takes_tools)
     return found, Opened(decoder_of(text), eos, *about)
 
 
@@ -296,8 +297,11 @@ def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
     told = (write(turns, PROBE_TOOLS) or "" for turns in ([user], [system, user]))
     if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in told):
         switches = msgspec.structs.replace(switches, tools="")
-    shape = find_shape(write, template, bool(switches.tools), tokenizer.tools, lists)
-    return Probed(switches, shape, works=write([user], lists=lists) is not None)
+    tools = (tool_format(template) or tool_format(tokenizer.names) or UNKNOWN) if switches.tools else None
+    shape = find_shape(write, template, bool(switches.tools), tools, lists)
+    if switches.tools and shape.calls != "text":
+        tools = tool_format(template, *written_call(write, shape, lists))
+    return Probed(switches, shape, write([user], lists=lists) is not None, tools)
 
 
 def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from engine.reply_text import Message
 from models.call_text import call_text
-from models.tool_parsers import ToolFormat
+from models.tool_formats import ToolFormat
 
 Turn = dict[str, Any]
 Turns = list[Turn]
@@ -287,6 +287,23 @@ def find_shape(
         )
     shape = _of_calls(probe, shape)
     return _of_thoughts(probe, shape, "</think>" in template)
+
+
+def written_call(render: Render, shape: TurnShape, lists: bool) -> tuple[str, str, str]:
+    """Returns what a template writes for a call whose first argument is a text of two lines, "" where it fails; the
+    name of the tool, and the id of the call."""
+    call = {**_CALLS[0], "arguments": json.dumps({"probekey": "first line\nsecond line", "more": 3})}
+    turn = {"role": "assistant", "content": "", "calls": [call]}
+    result = {"role": "tool", "content": _RESULTS[0]["content"], "call_id": call["id"], "name": call["name"]}
+    before, *wholes = (
+        render(shaped(turns, shape, None, True), PROBE_TOOLS, lists) or ""
+        for turns in ([_QUESTION], [_QUESTION, turn], [_QUESTION, turn, result])  # some write a call with its result
+    )
+    whole = next((text for text in wholes if text.count(call["name"]) > before.count(call["name"])), "")
+    shared = next((i for i, pair in enumerate(zip(before, whole, strict=False)) if pair[0] != pair[1]), len(before))
+    within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:shared])
+    text = whole[shared if within_tag is None else within_tag.start() :]
+    return text.partition(result["content"])[0], str(call["name"]), _id_of(call, 0, shape)
 
 
 def _of_texts(probe: _Probe, shape: TurnShape) -> TurnShape:

@@ -67,7 +67,7 @@ class AnthropicMessages:
         given: dict[str, Any] = {name: getattr(body, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
         given |= self._engine.thinking(body, left_out)
         wanted = body.output_format or (body.output_config or {}).get("format")
-        given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format")}
+        given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format", left_out)}
         turns, opening = split_opening(messages_of(body, left_out))
         if opening and self._engine.loaded.thinking:
             given["thinking"] = False  # what is gone on with is the answer

@@ -53,7 +53,7 @@ class ChatCompletions:
         self._engine.check_model(body.model)
         if body.top_logprobs:
             raise unsupported("top_logprobs", "only the chosen token's probability is available: use logprobs")
-        grammar = grammar_of(body.response_format, "response_format")
+        grammar = grammar_of(body.response_format, "response_format", left_out)
         longest = body.max_completion_tokens
         settings = self._engine.settings_of(body, left_out, grammar=grammar, max_tokens=longest)
         prediction = "" if body.prediction is None else text_of(body.prediction.content, "prediction")

@@ -49,7 +49,7 @@ class Completions:
     def _replies(self, body: CompletionRequest, left_out: LeftOut) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(body.model)
-        grammar = grammar_of(body.response_format, "response_format")
+        grammar = grammar_of(body.response_format, "response_format", left_out)
         longest = body.max_tokens or DEFAULT_MAX_TOKENS
         settings = self._engine.settings_of(body, left_out, max_tokens=longest, grammar=grammar)
         prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt

@@ -22,6 +22,9 @@ from engine.errors import BackendError, ModelError, RedlineError
 END_S = 5.0  # for ending by itself, and for being killed
 
 
+HOST_COMMAND = (sys.executable, "-m", "app.host")
+
+
 class OwnHost:
     """`async with OwnHost(pair) as host`: a host and its client.
 
@@ -30,7 +33,7 @@ class OwnHost:
     """
 
     def __init__(self, pair: protocol.Pair, command: Sequence[str] = (), limits: SilenceLimits | None = None) -> None:
-        self._pair, self._command = pair, list(command) or [sys.executable, "-m", "app.host"]
+        self._pair, self._command = pair, list(command) or list(HOST_COMMAND)
         self._limits = limits or SilenceLimits()
         self.failure: RedlineError | None = None
         self.client: HostClient

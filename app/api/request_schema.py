@@ -12,6 +12,7 @@ from app.api.api_errors import ApiError, unsupported
 from app.api.left_out import LeftOut
 from app.api.thinking_fields import ThinkingFields
 from engine.settings import LARGEST_SEED, Grammar
+from models.json_schemas import enforceable
 
 Name = Annotated[str, Meta(max_length=200)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -237,8 +238,9 @@ class ResponsesRequest(ThinkingFields, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
 
 
-def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
-    """Returns the grammar that a format of the reply asks for, None for text. Raises ApiError for another format.
+def grammar_of(wanted: Mapping[str, Any] | None, param: str, left_out: LeftOut) -> Grammar | None:
+    """Returns the grammar that a format of the reply asks for, None for text; words of its schema that no grammar can
+    enforce are left out. Raises ApiError for another format.
 
     wanted: `{"type": "json_object"}`, with a `schema` as llama.cpp has it or without, or `{"type": "json_schema"}` with
     the schema as `schema`, within `json_schema` on /v1/chat/completions. Whether it can be used is for the host to say.
@@ -254,6 +256,8 @@ def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
     schema = within.get("schema") if isinstance(within, Mapping) else None
     if not isinstance(schema, Mapping):
         raise ApiError(400, "invalid_value", f"{param}: give the JSON Schema as an object named schema", param)
+    for word in enforceable(schema)[1]:
+        left_out.add(param, f"{word} is not enforced")
     return Grammar("json_schema", msgspec.json.encode(schema).decode())
 
 

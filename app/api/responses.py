@@ -77,7 +77,7 @@ class Responses:
     def _reply(self, body: ResponsesRequest, given: Sequence[ResponseItem], left_out: LeftOut) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
         self._engine.check_model(body.model)
-        grammar = grammar_of((body.text or {}).get("format"), "text.format")
+        grammar = grammar_of((body.text or {}).get("format"), "text.format", left_out)
         values = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
         values |= self._engine.thinking(body, left_out)
         settings = self._engine.settings({**values, "grammar": grammar})

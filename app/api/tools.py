@@ -15,7 +15,8 @@ from app import protocol
 from app.api.api_errors import ApiError, unsupported
 from app.api.left_out import LeftOut
 from app.api.request_schema import AnthropicTool, ChatRequest, FunctionTool, MessagesRequest, ResponsesRequest
-from models.tool_parsers import NAME
+from models.json_schemas import enforceable
+from models.tool_formats import NAME
 
 _KINDS = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
@@ -74,6 +75,9 @@ def _tools(offer: _Offer, choice: Any, several: bool | None, left_out: LeftOut) 
         raise ApiError(400, "invalid_value", "two tools have the same name", "tools")
     if kind == "none":
         return None
+    for tool in offered if kind != "auto" else [tool for tool in offered if tool.strict]:
+        for word in enforceable(msgspec.json.decode(tool.parameters))[1]:
+            left_out.add(f"tools: {tool.name}", f"{word} is not enforced")
     required = kind != "auto"
     return protocol.Tools(offered=tuple(offered), required=required, named=named, several=several is not False)
 

@@ -101,7 +101,7 @@ def _drafters(options: Options, target: Loaded, notice: Notice, random: bool) ->
     """Returns each requested drafter once, and one with random weights if `random`."""
     found: dict[str, pair_loader.NamedDrafter] = {}
     for spec in dict.fromkeys(options.drafters):
-        drafter = pair_loader.open_drafter(spec, target, options.tree)
+        drafter = pair_loader.open_drafter(spec, target, options.tree, options.cache_root)
         if drafter.note:
             notice(drafter.note)
         if drafter.drafter is not None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from app.inference.host_file import read_hosts
-from app.inference.options import AUTO, BUILTIN, KV_BITS, MAX_THOUGHT, Options, read_draft_length
+from app.inference.options import AUTO, KV_BITS, MAX_THOUGHT, Options, read_draft_length
 from engine.errors import UsageError
 from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS, Grammar, SamplingSettings
 from models.builtin import SHIPPED
+from models.paths import BUILTIN
 
 _EXACT = "use the same arithmetic for every token, so that the text agrees to the last bit with plain decoding"
 _EXACT_TOO = "run everything with --exact as well, and compare it with plain decoding to the last bit"

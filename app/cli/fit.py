@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.terminal.keyboard import terminated_like_interrupted
 from app.command_line import FAILURE, INTERRUPTED, OK, add_command, notify, print_json
-from app.inference.options import BUILTIN, Options
+from app.inference.options import Options
 from engine.errors import UsageError
+from models.paths import BUILTIN
 
 if TYPE_CHECKING:
     from app.command_line import Commands

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from app.cli.decoding_options import add_sampling, add_selection, check_counts, read_options
 from app.cli.terminal.output import output_console
 from app.command_line import INTERRUPTED, OK, add_command, notify
-from app.inference.options import AUTO, BUILTIN, Options
+from app.inference.options import AUTO, Options
 from app.reply_statistics import count
 from engine.errors import UsageError
 from engine.settings import ACCEPTANCE_RULES
+from models.paths import BUILTIN
 
 if TYPE_CHECKING:
     from app.bench.prompt_file import Question
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     notify(f"loading {target_name(options)}")
     target = pair_loader.open_target(options)
-    drafter = pair_loader.open_drafter(options.drafter, target, options.tree)
+    drafter = pair_loader.open_drafter(options.drafter, target, options.tree, options.cache_root)
     if drafter.drafter is None:
         raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
     session, note, _ = pair_loader.open_session(target, options)

@@ -14,15 +14,16 @@ from app.api.access import AccessRules
 from app.api.agents import AGENTS, agent_lines, agent_warning
 from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_or_make_key
 from app.api.loopback_server import open_socket, serve_engine
-from app.api.own_host import OwnHost
+from app.api.own_host import HOST_COMMAND, OwnHost
 from app.api.reply_stream import Engine
 from app.cli.decoding_options import add_hosts
 from app.command_line import OK, add_command, notify
 from app.inference.host_file import read_hosts
-from app.inference.options import AUTO, BUILTIN, read_draft_length
+from app.inference.options import AUTO, read_draft_length
 from app.store import store_path
 from engine.errors import BackendError, UsageError
 from engine.settings import ACCEPTANCE_RULES, SamplingSettings
+from models.paths import BUILTIN
 
 if TYPE_CHECKING:
     from app.command_line import Commands
@@ -40,7 +41,7 @@ def add_parser(commands: Commands) -> None:
     parser = add_command(commands, "serve", run, text, _EXAMPLES)
     parser.allow_abbrev = False  # or --host ADDRESS would be taken for --hosts FILE
     add = parser.add_argument
-    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in model)")
+    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="name or folder of a model (default: built-in)")
     add("--drafter", default=AUTO, metavar="NAME|FOLDER", help="as in `redline chat` (default: auto)")
     add("--tree", action="store_true", help="draft trees if drafter and target support them")
     add("--draft-length", default=AUTO, metavar="N|auto", help="tokens to draft each round (default: auto)")
@@ -48,6 +49,7 @@ def add_parser(commands: Commands) -> None:
     add("--acceptance", choices=ACCEPTANCE_RULES, default=ACCEPTANCE_RULES[0], help=rules)
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
     add_hosts(parser)
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
     add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
     add("--key-file", type=Path, metavar="FILE", help="file with the key (default: made once in Redline's folder)")
     name = "also answer to this name of the machine, such as host.docker.internal; repeatable"
@@ -68,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
     read_hosts(args.hosts)  # so that a wrong file is reported at once
     hosts = str(args.hosts.resolve()) if args.hosts else ""
     pair = protocol.Pair(target=args.target, drafter=args.drafter, tree=args.tree, context=args.context, hosts=hosts)
-    return asyncio.run(serve(pair, base, replace(rules, port=args.port), agent=args.agent))
+    root = ["--cache-dir", str(args.cache_dir)] if args.cache_dir else []
+    command = (*HOST_COMMAND, *root) if root else ()
+    return asyncio.run(serve(pair, base, replace(rules, port=args.port), *command, agent=args.agent))
 
 
 async def serve(

@@ -5,6 +5,7 @@ With --json, for programs:
 {"format": "redline verification", "version": 1, "redline", "environment": {...}, "interrupted",
  "replies": [{"file", "message" (from 1), "target", "law": "greedy" | "coupled" | "rejection", "temperature", "seed",
               "tokens", "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "same_bits", "error",
+              "reference" (what the architecture of the target was compared with),
               "differences": [{"position" (from 0), "plain_token", "other_token", "plain_text", "other_text",
                                "gap_ulps", "noise_ulps", "near_tie"}]}],
  "totals": {"replies", "tokens", "identical", "possible", "near_ties", "failures", "unchecked", "differences"}}
@@ -66,6 +67,7 @@ def add_parser(commands: Commands) -> None:
     add("files", nargs="+", type=Path, metavar="EXPORT.json", help="conversations exported from the window as JSON")
     add("--message", type=int, metavar="N", help="check only message N, as numbered in the table")
     add("--target", metavar="FOLDER", help="model folder to check with, if it is not where it was recorded")
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
     add("--write", action="store_true", help="save each receipt with its reply in the file")
     add("--json", action="store_true", help="print one JSON document")
     add_theme(parser)
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--message needs a single file, but {len(args.files)} were given")
     exports = [read_export(path) for path in args.files]
     cases = chosen(exports, args.message)
-    results = _check(cases, args.target)
+    results = _check(cases, args.target, args.cache_dir)
     stopped = len(results) < len(cases)
     if args.json:
         print_json(document(results, stopped))
@@ -92,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
     return OK if all(result.sound for result in results) else FAILURE
 
 
-def _check(cases: list[Case], target: str | None) -> list[Result]:
+def _check(cases: list[Case], target: str | None, cache_root: Path | None) -> list[Result]:
     """Returns the results in order; fewer if Ctrl-C stopped it."""
-    from app.receipts.checker import results_of
+    from app.receipts.checker import TargetCache, results_of
 
     total = sum(case.tokens for case in cases)
     with ctrl_c() as cancelled, progress(total, "tokens", "loading the model") as step:
-        return list(results_of(cases, target, step, cancelled))
+        return list(results_of(cases, TargetCache(target, cache_root), step, cancelled))
 
 
 def _write(exports: list[Export], results: list[Result]) -> None:
@@ -168,6 +170,7 @@ def _reply(result: Result) -> dict[str, Any]:
         "verdict": None if receipt is None else receipt.verdict,
         "same_bits": None if receipt is None else receipt.same_bits,
         "error": result.error or None,
+        "reference": None if result.kept is None else result.kept.reference,
         "differences": [] if receipt is None else [asdict(one) for one in receipt.differences],
     }
 
@@ -187,6 +190,8 @@ def show(console: Console, results: Sequence[Result], of: int | None = None) -> 
         console.print()
         console.print(_differences(results, several))
     console.print()
+    for line in dict.fromkeys(result.kept.reference for result in results if result.kept is not None):
+        console.print(Text(f"architecture {safe(line)}", "dim"), soft_wrap=True)
     sound = all(result.sound for result in results)
     console.print(Text(summary(results), "bold" if sound else "bold red"), soft_wrap=True)
     if totals(results)["possible"]:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -43,20 +43,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @cache
-def open_model_worker() -> ModelWorker:
+def open_model_worker(cache_root: Path | None = None) -> ModelWorker:
     """Returns the worker with a real model; imports MLX. Raises BackendError where that is impossible."""
     try:
         from app.host.model_worker import ModelWorker
     except (ImportError, OSError, RuntimeError) as error:  # MLX raises the latter where there is no device
         reason = " ".join(str(error).split())
         raise BackendError(f"the engine cannot be loaded ({reason}): run `redline doctor`") from error
-    return ModelWorker()
+    return ModelWorker(cache_root)
 
 
 def _worker_factory(args: argparse.Namespace) -> WorkerFactory:
     """Returns what opens the worker. Raises UsageError for what is not a recording."""
     if args.replay is None:
-        return open_model_worker
+        return partial(open_model_worker, args.cache_dir)
     from app.host.recording_player import RecordingPlayer
 
     player = RecordingPlayer.read(args.replay, args.speed)
@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs the engine, which reads requests and writes answers as JSON lines (see app/protocol).",
     )
     add = parser.add_argument
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
     add("--finish", action="store_true", help="at the end of input, finish the waiting requests before leaving")
     add("--record", type=Path, metavar="FILE", help="write a copy of every answer, to be replayed")
     add("--replay", type=Path, metavar="FILE", help="answer from a recording, with no model")

@@ -46,7 +46,9 @@ class ModelWorker:
     targets may not fit into memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cache_root: Path | None = None) -> None:
+        """cache_root: as in `Options`."""
+        self._cache_root = cache_root
         self.pair: protocol.Pair | None = None
         self._loaded: LoadedPair | None = None
         self._last_tokens: dict[Path, tuple[int, ...]] = {}  # of the conversation of each file, after its last reply
@@ -57,7 +59,13 @@ class ModelWorker:
         """Loads what differs from the pair that is loaded. Yields Loading* (Loaded | Failed), the latter where other
         machines cannot be reached. Raises RedlineError."""
         wanted, old = request.pair, self.pair
-        alone = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
+        alone = Options(
+            target=wanted.target,
+            drafters=(wanted.drafter,),
+            tree=wanted.tree,
+            context=wanted.context,
+            cache_root=self._cache_root,
+        )
         try:
             hosts = read_hosts(Path(wanted.hosts) if wanted.hosts else None)
             if hosts:
@@ -92,7 +100,8 @@ class ModelWorker:
         `stop` is set. Raises UsageError for invalid settings or ids, OtherModelError, and what the target raises."""
         pair, number = self._pair_of(request.target), request.id
         settings = pair.resolved(with_seed(request.sampling))
-        tools = ReplyTools(pair.target.tokenizer, request.tools) if request.tools is not None else None
+        offered = request.tools
+        tools = None if offered is None else ReplyTools(pair.target.tokenizer, offered, settings.grammar)
         if tools is not None and tools.grammar is not None:
             settings = replace(settings, grammar=tools.grammar)
         check_settings(settings, pair.trees)

@@ -18,7 +18,7 @@ from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.settings import Grammar
 from models.tokenizer import FolderTokenizer
-from models.tool_grammar import Offer, tool_grammar
+from models.tool_grammar import Offer, has_grammar, tool_grammar
 from models.tool_parsers import ParsedCall
 
 _ID_SYMBOLS, _ID_LENGTH = string.ascii_letters + string.digits, 9  # what Mistral's templates insist on
@@ -27,10 +27,12 @@ _ID_SYMBOLS, _ID_LENGTH = string.ascii_letters + string.digits, 9  # what Mistra
 class ReplyTools:
     """Raises UsageError for a model that takes no tools, and for tools that cannot be used.
 
-    described: as OpenAI describes them. grammar: of a reply whose calls are constrained, else None.
+    answer: the grammar of a reply without a call, None where it is free. described: as OpenAI describes them. grammar:
+    of a reply whose calls or answer are constrained, else None. Tools that are strict are free in formats of calls that
+    have no grammar.
     """
 
-    def __init__(self, tokenizer: FolderTokenizer, tools: protocol.Tools) -> None:
+    def __init__(self, tokenizer: FolderTokenizer, tools: protocol.Tools, answer: Grammar | None = None) -> None:
         self._tokenizer, self._tools = tokenizer, tools
         if tokenizer.tools is None:
             what = "this model takes no tools" if not tokenizer.takes_tools else "this model's calls cannot be parsed"
@@ -38,35 +40,41 @@ class ReplyTools:
         if tools.named and tools.named not in {tool.name for tool in tools.offered}:
             raise UsageError(f"tool_choice names {tools.named!r}, which is not among the tools: add it to them")
         self.described = [_described(tool) for tool in tools.offered]
-        self.grammar = self._grammar()
+        self.grammar = self._grammar(answer)
 
-    def _grammar(self) -> Grammar | None:
-        tools = self._tools
+    def _grammar(self, answer: Grammar | None) -> Grammar | None:
+        tools, format_ = self._tools, self._tokenizer.tools
+        assert format_ is not None
         required = tools.required or bool(tools.named)
-        if not required and tools.several and not any(tool.strict for tool in tools.offered):
+        strict = any(tool.strict for tool in tools.offered) and has_grammar(format_)
+        if not required and not strict and answer is None:
             return None
         called = [tool for tool in tools.offered if tools.named in ("", tool.name)]
         offers = [Offer(tool.name, _schema(tool) if required or tool.strict else None) for tool in called]
-        assert self._tokenizer.tools is not None
         several = tools.several and not tools.named
-        return tool_grammar(self._tokenizer.tools, offers, self._tokenizer.added, required, several)
+        return tool_grammar(format_, offers, self._tokenizer.added, required, several, answer)
 
     def events(self, events: Iterator[ReplyEvent]) -> Iterator[ReplyEvent | tuple[protocol.ToolCall, ...]]:
-        """Yields the events of a reply without the text of its calls, and its calls after the round that ended them."""
-        calls = call_reader(self._tokenizer, self.described)
+        """Yields the events of a reply without the text of its calls, and its calls after the round that ended them.
+        Where it may call only once, it ends after its first call."""
+        calls, tokens, time_s = call_reader(self._tokenizer, self.described), 0, 0.0
         for event in events:
+            found: list[ParsedCall] = []
             if isinstance(event, Round):
                 event, found = calls.push(event)
+                tokens, time_s = tokens + len(event.tokens), event.time_s
                 yield event
             elif isinstance(event, Finished):
                 event, found = calls.finish(event)
             else:
-                found = []
                 yield event
             if found:
-                yield tuple(map(_with_id, found))
+                yield tuple(map(_with_id, found if self._tools.several else found[:1]))
+            if found and not self._tools.several and isinstance(event, Round):
+                event = Finished("eos", tokens, time_s)
             if isinstance(event, Finished):
                 yield event
+                return
 
 
 def check_turns(tokenizer: FolderTokenizer, messages: Iterable[protocol.Message]) -> None:

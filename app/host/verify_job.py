@@ -16,6 +16,7 @@ from app.protocol import CANCELLED, AnyAnswer, Failed, PrefillProgress, RoundTok
 from engine.audit.receipt import Difference, Receipt
 from engine.errors import ContextError, RedlineError, StoppedError, UsageError
 from engine.events import PromptProgress, Round, is_tree
+from models.architecture_references import reference_line
 
 
 class OtherPromptError(RedlineError):
@@ -55,7 +56,8 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
                 if isinstance(step, PromptProgress):
                     yield PrefillProgress(id=request.id, progress=step)
                 elif isinstance(step, Receipt):
-                    yield VerifyDone(id=request.id, receipt=_with_texts(step, pair))
+                    reference = reference_line(pair.target.folder.config)
+                    yield VerifyDone(id=request.id, receipt=_with_texts(step, pair), reference=reference)
                     return
                 else:
                     yield VerifyProgress(id=request.id, done=step, total=len(tokens))
@@ -69,7 +71,7 @@ def check_model(pair: LoadedPair, request: Verify) -> None:
     _, digest = digests.apart(request.prompt_digest)
     if digest and digest != pair.digest:
         raise OtherModelError(
-            f"the weights in {pair.target.folder.path.name} are not the ones that wrote this reply: restore them, or "
+            f"the weights in {pair.target.name} are not the ones that wrote this reply: restore them, or "
             "regenerate the reply and verify the new one"
         )
 

@@ -14,6 +14,7 @@ from app.inference.pair_resolution import drafter_folders
 from app.reply_statistics import settings_in_words
 from engine import backend
 from models.generation_defaults import generation_defaults
+from models.paths import name_of
 
 if TYPE_CHECKING:
     from models.loader import Loaded
@@ -52,8 +53,9 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
 
 def weights(options: Options, target: Loaded) -> dict[str, str]:
     """Returns digests of the weights of the target and of each drafter that has any, by the names of their folders."""
-    folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder)]
-    drafters = {folder.name: digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
+    root = options.cache_root
+    folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder, root)]
+    drafters = {name_of(folder): digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
     return {target.name: digests.of_model(target.folder), **drafters}
 
 

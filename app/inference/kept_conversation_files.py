@@ -32,7 +32,7 @@ from models.durable_files import free_disk_bytes, replace_with
 from models.safetensors_file import Entry, Piece, read_entries, write_entries
 
 MOST_BYTES = 4 << 30  # of all files of a folder
-FORMAT = 2  # raise it whenever what is kept changes
+FORMAT = 3  # raise it whenever what is kept changes
 _STRUCTURE, _SUM = "structure", "sum"
 _TYPES = {mx.float32: "F32", mx.float16: "F16", mx.bfloat16: "BF16", mx.uint32: "U32", mx.int32: "I32", mx.uint8: "U8"}
 

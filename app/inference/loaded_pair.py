@@ -110,7 +110,7 @@ class LoadedPair:
         ModelError or PairError.
         """
         self.clear()
-        return self.with_drafter(pair_loader.open_drafter(spec, self.target, trees), trees)
+        return self.with_drafter(pair_loader.open_drafter(spec, self.target, trees, self.cache_root), trees)
 
     def try_drafter(self, spec: str, trees: bool) -> LoadedPair:
         """Returns what `open_drafter` does, or a pair without a drafter whose `refusal` says why it has none."""
@@ -172,7 +172,7 @@ class LoadedPair:
                 self._use(replace(NO_DRAFTER, spec=spec))  # the old one goes first: the memory may not hold both
                 self.session.kept.forget_drafters()
                 release_memory()
-                self._use(pair_loader.open_drafter(spec, self.target, self.trees))
+                self._use(pair_loader.open_drafter(spec, self.target, self.trees, self.cache_root))
             else:
                 self.drafter.loaded.model.cache.reset()
                 self._use(self.drafter)
@@ -295,6 +295,20 @@ class LoadedPair:
         if isinstance(messages, str):
             return self.target.tokenizer.encode(messages, cancelled)
         return self.target.tokenizer.chat(list(messages), cancelled, tools, **settings.switches)
+
+    def places_to_return(
+        self,
+        messages: Sequence[Mapping[str, Any]] | str,
+        settings: SamplingSettings,
+        cancelled: Callable[[], bool] = lambda: False,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> tuple[int, ...]:
+        """Returns the lengths of a prompt to which later prompts will go back; none where the target's caches go back
+        to any place by themselves. Arguments as of `prompt_ids`."""
+        if isinstance(messages, str) or not self.target.model.cache.needs_pins:
+            return ()
+        tokenizer = self.target.tokenizer
+        return tokenizer.stable_prompt_lengths(list(messages), cancelled, tools, others=True, **settings.switches)
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""

@@ -23,6 +23,7 @@ from models.memory.memory_verdict import (
     largest_context,
 )
 from models.model_folder import ModelFolder
+from models.paths import name_of
 from models.size_text import memory_words
 
 DEFAULT_CONTEXT = 8192
@@ -39,7 +40,7 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
     declared = folder.context_length
     if requested and declared and requested > declared:
         raise UsageError(
-            f"context is {requested}, but {folder.path.name} was made for at most {declared} tokens: "
+            f"context is {requested}, but {name_of(folder.path)} was made for at most {declared} tokens: "
             f"give at most {declared}"
         )
     return requested or declared or DEFAULT_CONTEXT
@@ -79,7 +80,7 @@ def kept_conversations_bytes(needed: int, kept: int) -> int:
 def check_all(folder: ModelFolder, options: Options) -> None:
     """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `check_memory` and
     `drafter_folders` raise."""
-    named = [path for spec in options.drafters for path in drafter_folders(spec, folder)]
+    named = [path for spec in options.drafters for path in drafter_folders(spec, folder, options.cache_root)]
     _checked_verdict(folder, list(dict.fromkeys(named)), options)
 
 
@@ -105,7 +106,7 @@ def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) 
 def _checked_verdict(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> MemoryVerdict:
     verdict = verdict_of(folder, drafters, options)
     if verdict.level == "refused":
-        raise ModelError(f"{folder.path.name} does not fit: {verdict}")
+        raise ModelError(f"{name_of(folder.path)} does not fit: {verdict}")
     return verdict
 
 
@@ -115,6 +116,6 @@ def _largest_drafter(folder: ModelFolder, options: Options) -> list[Path]:
     found: dict[int, list[Path]] = {0: []}
     for spec in options.drafters:
         with suppress(RedlineError):
-            folders = drafter_folders(spec, folder)
+            folders = drafter_folders(spec, folder, options.cache_root)
             found[pair_footprint(folder, folders, options.kv_bits, group_of(options.hosts))(1).total] = folders
     return found[max(found)]

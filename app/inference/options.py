@@ -11,9 +11,8 @@ from engine.audit.verify_blocks import WHY_NO_TREES
 from engine.errors import UsageError
 from engine.settings import SamplingSettings
 from models.grammar_matcher import check_grammar
-from models.paths import name_of
+from models.paths import BUILTIN, name_of
 
-BUILTIN = "builtin"
 KV_BITS = (8, 4)
 AUTO = "auto"
 MAX_THOUGHT = 8192  # tokens of thought before the answer, where the user does not say

@@ -28,11 +28,12 @@ from engine.session import Session
 from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN, DrafterKind, LoadedDrafter, join_notes
+from models.drafters.drafter_kind import LONGEST_CHAIN, LoadedDrafter, join_notes
 from models.drafters.head_precision import match_precision
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
+from models.paths import name_of
 
 AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
 
@@ -70,10 +71,7 @@ class NamedDrafter:
     @property
     def name(self) -> str:
         """The name to show: the last part of a path; of a snapshot in the Hugging Face cache, its repository."""
-        parts = self.spec.rstrip("/").split("/")
-        if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
-            return parts[-3].rpartition("--")[2]
-        return parts[-1] or self.spec
+        return name_of(Path(self.spec)) if self.spec else ""
 
 
 class OpenedSession(NamedTuple):
@@ -120,37 +118,43 @@ def open_session(target: Loaded, options: Options) -> OpenedSession:
     return OpenedSession(session, join_notes(target.tokenizer.note, note), verdict.needed)
 
 
-def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
+def open_drafter(spec: str, target: Loaded, trees: bool = False, cache_root: Path | None = None) -> NamedDrafter:
     """Returns the drafter `spec` for `target`. trees: whether it drafts trees, if it can and the target can verify
-    them. A head that can be read in several ways is tried once. Both empty the target's cache.
+    them. A head that can be read in several ways is tried once. Both empty the target's cache. cache_root: as in
+    `Options`.
 
     Raises UsageError for no such drafter, ModelError, or PairError if they do not fit; for auto none of them.
     """
     if spec != AUTO:
-        return _open(spec, target, trees, "")
-    taken, note = resolve_auto(target.folder)
+        return _open(spec, target, trees, "", cache_root)
+    taken, note = resolve_auto(target.folder, cache_root)
     try:
-        return _open(taken, target, trees, note)
+        return _open(taken, target, trees, note, cache_root)
     except (ModelError, PairError) as error:  # the user did not name it, so the reply goes on without it
         note = f"auto fell back to {PROMPT_LOOKUP.label} because its first choice does not load: {error}"
-        return _open(LOOKUP, target, trees, note)
+        return _open(LOOKUP, target, trees, note, cache_root)
 
 
-def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
+def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | None) -> NamedDrafter:
     if len(parts := parts_of(spec)) > 1:
-        return _group(spec, [open_drafter(part, target, trees) for part in parts], note)
+        return _group(spec, [open_drafter(part, target, trees, cache_root) for part in parts], note)
     if spec == NONE:
         return NamedDrafter(spec, None)
     if spec == LOOKUP:
         folder, found = None, PROMPT_LOOKUP.load(Path(), target, trees)
     else:
-        folder = drafter_folder(spec)
-        note_used(folder)
+        folder = drafter_folder(spec, cache_root)
+        note_used(folder, cache_root)
         with not_loading(folder):
             kind = kind_of(folder, target.folder.path)
             found = kind.load(folder, target, trees)
-        found = choose_variant(found, folder, target)
-        found = match_precision(found, lambda: _load_again(kind, folder, target, trees), folder, target)
+
+        def again() -> LoadedDrafter:
+            with not_loading(folder):
+                return choose_variant(kind.load(folder, target, trees), folder, target, cache_root)
+
+        found = choose_variant(found, folder, target, cache_root)
+        found = match_precision(found, again, folder, target, cache_root)
     return NamedDrafter(
         spec,
         found.drafter,
@@ -161,11 +165,6 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         found.usual_acceptance,
         folder=folder,
     )
-
-
-def _load_again(kind: DrafterKind, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
-    with not_loading(folder):
-        return choose_variant(kind.load(folder, target, trees), folder, target)
 
 
 def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from app.inference.options import AUTO, BUILTIN, Options
+from app.inference.options import AUTO, Options
 from app.spelling_suggestion import did_you_mean
-from engine.errors import ModelError, UsageError
+from engine.errors import UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue.entries import read_catalogue
 from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
 from models.local.inventory import Installed, installed, note_use
-from models.local.locations import find_locations, find_model
+from models.local.locations import AbsentModel, find_locations, find_model, names_in
 from models.model_folder import ModelFolder
+from models.paths import BUILTIN
 
 NONE = "none"
 
@@ -30,33 +31,39 @@ def target_folder(options: Options) -> Path:
         raise UsageError("target is empty: give builtin, the name of a model or a model folder")
     if options.target == BUILTIN:
         return builtin_folder(options.cache_root)
-    return Path(options.target) if exists(options.target) else _model_folder(options.target, options.cache_root)
+    if exists(options.target):
+        return Path(options.target)
+    return find_model(options.target, find_locations(Path.home(), options.cache_root))
 
 
-def drafter_folder(spec: str) -> Path:
-    """Returns the folder of a drafter that has one: shipped, by path, or by name.
+def drafter_folder(spec: str, cache_root: Path | None = None) -> Path:
+    """Returns the folder of a drafter that has one: shipped, the built-in model, by path, or by name. cache_root: as in
+    `Options`.
 
     Raises UsageError for no such drafter, ModelError for a name that is not on this machine, or not complete.
     """
     if spec in SHIPPED:
         return shipped_folder(spec)
+    if spec == BUILTIN:
+        return builtin_folder(cache_root)
     if exists(spec):
         return Path(spec)
+    places = find_locations(Path.home(), cache_root)
     try:
-        return _model_folder(spec)
-    except ModelError as error:
+        return find_model(spec, places)
+    except AbsentModel as error:
         if "/" in spec:
             raise
-        names = (AUTO, NONE, LOOKUP, *SHIPPED)
+        names = (AUTO, NONE, LOOKUP, *SHIPPED, BUILTIN)
         unknown = f"unknown drafter {spec!r}: give {', '.join(names)}, a folder, or an installed model"
-        raise UsageError(f"{unknown}{did_you_mean(spec, names)}") from error
+        raise UsageError(f"{unknown}{did_you_mean(spec, (*names, *names_in(places)))}") from error
 
 
-def drafter_folders(spec: str, target: ModelFolder) -> list[Path]:
+def drafter_folders(spec: str, target: ModelFolder, cache_root: Path | None = None) -> list[Path]:
     """Returns the folders of all drafters that `spec` names, for `target` if it is auto. Raises what `drafter_folder`
     raises."""
-    named = resolve_auto(target)[0] if spec == AUTO else spec
-    return [drafter_folder(part) for part in parts_of(named) if part not in (NONE, LOOKUP)]
+    named = resolve_auto(target, cache_root)[0] if spec == AUTO else spec
+    return [drafter_folder(part, cache_root) for part in parts_of(named) if part not in (NONE, LOOKUP)]
 
 
 def parts_of(spec: str) -> list[str]:
@@ -64,9 +71,10 @@ def parts_of(spec: str) -> list[str]:
     return spec.split("+") if "+" in spec and not exists(spec) else [spec]
 
 
-def resolve_auto(target: ModelFolder) -> tuple[str, str]:
+def resolve_auto(target: ModelFolder, cache_root: Path | None = None) -> tuple[str, str]:
     """Returns what auto takes for `target`, and a note that says why."""
-    found = auto_drafter(target, [] if is_builtin(target.path) else present_models(), read_catalogue())
+    models = [] if is_builtin(target.path) else present_models(cache_root)
+    found = auto_drafter(target, models, read_catalogue(), cache_root)
     return found.spec, f"auto took {found.why}"
 
 
@@ -98,9 +106,3 @@ def note_used(folder: Path, cache_root: Path | None = None) -> None:
     with suppress(OSError, Timeout):
         if find_locations(Path.home(), cache_root).holds(folder):
             note_use(folder, cache_root)
-
-
-def _model_folder(name: str, cache_root: Path | None = None) -> Path:
-    """Returns the folder of a model by its name: `owner/name` of the hub or of LM Studio, or one of Redline's own.
-    Raises ModelError that says what to do where it is not on this machine."""
-    return find_model(name, find_locations(Path.home(), cache_root))

@@ -57,6 +57,7 @@ class ReplyRunner:
         self._ids = list(given.continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
+        self._places: tuple[int, ...] = ()
         self.predicted = 0
         self._prediction: set[tuple[int, ...]] = set()  # every stretch of it that a draft begins or goes on in
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
@@ -66,9 +67,10 @@ class ReplyRunner:
     def events(self) -> Iterator[ReplyEvent]:
         """Yields the reply; its times are counted from here. Raises whatever the target raises, including
         ContextError and ModelError."""
-        self._began_s = time.monotonic()
+        self._began_s, given = time.monotonic(), self._input
         try:
             self.prompt = self._prompt_ids()
+            self._places = self._pair.places_to_return(given.messages, self._settings, self._cancelled, given.tools)
             if self._input.prediction:
                 tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
@@ -149,9 +151,8 @@ class ReplyRunner:
         since_s = time.monotonic() - self._began_s
         settings = self._settings_of_rest()
         session = self._pair.session
-        with closing(
-            session.continue_tokens(self.prompt, settings, drafter, policy, self._cancelled, tuple(self._ids))
-        ) as events:
+        given = (drafter, policy, self._cancelled, tuple(self._ids), self._places)
+        with closing(session.continue_tokens(self.prompt, settings, *given)) as events:
             for event in events:
                 timed = replace(event, time_s=event.time_s + since_s)
                 if isinstance(timed, PromptProgress):

@@ -6,10 +6,14 @@ not a call after all, and a call that the reply ends within, is given as text of
 
     outside a call   `_body` is None       `_held` is the end of the text, where a mark of several tokens may begin
     within a call    `_body` is its text   `_held` is empty
+
+Where a model may leave the first mark out, the text with which its calls begin (`ToolFormat.bare`) is a mark too, which
+belongs to the call; so does a mark that begins with a brace, with which only a whole answer is a call.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,9 +21,11 @@ from typing import Any
 from engine.events import Finished, Round
 from engine.reply_channels import Channel
 from models.tokenizer import FolderTokenizer
-from models.tool_parsers import HARMONY, ParsedCall
+from models.tool_formats import HARMONY, RECIPIENT_MARK
+from models.tool_parsers import ParsedCall
 
-_RECIPIENT = "to=functions."
+_USER = "all\n"
+_RECIPIENT = re.compile(r"to=(?:functions\.)?([^\s<>]+)")
 
 
 class ToolCallReader:
@@ -30,10 +36,18 @@ class ToolCallReader:
         self._tokenizer, self._tools, self._format = tokenizer, tools, tokenizer.tools
         self._start = tokenizer.added.get(self._format.start)
         self._end = tokenizer.added.get(self._format.end)
+        start = self._format.start
+        self._has_names = self._start is None and any(name in start for name in tokenizer.added if len(name) > 2)
+        self._written = ""  # the end of what was written, names of tokens among it
+        first = "" if self._start is not None or self._has_names else start
+        self._marks = tuple(mark for mark in (first, self._format.bare) if mark)
+        self._mark = ""  # with which the call began
+        self._answers = False  # whether any text was no call
         self._stream = tokenizer.stream(special=True)
         self._held = ""  # text that a mark of several tokens may begin with
         self._body: str | None = None  # what was written of a call
         self._calls: list[ParsedCall] = []
+        self._names = {tool["function"]["name"] for tool in tools}
 
     def push(self, round_: Round) -> tuple[Round, list[ParsedCall]]:
         """Returns a round without the text of calls, and the calls that end in it."""
@@ -60,31 +74,51 @@ class ToolCallReader:
 
     def _read(self, token: int, text: str, channel: Channel) -> tuple[str, Channel]:
         """Returns what a token adds to the text, and what it belongs to."""
-        if channel in ("thought", "markup"):
+        if channel == "thought":
             return text, channel
         piece = "" if token in self._tokenizer.eos else self._stream.push(token)
         if self._body is None:
-            if self._start is None:
-                return self._outside(text)
-            self._body = "" if token == self._start else None
-            return (text, channel) if self._body is None else ("", "call")
+            if self._begins_in_names(piece):
+                return text, channel
+            if channel == "markup" and token != self._start:
+                return text, channel
+            if token == self._start:
+                told, self._held, self._body, self._mark = self._held, "", "", self._format.start
+                return (told, "answer") if told else ("", "call")
+            return self._outside(text) if self._marks else (text, channel)
         if token == self._end or (token == self._start and not self._format.end):
             rest = self._complete(self._format.end)
-            self._body = "" if token == self._start else None
+            self._body, self._mark = ("", self._format.start) if token == self._start else (None, "")
             return _labelled(rest)
         self._body += piece
         by_text = self._format.end and self._end is None
         return self._closed() if by_text and self._format.end in self._body else ("", "call")
 
+    def _begins_in_names(self, piece: str) -> bool:
+        """Whether a mark of several tokens ends here that has names of tokens in it, which are no text."""
+        if not self._has_names:
+            return False
+        before, mark, after = (self._written + piece).partition(self._format.start)
+        self._written = "" if mark else before[-len(self._format.start) :]
+        if mark:
+            self._body, self._mark = after, mark
+        return bool(mark)
+
     def _outside(self, text: str) -> tuple[str, Channel]:
         """Reads text in which a mark of several tokens may begin."""
         self._held += text
-        before, mark, after = self._held.partition(self._format.start)
-        if not mark:
-            sure = len(self._held) - _overlap(self._held, self._format.start)
-            told, self._held = self._held[:sure], self._held[sure:]
+        places = [(place, mark) for mark in self._marks if (place := self._held.find(mark)) >= 0]
+        place, mark = min(places, default=(-1, ""))
+        if mark.startswith("{") and (self._answers or self._held[:place].strip()):
+            place = -1
+        if place < 0:
+            unsure = max(_overlap(self._held, mark) for mark in self._marks)
+            told, self._held = self._held[: len(self._held) - unsure], self._held[len(self._held) - unsure :]
+            self._answers = self._answers or bool(told.strip())
             return told, "answer"
-        self._held, self._body = "", after
+        before, after = self._held[:place], self._held[place + len(mark) :]
+        kept = mark if mark == self._format.bare or mark.startswith("{") else ""
+        self._held, self._body, self._mark = "", kept + after, mark.removesuffix(kept)
         whole = self._end is None and self._format.end and self._format.end in after
         return _labelled(before + self._closed()[0] if whole else before)
 
@@ -93,7 +127,7 @@ class ToolCallReader:
         assert self._body is not None
         self._body, _, after = self._body.partition(self._format.end)
         rest = self._complete(self._format.end)
-        return _labelled(rest + (self._outside(after)[0] if self._start is None else after))
+        return _labelled(rest + (self._outside(after)[0] if self._marks else after))
 
     def _complete(self, mark: str = "") -> str:
         """Parses what was written of a call. Returns "", or the text of what is no call. mark: that stood at its
@@ -106,11 +140,13 @@ class ToolCallReader:
     def _unread(self) -> str:
         """Returns what was written of a call, the mark before it included."""
         body, self._body = self._body or "", None
-        return self._format.start + body
+        mark, self._mark = self._mark, ""
+        return mark + body
 
 
 class HarmonyCallReader(ToolCallReader):
-    """Reads a reply of gpt-oss: the header of a message names the tool, and its content is the arguments."""
+    """Reads a reply of gpt-oss: the header of a message names the tool, and its content is the arguments. The recipient
+    may stand before or after the channel, with and without `functions.`."""
 
     _header: tuple[int, ...] = ()
 
@@ -120,8 +156,8 @@ class HarmonyCallReader(ToolCallReader):
             self._header = (*self._header, token)
             return (rest, "answer") if rest else ("", "markup")
         if self._header:
-            _, named, rest = self._tokenizer.decode(self._header).partition(_RECIPIENT)
-            self._body = rest.split()[0] + "\n" if named and rest.split() else None
+            recipient = _RECIPIENT.search(self._tokenizer._fast.decode(list(self._header), skip_special_tokens=False))
+            self._body = f"{recipient[1]}\n" if recipient is not None and recipient[1] in self._names else None
             self._header, self._stream = (), self._tokenizer.stream(special=True)
         if self._body is None:
             return text, channel
@@ -133,10 +169,36 @@ class HarmonyCallReader(ToolCallReader):
         return body.partition("\n")[2]
 
 
+class RecipientCallReader(ToolCallReader):
+    """Reads a reply of Functionary 3.2: each part begins with a name and a line break, the first without a mark, as the
+    prompt ends with it. `all` is the user."""
+
+    def __init__(self, tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> None:
+        super().__init__(tokenizer, tools)
+        self._body = ""
+
+    def _read(self, token: int, text: str, channel: Channel) -> tuple[str, Channel]:
+        if self._body is None:
+            return self._outside(text)
+        self._body += text
+        if self._body.startswith(_USER):
+            answer, self._body = self._body.removeprefix(_USER), None
+            return self._outside(answer)
+        body, mark, after = self._body.partition(RECIPIENT_MARK)
+        if not mark:
+            return "", "call"
+        self._body = body
+        rest = self._complete()
+        self._body = after
+        return _labelled(rest)
+
+
 def call_reader(tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> ToolCallReader:
     """Returns the reader for a model that takes tools."""
-    harmony = tokenizer.tools is not None and tokenizer.tools.parser == HARMONY
-    return (HarmonyCallReader if harmony else ToolCallReader)(tokenizer, tools)
+    assert tokenizer.tools is not None
+    kinds = {HARMONY: HarmonyCallReader, RECIPIENT_MARK: RecipientCallReader}
+    key = HARMONY if tokenizer.tools.parser == HARMONY else tokenizer.tools.start
+    return kinds.get(key, ToolCallReader)(tokenizer, tools)
 
 
 def _labelled(text: str) -> tuple[str, Channel]:

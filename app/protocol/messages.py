@@ -357,6 +357,10 @@ class VerifyProgress(RequestAnswer, frozen=True, kw_only=True):
 
 
 class VerifyDone(RequestAnswer, frozen=True, kw_only=True):
-    """The reply has been checked. The differences in the receipt have the texts of their tokens."""
+    """The reply has been checked. The differences in the receipt have the texts of their tokens.
+
+    reference: what the architecture of the target was compared with, in one line.
+    """
 
     receipt: Receipt
+    reference: str = ""

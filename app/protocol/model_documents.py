@@ -21,11 +21,13 @@ class MeasuredSpeedup(Struct, frozen=True, kw_only=True):
 
 
 class MachineMemory(Struct, frozen=True, kw_only=True):
-    """This machine. for_models_bytes: how much of its memory a model may take."""
+    """This machine. for_models_bytes: how much of its memory a model may take. in_float32: whether weights become
+    32-bit floats as they are loaded, as without a GPU."""
 
     processor: str
     memory_bytes: int
     for_models_bytes: int
+    in_float32: bool = False
 
 
 class RecommendedTarget(Struct, frozen=True, kw_only=True):
@@ -83,7 +85,8 @@ class CatalogueEntries(Struct, frozen=True, kw_only=True):
 
 
 class InstalledModel(Struct, frozen=True, kw_only=True):
-    """A model on this machine: `models.local.inventory.Installed` says what the fields mean."""
+    """A model on this machine: `models.local.inventory.Installed` says what the fields mean. reference: what its
+    architecture was compared with, in one line; "" for what is not a model."""
 
     name: str
     path: str
@@ -96,6 +99,12 @@ class InstalledModel(Struct, frozen=True, kw_only=True):
     trouble: str = ""
     revision: str = ""
     shared_with: tuple[str, ...] = ()
+    reference: str = ""
+
+    @property
+    def parameters_b(self) -> None:
+        """Its number of parameters in 10^9, which its files do not say."""
+        return None
 
 
 class InstalledModels(Struct, frozen=True, kw_only=True):

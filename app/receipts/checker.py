@@ -5,24 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from threading import Event
 
 from app.host.verify_job import verify
 from app.inference.loaded_pair import LoadedPair, open_target, release_memory
-from app.inference.options import BUILTIN, Options
+from app.inference.options import Options
 from app.protocol import Pair, VerifyDone, VerifyProgress
 from app.receipts.exported_replies import Case, Result
 from app.store.records import StoredReceipt
 from engine.errors import ModelError, RedlineError, UsageError
+from models.paths import BUILTIN
 
 Step = Callable[[int, str], None]
 
 
 class TargetCache:
-    """Holds the target of the latest case, or why it cannot be loaded. target: replaces those that the files name."""
+    """Holds the target of the latest case, or why it cannot be loaded. target: replaces those that the files name.
+    cache_root: as in `Options`."""
 
-    def __init__(self, target: str | None) -> None:
-        self._target = target
+    def __init__(self, target: str | None, cache_root: Path | None = None) -> None:
+        self._target, self._cache_root = target, cache_root
         self._wanted: Pair | None = None
         self._found: LoadedPair | RedlineError | None = None
 
@@ -33,7 +36,8 @@ class TargetCache:
             self._wanted, self._found = wanted, None
             release_memory()
             try:
-                self._found = open_target(Options(wanted.target, ("none",), context=wanted.context))
+                options = Options(wanted.target, ("none",), context=wanted.context, cache_root=self._cache_root)
+                self._found = open_target(options)
             except (UsageError, ModelError) as error:
                 self._found = _not_here(wanted, error)
         if isinstance(self._found, LoadedPair):
@@ -41,10 +45,12 @@ class TargetCache:
         raise self._found or ModelError(f"{wanted.target} is not loaded: try again")
 
 
-def results_of(cases: Sequence[Case], target: str | None, step: Step, stopped: Callable[[], bool]) -> Iterator[Result]:
+def results_of(
+    cases: Sequence[Case], targets: TargetCache, step: Step, stopped: Callable[[], bool]
+) -> Iterator[Result]:
     """Yields the result of each case in order; fewer if `stopped`. step: receives how many tokens of all cases are
     checked, and the name of the case."""
-    targets, done = TargetCache(target), 0
+    done = 0
     several = len({case.export.path for case in cases}) > 1
     for case in cases:
         name = f"{case.export.path.name}, message {case.number}" if several else f"message {case.number}"
@@ -73,13 +79,18 @@ def _result(
             if isinstance(answer, VerifyProgress):
                 step(answer.done)
             elif isinstance(answer, VerifyDone):
-                made = StoredReceipt(receipt=answer.receipt, made_s=time.time(), redline=version("redline"))
-                return Result(case, made)
+                return Result(case, _stored(answer))
             if stopped():
                 stop.set()
     except RedlineError as error:
         return Result(case, error=" ".join(str(error).split()))
     return None
+
+
+def _stored(answer: VerifyDone) -> StoredReceipt:
+    return StoredReceipt(
+        receipt=answer.receipt, made_s=time.time(), redline=version("redline"), reference=answer.reference
+    )
 
 
 def _not_here(pair: Pair, error: RedlineError) -> RedlineError:

@@ -108,12 +108,14 @@ class Ending(Struct, frozen=True):
 
 
 class StoredReceipt(Struct, frozen=True, kw_only=True):
-    """A receipt with its message. made_s: Unix seconds. redline: the version that made it. elsewhere: it came with an
-    import, and nothing but its file says that it is true."""
+    """A receipt with its message. made_s: Unix seconds. redline: the version that made it. reference: what the
+    architecture of the model was compared with, in one line. elsewhere: it came with an import, and nothing but its
+    file says that it is true."""
 
     receipt: Receipt
     made_s: float = 0.0
     redline: str = ""
+    reference: str = ""
     elsewhere: bool = False
 
 

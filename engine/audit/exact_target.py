@@ -59,6 +59,7 @@ class ExactTarget(CachedModel):
     def continue_from(
         self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None
     ) -> tuple[mx.array, int]:
+        self.catch_up(sequence)
         room = self.draft_room(len(sequence))
         if self.length >= len(sequence):
             raise ValueError("the cache already holds the whole sequence: rewind it by one token first")
@@ -85,7 +86,7 @@ class ExactTarget(CachedModel):
         return logits, self.length - start
 
     def draft_room(self, length: int) -> int:
-        return self.blocks.room(length - 1)
+        return min(self.blocks.room(length - 1), super().draft_room(length))
 
     def checksums(self, logits: mx.array) -> mx.array:
         return fingerprints.row_checksums(logits)

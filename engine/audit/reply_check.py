@@ -217,6 +217,7 @@ def _read(target: CachedModel, prompt: Sequence[int], between: Callable[[], None
     """Clears the caches and feeds all but the last token of the prompt, in chunks as a session does."""
     began_s = time.monotonic()
     clear_caches(target)
+    target.read_as(len(prompt))
     yield PromptProgress(0, len(prompt), 0, 0.0)
     for done in target.prefill(prompt[:-1], cancelled=calling(between)):
         yield PromptProgress(done, len(prompt), 0, time.monotonic() - began_s)

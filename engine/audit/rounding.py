@@ -119,6 +119,7 @@ def choice_scores(sampler: Sampler, logits: mx.array, before: list[int]) -> Any:
 def feed_afresh(target: CachedModel, tokens: Sequence[int], between: Callable[[], None] = lambda: None) -> None:
     """Clears the caches and feeds all but the last of `tokens`."""
     clear_caches(target)
+    target.read_as(len(tokens))
     for _ in target.prefill(tokens[:-1], cancelled=calling(between)):
         between()
 

@@ -16,8 +16,8 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
     make_prompt_cache,
 )
-from mlx_lm.models.rope_utils import initialize_rope
-from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+from mlx_lm.models.rope_utils import SuScaledRoPE, YarnRoPE, initialize_rope
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchGLU, SwitchLinear
 from mlx_lm.utils import _get_classes as model_classes
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
@@ -32,7 +32,10 @@ __all__ = [
     "QuantizedKVCache",
     "QuantizedSwitchLinear",
     "RotatingKVCache",
+    "SuScaledRoPE",
+    "SwitchGLU",
     "SwitchLinear",
+    "YarnRoPE",
     "create_attention_mask",
     "create_causal_mask",
     "initialize_rope",

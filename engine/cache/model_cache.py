@@ -32,7 +32,7 @@ from engine.cache.snapshot import Snapshot, arrays_in, new_handles, put, take
 from engine.cache.tree_cache import TreeCache, TreeRows, can_drop_rows, keep_rows
 from engine.errors import UnsupportedCache
 
-PINNED_MARKS = 4
+PINNED_MARKS = 5  # the oldest, which is mostly the end of a system prompt that conversations share, and the newest
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,11 @@ class ModelCache:
         return self._replays
 
     @property
+    def needs_pins(self) -> bool:
+        """Whether only a pinned mark lets a later turn go back behind a reply."""
+        return self.replays or self._has_window()
+
+    @property
     def classes(self) -> set[str]:
         """The names of the cache classes, which decide what a rewind leaves."""
         return {type(leaf).__name__ for leaf in self._leaves()}
@@ -140,13 +145,15 @@ class ModelCache:
         self.length += tokens
 
     def mark(self, pinned: bool = False) -> None:
-        """Remembers this place. The newest unpinned mark replaces the one before; the newest
-        PINNED_MARKS pinned ones stay, for edits of a conversation."""
+        """Remembers this place. The newest unpinned mark replaces the one before. Of the pinned ones, which are for
+        later turns, edits and other conversations that begin alike, the oldest and the newest stay, PINNED_MARKS in
+        all."""
         if not self.replays and not (pinned and self._has_window()):
             return
         pinned = pinned or any(m.pinned and m.length == self.length for m in self._marks)
         kept = [m for m in self._marks if m.pinned and m.length < self.length]
-        kept = kept[len(kept) - PINNED_MARKS + 1 :] if pinned and len(kept) >= PINNED_MARKS else kept
+        if pinned and len(kept) >= PINNED_MARKS:
+            kept = [kept[0], *kept[len(kept) - PINNED_MARKS + 2 :]]
         self._marks = [*kept, _Mark(self.length, tuple(_save(leaf, pinned) for leaf in self._leaves()), pinned)]
 
     def rewind(self, length: int) -> int:

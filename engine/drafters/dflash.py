@@ -32,12 +32,13 @@ from typing import Any, Literal
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
+from engine.backend.mlx_lm_imports import KVCache, create_causal_mask
 from engine.cache.snapshot import Snapshot, put, take
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.feed_forward import FeedForward
+from engine.rotary_embedding import RotationByLength, rotary_embedding
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.target_view import TargetView
 from engine.top_k_top_p import largest
@@ -266,7 +267,7 @@ class DFlashHead(nn.Module):
         if config.own_embedding:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self._ids = mx.arange(config.draft_vocab_size)
-        self._rope = initialize_rope(
+        self._rope = rotary_embedding(
             config.head_dim,
             config.rope_theta,
             config.rope_interleaved,
@@ -379,6 +380,7 @@ class DFlash:
         self.traits = Traits("tree" if trees else "block", longest=head.config.block - (not self._from_anchor))
         self.target = TargetView(target, self.needs.taps)
         self._caches = head.make_caches()
+        self._rotation = RotationByLength([head.rope])
 
     @property
     def known(self) -> int:
@@ -386,6 +388,7 @@ class DFlash:
         return int(self._caches[0].offset)
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        self._rotation.follow(len(tokens), self._caches)
         while self.known < len(tokens) - 1 and not cancelled():
             self._remember(min(len(tokens) - 1, self.known + PREFILL_CHUNK))
             mx.eval([(cache.keys, cache.values) for cache in self._caches])
@@ -399,6 +402,7 @@ class DFlash:
             self.sync(tokens, context.cancelled)
             if context.cancelled():
                 return empty_draft()
+        self._rotation.follow(len(tokens), self._caches)
         self._remember(len(tokens) - 1)
         hidden = self._block(tokens[-1], min(length, longest))
         slots = _Slots(self.head, self.head.logits(hidden, self.target.unembed), hidden)
@@ -422,10 +426,11 @@ class DFlash:
         return max(self.known, end if start <= self.known else 0)
 
     def snapshot(self) -> Snapshot:
-        return take(self._caches)
+        return {"caches": take(self._caches), "is_long": self._rotation.is_long}
 
     def restore(self, snapshot: Snapshot) -> None:
-        put(self._caches, snapshot)
+        put(self._caches, snapshot["caches"])
+        self._rotation.switch(snapshot["is_long"])
 
     def _remember(self, upto: int) -> None:
         """Adds the states of tokens before `upto` that the context lacks."""

@@ -53,6 +53,7 @@ class DraftModel:
         return self.needs.token_map
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        self.model.read_as(len(tokens))
         missing = self._readable(tokens[:-1][: self._positions])[self.model.length :]
         for _ in self.model.prefill(missing, cancelled=cancelled):
             if cancelled():

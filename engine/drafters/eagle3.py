@@ -26,12 +26,13 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
+from engine.backend.mlx_lm_imports import KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
 from engine.drafters.chain import draw_rows
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.feed_forward import FeedForward
 from engine.drafters.pair_drafter import PairDrafter
+from engine.rotary_embedding import rotary_embedding
 from engine.target.cached_model import CachedModel
 from engine.tree.rotary_positions import rows_as_batch
 
@@ -161,7 +162,7 @@ class Eagle3Head(nn.Module):
             self.mask_hidden = mx.zeros((1, 1, config.feature_size))
         self._ids = mx.arange(config.draft_vocab_size)
         self._project: Callable[[mx.array], mx.array] | None = None
-        self._rope = initialize_rope(
+        self._rope = rotary_embedding(
             config.head_dim, config.rope_theta, False, config.rope_scaling, config.max_position_embeddings
         )
 
@@ -229,7 +230,7 @@ class Eagle3(PairDrafter):
         self.ids = head.ids
         shape: Shape = "tree" if self.trees else "chain" if head.config.mask_id is None else "block"
         needs = Needs(head.config.points, token_map=head.ids)
-        super().__init__(target, needs, [KVCache() for _ in head.layers], Traits(shape))
+        super().__init__(target, needs, [KVCache() for _ in head.layers], Traits(shape), [head.rope])
 
     def fuse(self, states: mx.array) -> mx.array:
         return self.head.fuse(states.astype(self.head.norm.weight.dtype))

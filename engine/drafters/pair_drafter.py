@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import mlx.core as mx
 
@@ -21,12 +22,14 @@ from engine.backend.mlx_lm_imports import KVCache
 from engine.cache.snapshot import Snapshot, put, take
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
+from engine.rotary_embedding import RotationByLength
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.target_view import TargetView
 
 
 class PairDrafter(ABC):
-    """Drafts for `target` with a head whose caches, one a layer, are `caches`.
+    """Drafts for `target` with a head whose caches, one a layer, are `caches`. rotary: the modules that rotate its
+    keys, where the length of a text may change how.
 
     Raises ModelError for a target whose states cannot be read.
     """
@@ -35,12 +38,18 @@ class PairDrafter(ABC):
     ids: mx.array | None = None  # (width,) the target's tokens that the columns of the logits stand for; None: all
 
     def __init__(
-        self, target: CachedModel, needs: Needs, caches: Sequence[KVCache], traits: Traits | None = None
+        self,
+        target: CachedModel,
+        needs: Needs,
+        caches: Sequence[KVCache],
+        traits: Traits | None = None,
+        rotary: Sequence[Any] = (),
     ) -> None:
         self.needs = needs
         self.traits = traits or Traits("chain")
         self.target = TargetView(target, needs.taps)
         self._caches = caches
+        self._rotation = RotationByLength(rotary)
 
     @abstractmethod
     def fuse(self, states: mx.array) -> mx.array:
@@ -101,10 +110,11 @@ class PairDrafter(ABC):
         return max(self.pairs, end if start <= self.pairs else 0)
 
     def snapshot(self) -> Snapshot:
-        return take(self._caches)
+        return {"caches": take(self._caches), "is_long": self._rotation.is_long}
 
     def restore(self, snapshot: Snapshot) -> None:
-        put(self._caches, snapshot)
+        put(self._caches, snapshot["caches"])
+        self._rotation.switch(snapshot["is_long"])
 
     def _trim(self, pairs: int) -> None:
         """Drops all pairs but the first `pairs`."""
@@ -115,6 +125,7 @@ class PairDrafter(ABC):
     def _catch_up(self, tokens: Sequence[int], upto: int) -> mx.array:
         """Runs the head over the pairs before `upto` that are missing; returns its hidden states (n, hidden)."""
         first = self.pairs
+        self._rotation.follow(len(tokens), self._caches)
         states = self.target.hidden(self.needs.taps, first, upto)
         following = mx.array(list(tokens[first + 1 : upto + 1]), mx.int32)
         return self.steps(self.fuse(states), following)

@@ -17,6 +17,7 @@ from engine.cache.model_cache import ModelCache
 from engine.cache.snapshot import Snapshot
 from engine.cache.tree_cache import TreeRows
 from engine.errors import ModelError, UnsupportedCache
+from engine.rotary_embedding import RotationByLength
 from engine.target.layer_taps import LayerTaps
 from engine.target.recurrence_replay import RecurrenceReplay
 from engine.tree.draft_tree import DraftTree
@@ -25,7 +26,6 @@ from engine.tree.rotary_positions import enable_row_positions
 PREFILL_CHUNK = 512
 WAIT_S = 0.05  # of evaluating layers before a stop is noticed; the number of layers doubles, so up to about twice this
 REPLAY_LIMIT = 8
-UNBOUNDED = 2**31
 
 
 def calling(between: Callable[[], None]) -> Callable[[], bool]:
@@ -60,10 +60,13 @@ class CachedModel:
        `tokens[length:]`, whatever `length` a rewind has left.
     2. `owner` is the reply that drove the model last; another reply that finds it here starts from nothing.
     3. After a pass over a tree the cache holds no sequence until `keep_path`, or a rewind to the tree's root.
+    4. All tokens in the cache were rotated by the same frequencies, and no pass whose logits count reaches past the
+       length where `rotation` changes them: `draft_room` ends there, and `read_as` empties the cache.
 
-    taps: where the states of every pass are recorded now, None for nowhere. vocabulary: width of the logits. leader:
-    has other processes repeat every pass, None for a model that is whole in this one. Raises ModelError for an
-    architecture that cannot be decoded exactly, UnsupportedCache for a cache that cannot be rewound.
+    rotation: which frequencies LongRoPE uses. taps: where the states of every pass are recorded now, None for nowhere.
+    vocabulary: width of the logits. leader: has other processes repeat every pass, None for a model that is whole in
+    this one. Raises ModelError for an architecture that cannot be decoded exactly, UnsupportedCache for a cache that
+    cannot be rewound.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
@@ -75,6 +78,7 @@ class CachedModel:
         self.leader: PassListener | None = None
         self.kv_bits = kv_bits
         self.cache = ModelCache(model, kv_bits, kv_group_size)
+        self.rotation = RotationByLength(model.modules())
         self._recurrence = RecurrenceReplay(model, self.cache)
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
@@ -102,6 +106,21 @@ class CachedModel:
         width = int(self.forward(mx.zeros(1, mx.int32)).shape[-1])
         self.cache.reset()
         return width
+
+    def read_as(self, length: int) -> None:
+        """Makes ready for a text of `length` tokens: forgets everything where its positions are rotated otherwise than
+        those of the tokens in the cache, which then are read again."""
+        if not self.rotation.fits(length):
+            self.reset()
+            self.rotation.switch(not self.rotation.is_long)
+
+    def catch_up(self, sequence: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> bool:
+        """Reads again all but the last token of a `sequence` that has just grown so long that its positions are rotated
+        otherwise; returns False where that was cancelled."""
+        if self.rotation.fits(len(sequence)):
+            return True
+        self.read_as(len(sequence))
+        return not any(cancelled() for _ in self.prefill(sequence[:-1], cancelled=cancelled))
 
     def prefill(
         self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK, cancelled: Callable[[], bool] = lambda: False
@@ -197,6 +216,7 @@ class CachedModel:
         passes do not grow with a run of refusals. The place is marked where the certain tokens end: after them when
         there is no draft, else before the pass.
         """
+        self.catch_up(sequence)
         missing = sequence[self.length :]
         if not missing:
             raise ValueError("the cache already holds the whole sequence: rewind it by one token first")
@@ -221,7 +241,7 @@ class CachedModel:
 
     def draft_room(self, length: int) -> int:
         """Returns the most tokens that a draft after `length` tokens may have."""
-        return UNBOUNDED
+        return self.rotation.tokens_left(length)
 
     def checksums(self, logits: mx.array) -> mx.array:
         """Returns checksums of the rows of logits, (rows, 2), where they are kept (exact-verify), else (0, 2)."""
@@ -261,11 +281,12 @@ class CachedModel:
         """Returns what the cache holds, and what the taps have recorded."""
         taps = self.taps
         recorded = None if taps is None else (taps.points, taps.latest_only, taps.snapshot())
-        return {"cache": self.cache.snapshot(), "recorded": recorded}
+        return {"cache": self.cache.snapshot(), "recorded": recorded, "is_long": self.rotation.is_long}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes back to where the snapshot was taken, whatever has gone through the model since."""
         self.reset()
+        self.rotation.switch(snapshot["is_long"])
         self.cache.restore(snapshot["cache"])
         if snapshot["recorded"] is not None:
             points, latest_only, rows = snapshot["recorded"]

@@ -31,14 +31,14 @@ SUMS = 50  # of a measurement
 SUMS_A_LAYER = 2  # behind the attention and behind the MLP, as mlx-lm splits them
 PIPELINE_SUMS = 1  # from rank to rank and back to all takes about as many hops as a sum does
 
-REPEATED = ("mark", "rewind", "reset", "keep_path", "record_next", "forget")
+REPEATED = ("mark", "rewind", "reset", "keep_path", "record_next", "forget", "switch")
 
 
 Message = Mapping[str, Any]  # what JSON can say
 
 
 class _Recorded:
-    """Stands in for the leader's cache or its recurrence: notes the calls that the other ranks must repeat."""
+    """Stands in for the leader's cache, recurrence or rotation: notes the calls that the other ranks must repeat."""
 
     def __init__(self, part: str, inner: Any, calls: list[list[Any]]) -> None:
         self._part, self._inner, self._calls = part, inner, calls
@@ -73,6 +73,7 @@ class Leader:
         self.passes = 0
         target.cache = cast(Any, _Recorded("cache", target.cache, self._calls))
         target._recurrence = cast(Any, _Recorded("_recurrence", target._recurrence, self._calls))
+        target.rotation = cast(Any, _Recorded("rotation", target.rotation, self._calls))
         target.leader = self
 
     def announce(self, tokens: mx.array, tree: DraftTree | None, logits: bool) -> None:

@@ -1,7 +1,8 @@
 """Finds entries of the catalogue by words, kind and size of Mac, for models that are not downloaded yet.
 
     wired    macOS lets the GPU have two thirds of the memory up to 36 GB, and three quarters of more
-    needed   weights of target and drafter, a twentieth for buffers, 1 GB for a short context
+    needed   weights of target and drafter, a twentieth for buffers, 1 GB for a short context; or, where weights become
+             32-bit floats, what is stored beside them while they do, if that is more
 
 A long context needs more, which only the model's own config can tell.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from engine.errors import UsageError
 from models.catalogue.entries import Catalogue, CatalogueKind, Entry, Target
@@ -25,15 +26,43 @@ _CONTEXT_BYTES = 1 * GIB
 _TIGHT = 0.85  # of what can be wired: beyond, a longer context or another program is felt
 
 
+class StoredWeights(Protocol):
+    """What an entry of the catalogue says of its weights. parameters_b: 10^9 of them."""
+
+    @property
+    def size_bytes(self) -> int | None: ...
+    @property
+    def parameters_b(self) -> float | None: ...
+
+
 def mac_fit(weights_bytes: int, memory_bytes: int) -> MacFit:
     """Returns how these weights, target and drafter together, fit a Mac with this much memory."""
-    return fit_within(weights_bytes, wired_bytes(memory_bytes))
+    return fit_within(_with_context(weights_bytes), wired_bytes(memory_bytes))
 
 
-def fit_within(weights_bytes: int, limit_bytes: int) -> MacFit:
-    """Returns how these weights, target and drafter together, fit where a model may take this much memory."""
-    share = (weights_bytes * 1.05 + _CONTEXT_BYTES) / limit_bytes
+def fit_within(needed_bytes: int, limit_bytes: int) -> MacFit:
+    """Returns how what a pair needs fits where a model may take this much memory."""
+    share = needed_bytes / limit_bytes
     return "good" if share <= _TIGHT else "tight" if share <= 1 else "no"
+
+
+def needed_bytes(models: Sequence[StoredWeights], in_float32: bool) -> int:
+    """Returns the memory that a target and its drafters take together. in_float32: whether their weights become 32-bit
+    floats as they are loaded, as without a GPU (`models.loader`)."""
+    stored = [one.size_bytes or 0 for one in models]
+    if not in_float32:
+        return _with_context(sum(stored))
+    held = sum(map(_in_float32, models))
+    return max(_with_context(held), held + max(stored, default=0))
+
+
+def _in_float32(one: StoredWeights) -> int:
+    """Returns the bytes of the weights as 32-bit floats; where no source has their number, of weights in 16 bits."""
+    return int(one.parameters_b * 4e9) if one.parameters_b else 2 * (one.size_bytes or 0)
+
+
+def _with_context(weights_bytes: int) -> int:
+    return int(weights_bytes * 1.05) + _CONTEXT_BYTES
 
 
 def wired_bytes(memory_bytes: int) -> int:

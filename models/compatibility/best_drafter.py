@@ -29,6 +29,7 @@ from models.drafters.target_match import is_made_for
 from models.drafters.variant_trial import best_rate
 from models.durable_files import read_json_object
 from models.model_folder import ModelFolder, first_count
+from models.paths import name_of
 
 LOOKUP = PROMPT_LOOKUP.name
 SMALL_ENOUGH = 0.25  # of the target's bytes: a draft of four then costs no more than a pass of the target
@@ -62,14 +63,17 @@ class AutoDrafter:
     why: str
 
 
-def auto_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: Catalogue | None) -> AutoDrafter:
-    """Returns what `--drafter auto` takes for `target`, given the models on this machine."""
+def auto_drafter(
+    target: ModelFolder, models: Sequence[UsableModel], catalogue: Catalogue | None, cache_root: Path | None = None
+) -> AutoDrafter:
+    """Returns what `--drafter auto` takes for `target`, given the models on this machine. cache_root: of Redline's
+    cache, with the results of trials; None for the user's."""
     if is_builtin(target.path):
         best = SHIPPED[0]
         if not is_shipped(best):
             return AutoDrafter(LOOKUP, f"{PROMPT_LOOKUP.label}, because the shipped {best} is missing")
         return AutoDrafter(f"{LOOKUP}+{best}", f"{PROMPT_LOOKUP.label} and {best}, which is shipped for this model")
-    choice = best_drafter(target, models, catalogue)
+    choice = best_drafter(target, models, catalogue, cache_root)
     if choice.drafter is None:
         return AutoDrafter(LOOKUP, f"{PROMPT_LOOKUP.label}, because {choice.why}")
     path = str(choice.drafter.path)
@@ -78,26 +82,30 @@ def auto_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: 
     return AutoDrafter(f"{LOOKUP}+{path}", f"{PROMPT_LOOKUP.label} and {choice.why}")
 
 
-def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: Catalogue | None) -> DrafterChoice:
+def best_drafter(
+    target: ModelFolder, models: Sequence[UsableModel], catalogue: Catalogue | None, cache_root: Path | None = None
+) -> DrafterChoice:
     """Returns the best of `models` for `target`, which may be one of them. catalogue: None for none."""
     own = os.path.realpath(target.path)
     repository = next((model.repository for model in models if os.path.realpath(model.path) == own), None)
     others = [model for model in models if os.path.realpath(model.path) != own]
     refused = 0
-    for model, reason in _candidates(target, repository, others, catalogue):
+    known = (*_own(target), *_known(repository, others, catalogue), *_trained(target, others))
+    found = (*known, *_small_models(target, others), *_tried_models(target, others, cache_root))
+    for model, reason in _each_once(found):
         verdict = check_compatibility(target, model.path)
         if verdict.fits and verdict.other_tokenizer:
-            rate = best_rate(model.path, target.path)
+            rate = best_rate(model.path, target.path, cache_root)
             if rate >= PAYING_RATE:
                 return DrafterChoice(f"{model.name} ({rate:.0%} of its drafted tokens were accepted in a trial)", model)
         elif verdict.fits:
             return DrafterChoice(f"{model.name}, {reason}", model)
         refused += 1
     if refused:
-        found = "the one drafter found" if refused == 1 else f"all {refused} drafters found"
+        which = "the one drafter found" if refused == 1 else f"all {refused} drafters found"
         verb = "is" if refused == 1 else "are"
-        return DrafterChoice(f"{found} for {target.path.name} {verb} incompatible; `redline models pairs` says why")
-    return DrafterChoice(f"there is no drafter for {target.path.name} on this machine")
+        return DrafterChoice(f"{which} for {name_of(target.path)} {verb} incompatible; `redline models pairs` says why")
+    return DrafterChoice(f"there is no drafter for {name_of(target.path)} on this machine")
 
 
 def shipped_drafters() -> list[UsableModel]:
@@ -106,18 +114,10 @@ def shipped_drafters() -> list[UsableModel]:
     return [UsableModel(name, path, sum(file.stat().st_size for file in path.iterdir())) for name, path in folders]
 
 
-def _candidates(
-    target: ModelFolder, repository: str | None, models: Sequence[UsableModel], catalogue: Catalogue | None
-) -> Iterator[tuple[UsableModel, str]]:
-    """Yields those worth checking, the best first, each once, with the reason to take it."""
+def _each_once(found: Iterable[tuple[UsableModel, str]]) -> Iterator[tuple[UsableModel, str]]:
+    """Yields each model with the first reason to take it."""
     seen: set[Path] = set()
-    for model, reason in (
-        *_own(target),
-        *_known(repository, models, catalogue),
-        *_trained(target, models),
-        *_small_models(target, models),
-        *_tried_models(target, models),
-    ):
+    for model, reason in found:
         if model.path not in seen:
             seen.add(model.path)
             yield model, reason
@@ -125,7 +125,7 @@ def _candidates(
 
 def _own(target: ModelFolder) -> Iterable[tuple[UsableModel, str]]:
     head = own_head(target.path)
-    name = f"the {head.label} of {target.path.name}" if head is not None else ""
+    name = f"the {head.label} of {name_of(target.path)}" if head is not None else ""
     return [(UsableModel(name, target.path, 0), "which comes with it")] if head is not None else []
 
 
@@ -151,10 +151,13 @@ def _small_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterabl
     return [(model, "a small model with the same tokens") for model in sorted(similar, key=lambda one: one.size_bytes)]
 
 
-def _tried_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterable[tuple[UsableModel, str]]:
+def _tried_models(
+    target: ModelFolder, models: Sequence[UsableModel], cache_root: Path | None
+) -> Iterable[tuple[UsableModel, str]]:
     """Small models that were tried for this target, and pay."""
     small = [model for model in models if 0 < model.size_bytes <= target.weights_bytes * SMALL_ENOUGH]
-    return [(model, "which was tried") for model in small if best_rate(model.path, target.path) >= PAYING_RATE]
+    paying = (model for model in small if best_rate(model.path, target.path, cache_root) >= PAYING_RATE)
+    return [(model, "which was tried") for model in paying]
 
 
 def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:

@@ -16,7 +16,8 @@ from models.convert.atomic_folder import OnProgress, ignore_progress
 from models.convert.gguf_import import import_gguf
 from models.durable_files import sync_folder
 from models.hub.repo_names import is_repo
-from models.model_folder import check_folder
+from models.model_folder import check_folder, without_config
+from models.paths import name_of
 from models.safetensors_file import read_metadata
 from models.storage_options import StorageOptions
 
@@ -99,15 +100,12 @@ def _only_gguf(path: Path, names: list[str]) -> ImportSource:
         return inspect(path / firsts[0])
     if firsts:
         raise ModelError(f"{path}: contains {len(firsts)} GGUF models, such as {firsts[0]}; give the file you want")
-    raise ModelError(f"{path}: has neither a config.json nor a GGUF file; check the path")
+    raise ModelError(f"{path}: {without_config(path)}")
 
 
 def _name_of(path: Path) -> str:
     """Returns a folder's name; for a snapshot in the Hugging Face cache, the repository's name without its owner."""
-    real = Path(os.path.realpath(path))
-    if real.parent.name == "snapshots" and real.parents[1].name.startswith("models--"):
-        return _plain(real.parents[1].name.rpartition("--")[2])
-    return _plain(real.name)
+    return _plain(name_of(Path(os.path.realpath(path))))
 
 
 def _plain(name: str) -> str:

@@ -111,6 +111,7 @@ def _brings_copy(folder: HeadFolder, tensors: Mapping[str, mx.array], target: Lo
     if own.shape != theirs and trains_embedding(folder.config):
         return False
     if own.shape != theirs:
+        config_of(folder, tensors, shape_of(target))  # raises a PairError for a head of another target
         raise ModelError(
             f"{folder.path}: the tensor {_EMBEDDING!r} is {own.shape}, not {theirs}; "
             "config.json and weights do not belong together, download the drafter again"

@@ -17,6 +17,7 @@ import mlx.core as mx
 
 from engine.drafters.mtp import LayerChain, MtpForm
 from engine.errors import ModelError
+from engine.rotary_embedding import correct_frequencies
 from models.drafters.head_folder import Fields
 from models.drafters.layer_config import partial_rotary_factor, rope_of
 
@@ -97,6 +98,8 @@ def build_layer(family: Family, config: Fields) -> BuiltLayer:
     try:
         arguments = getattr(_module(named) if named else module, arguments_class).from_dict(_with_rope(config))
         layer = _layer(family, config, arguments, getattr(module, family.layer))
+        for part in layer.modules():
+            _correct_rotation(part, config)
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
@@ -110,6 +113,14 @@ def _layer(family: Family, config: Fields, arguments: Any, layer_class: Any) -> 
     if family.chain:
         return LayerChain([layer_class(arguments, kind) for kind in _kinds(config, arguments)])
     return layer_class(arguments, *((_place(arguments),) if family.further is None else family.further))
+
+
+def _correct_rotation(part: Any, config: Fields) -> None:
+    """Gives a rotary module of the layer the frequencies that the makers compute. Bases of every layer by itself
+    (Step 3.5) come without a scaling."""
+    if not isinstance(config.values.get("rope_theta"), list):
+        theta, scaling = rope_of(config)
+        correct_frequencies(part, theta, scaling or {})
 
 
 def _kinds(config: Fields, arguments: Any) -> list[str]:

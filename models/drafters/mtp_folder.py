@@ -8,7 +8,7 @@
                         blocks K of one head (`nemotron_h_mtp.py`)
     sidecar             a folder of its own, model_type `qwen3_5_mtp`, names without `mtp.` (Blaizzy/mlx-vlm,
                         `speculative/drafters/qwen3_5_mtp/split.py`)
-    mtplx               a file beside the target's weights, see `_FILES` (mtplx, `artifacts.py`)
+    mtplx               a file beside the target's weights, see `HEAD_FILES` (mtplx, `artifacts.py`)
     Speculators         `speculators_model_type: mtp`, `mtp_layers.0.*` (vllm-project/speculators,
                         `convert/mtp/converter.py`)
 
@@ -37,15 +37,13 @@ from models.drafters.target_match import TargetShape, check_vocabulary, check_wi
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
 from models.model_folder import check_links, folder_names
+from models.mtp_tensors import HEAD_FILES, OUTER, files_of_heads
 from models.parameters import flat_parameters
 from models.safetensors_file import Entry, read_entries, read_metadata, write_tensors
 
-_FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors", "model-mtp-head.safetensors")
 CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
 _OTHER = "choose another drafter"
-_LONGEST_NAME = 200
 _COMPARED = 64  # rows of two output matrices
-_OUTER = re.compile(r"^(?:language_model\.|model\.)+")
 _PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.(\d+)\.)?(?:layers\.0\.)?(?:transformer\.)?")
 
 # What the layouts call the parts of a head; everything else belongs to its layer.
@@ -127,7 +125,7 @@ def write_mtp(head: MtpHead, path: Path) -> None:
     theirs = {ours: f"mtp.{names[0]}" for ours, names in _NAMES.items()}
     layer = "mtp." if isinstance(head.layer, LayerChain) else "mtp.layers.0."
     tensors = {_renamed(name, theirs, layer): value for name, value in flat_parameters(head).items()}
-    replace_with(path / _FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
+    replace_with(path / HEAD_FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
 
 
 def belongs_to_head(name: str, config: Mapping[str, object]) -> bool:
@@ -222,9 +220,7 @@ def _text(config: Mapping[str, object]) -> dict[str, object]:
 def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry], dict[str, str], tuple[Path, ...]]:
     """Returns the head's tensors by their headers, what `MtpHead` calls each, and the files that hold them."""
     names = [name for name in folder_names(path) if name.endswith(".safetensors")]
-    named = config.get("mlx_lm_extra_tensors")
-    extra = [str(named.get("mtp_file"))] if isinstance(named, dict) and named.get("mtp_file") else []
-    beside = [path / name for name in (*extra, *_FILES) if _is_inside(name) and (path / name).is_file()]
+    beside = files_of_heads(path, config)
     files = beside[:1] or [path / name for name in names if name.startswith("model")]
     sidecar = bool(beside) or str(config.get("model_type")).endswith("_mtp")
     entries: dict[str, Entry] = {}
@@ -238,15 +234,9 @@ def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry]
     return entries, ours, tuple(used)
 
 
-def _is_inside(name: str) -> bool:
-    """Whether a name from a config.json can only mean a file of the folder, whose links are checked."""
-    parts = Path(name).parts
-    return len(name) < _LONGEST_NAME and "\0" not in name and not any(part.startswith((".", "/")) for part in parts)
-
-
 def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
     """Whether a tensor is part of the first head of its file."""
-    inner = _OUTER.sub("", name)
+    inner = OUTER.sub("", name)
     if _has_chain(config) and inner.startswith("mtp."):
         return True
     if inner.startswith(("mtp.layers.", "mtp_layers.")):
@@ -261,7 +251,7 @@ def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
 
 def _our_name(name: str) -> str:
     """Returns what `MtpHead` calls a tensor of any layout."""
-    inner = _PART.sub("", _OUTER.sub("", name))
+    inner = _PART.sub("", OUTER.sub("", name))
     part, _, kind = inner.rpartition(".")
     return f"{_OURS[part]}.{kind}" if part in _OURS else f"layer.{inner}"
 
@@ -274,7 +264,7 @@ def _has_chain(config: Mapping[str, object]) -> bool:
 
 def _name_in_chain(name: str) -> str:
     """Returns what `MtpHead` calls a tensor of a head of several blocks, where `norm` within one is the block's own."""
-    inner = _OUTER.sub("", name).removeprefix("mtp.")
+    inner = OUTER.sub("", name).removeprefix("mtp.")
     numbered = re.match(r"layers\.\d+\.", inner)
     part, _, kind = inner[numbered.end() if numbered else 0 :].rpartition(".")
     own = numbered is not None and part == "norm"

@@ -19,6 +19,7 @@ from engine.target.model_layout import check_states, embed, layers_of
 from models.drafters.head_folder import HeadFolder
 from models.loader import Loaded
 from models.model_folder import ModelFolder, config_parts
+from models.paths import name_of
 
 _OTHER = "choose a drafter that was made for this target"
 _ALIKE = 0.7  # the least cosine of a copy: 2 bits leave .87, other rows .45
@@ -62,7 +63,7 @@ def shape_in(target: ModelFolder) -> TargetShape:
     """Reads the shape from a target's config.json; nothing is loaded. Raises ModelError if it does not say."""
     hidden = _size(target, "hidden_size")
     return TargetShape(
-        name=target.path.name,
+        name=name_of(target.path),
         rows=target.rows or max(target.vocabulary.values()) + 1,
         layers=_size(target, "num_hidden_layers"),
         hidden=hidden,

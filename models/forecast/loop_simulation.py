@@ -32,6 +32,7 @@ from engine.loop import Limits, decode
 from engine.noise import Stream
 from engine.policy import Policy
 from engine.policy.costs import Costs
+from engine.rotary_embedding import RotationByLength
 from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -90,6 +91,7 @@ class ReplayedTarget(CachedModel):
     def __init__(self, text: TargetText, vocabulary: int) -> None:
         self.vocabulary = vocabulary
         self.taps = None
+        self.rotation = RotationByLength()
         self.launched = 0
         self._text, self._length = text, text.prompt - 1
 

@@ -91,6 +91,7 @@ def target_outputs(target: CachedModel, text: TargetText, needs: Needs) -> Targe
     """Runs the target over `text`, in as few passes as a prompt takes, or as its windows allow where a drafter reads
     keys and values. needs: what is recorded. Leaves the cache empty."""
     target.rewind(0)
+    target.read_as(len(text.tokens))
     target.record(needs.taps)
     taps, kv = target.taps, _KVRecord(target, needs.kv_layers)
     try:

@@ -24,7 +24,7 @@ from models.hub.repo_files import RepoListing
 from models.hub.repo_names import is_repo
 from models.local.completeness import missing_part
 from models.local.locations import ModelLocations
-from models.paths import cache_dir
+from models.paths import BUILTIN, cache_dir
 from models.size_text import size_words
 
 Origin = Literal["hub", "lm-studio", "redline", "builtin"]
@@ -140,7 +140,7 @@ def _of_lm_studio(places: ModelLocations, uses: dict[str, float]) -> Iterator[In
 def _own(places: ModelLocations, uses: dict[str, float]) -> Iterator[Installed]:
     for folder in _folders(places.own, 1):
         origin: Origin = "builtin" if is_builtin(folder) else "redline"
-        yield from _plain("builtin" if origin == "builtin" else folder.name, folder, origin, uses, ())
+        yield from _plain(BUILTIN if origin == "builtin" else folder.name, folder, origin, uses, ())
 
 
 def _plain(

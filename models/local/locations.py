@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.errors import ModelError
 from models.hub.repo_names import is_repo, shown
-from models.paths import models_dir
+from models.paths import BUILTIN, models_dir
 
 _LARGEST_BYTES = 1024 * 1024
 
@@ -75,20 +75,30 @@ def _read(path: Path) -> str:
         return ""
 
 
+class AbsentModel(ModelError):
+    """No model of this name is on this machine."""
+
+
 _PATHS = ("/", ".", "~")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 def find_model(name: str, places: ModelLocations) -> Path:
-    """Returns the folder of the model called `name`. Raises ModelError if it is not here, or incomplete."""
+    """Returns the folder of the model called `name`, without its owner if only one is called so. Raises AbsentModel if
+    it is not here, ModelError if it is incomplete or may be several."""
     if _is_place(name) or name.startswith(_PATHS):
         return Path(name)
     repo, at, commit = name.partition("@")
     if not is_repo(repo) or (at and not _COMMIT.fullmatch(commit)):
-        raise ModelError(f"{shown(name)}: not an existing folder or a valid model name; check the spelling")
+        raise AbsentModel(f"{shown(name)}: not an existing folder or a valid model name; check the spelling")
     from models.local.completeness import missing_part  # a path needs none of what it imports
 
     candidates = _candidates(repo, commit, places)
+    if not candidates and "/" not in repo:
+        alike = [known for known in names_in(places) if known.rpartition("/")[2] == repo]
+        if len(alike) > 1:
+            raise ModelError(f"{name} may be {' or '.join(alike)}: give the full name")
+        candidates = _candidates(alike[0], commit, places) if alike else []
     troubles = [(folder, missing_part(folder)) for folder in candidates]
     for folder, trouble in troubles:
         if not trouble:
@@ -96,7 +106,7 @@ def find_model(name: str, places: ModelLocations) -> Path:
     if troubles:
         folder, trouble = troubles[0]
         raise ModelError(f"{name} is incomplete ({trouble}): `redline models pull {repo}` continues the download")
-    raise ModelError(_absent(name, repo, places))
+    raise AbsentModel(_absent(name, repo, places))
 
 
 def _candidates(repo: str, commit: str, places: ModelLocations) -> list[Path]:
@@ -121,7 +131,8 @@ def _snapshots(repo: str, commit: str, cache: Path) -> list[Path]:
 
 def _absent(name: str, repo: str, places: ModelLocations) -> str:
     """Returns the message for a model that is not here."""
-    known = {known.rpartition("/")[2]: known for known in _names(places)}  # owners are all alike, models are not
+    names = (BUILTIN, *names_in(places))
+    known = {known.rpartition("/")[2]: known for known in names}  # owners are all alike, models are not
     close = get_close_matches(repo.rpartition("/")[2], known, n=1, cutoff=0.75)
     meant = f"; did you mean {known[close[0]]}?" if close else ""
     if "/" in repo:
@@ -129,7 +140,7 @@ def _absent(name: str, repo: str, places: ModelLocations) -> str:
     return f"no folder or model here is called {shown(name)}; `redline models list` shows the installed models{meant}"
 
 
-def _names(places: ModelLocations) -> list[str]:
+def names_in(places: ModelLocations) -> list[str]:
     """Returns the names of the models that may be here, by their folders alone."""
     hub = [path.name.removeprefix("models--").replace("--", "/") for path in places.hub.glob("models--*")]
     studio = [path.relative_to(root).as_posix() for root in places.lm_studio for path in root.glob("[!.]*/[!.]*")]

@@ -22,6 +22,7 @@ from models.loader import assemble, not_loading
 from models.memory.memory_verdict import TOKEN_BYTES, Share
 from models.model_folder import ModelFolder, config_parts, first_count
 from models.parameters import flat_parameters, weights_bytes
+from models.paths import name_of
 
 _REMEMBERED = 8  # models
 FUSED_HEADS = (64, 80, 128)  # head sizes for which MLX's Metal kernels keep no scores
@@ -119,7 +120,7 @@ def _first_pass(network: Any, cache: ModelCache, folder: ModelFolder, kv_bits: i
             if kv_bits is None:
                 raise
             raise UnsupportedCache(
-                f"{folder.path.name} does not support {kv_bits}-bit keys and values ({error}): leave out --kv-bits"
+                f"{name_of(folder.path)} does not support {kv_bits}-bit keys and values ({error}): leave out --kv-bits"
             ) from error
     return logits
 

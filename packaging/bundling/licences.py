@@ -28,6 +28,9 @@ _OURS = {
 }
 
 
+_KATEX = ROOT / "resources/licences/KaTeX.txt"  # of resources/formulas/symbols.json
+
+
 @dataclass(frozen=True)
 class Licence:
     """licence: its name or SPDX expression. texts: a folder in the bundle's `licences`."""
@@ -46,7 +49,9 @@ def collect(layout: Layout, python_version: str, python_licence: Path) -> list[L
     found = [_of_package(layout, info) for info in sorted(layout.site_packages.glob("*.dist-info"))]
     python = Licence("Python", python_version, "PSF-2.0", "https://www.python.org", f"Python-{python_version}")
     _copy([python_licence], layout.licences / python.texts)
-    found = sorted([*found, python, *_of_parts(layout)], key=lambda licence: licence.name.casefold())
+    katex = Licence("KaTeX, its table of symbols", "", "MIT", "https://katex.org", _KATEX.stem)
+    _copy([_KATEX], layout.licences / katex.texts)
+    found = sorted([*found, python, katex, *_of_parts(layout)], key=lambda licence: licence.name.casefold())
     listed = json.dumps([asdict(licence) for licence in found], indent=1, sort_keys=True)
     (layout.licences / LIST).write_text(listed + "\n")
     return found

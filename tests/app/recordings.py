@@ -65,6 +65,7 @@ class RecordedSession:
         policy: object = None,
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
+        places: Sequence[int] = (),
     ) -> Iterator[Event]:
         self.seeds.append(settings.seed)
         for event in self.events:
@@ -79,6 +80,6 @@ class RecordedSession:
 
 def recorded_pair(session: RecordedSession) -> LoadedPair:
     """A pair whose replies are recorded, and whose target has nothing to reset."""
-    cache = SimpleNamespace(reset=lambda: None)
+    cache = SimpleNamespace(reset=lambda: None, needs_pins=False)
     target = SimpleNamespace(model=SimpleNamespace(cache=cache, leader=None), tokenizer=session)
     return LoadedPair(target, session, NamedDrafter("lookup", None))  # type: ignore[arg-type]

@@ -1,12 +1,11 @@
 """Speculative equals plain equals mlx-lm on every architecture that can be built: see `tests.programs.sweep`."""
 
-from pathlib import Path
-
 import mlx.core as mx
 import pytest
 
 from engine import backend
-from tests.programs.sweep import BEGIN, END, PAGE, TOKENS, examine, names
+from tests.programs.architecture_page import part
+from tests.programs.sweep import PART, TOKENS, examine, names
 
 CHAINS_BY_CODE = {"afm7", "gpt2", "gpt_bigcode", "ministral3", "mistral3", "mistral4", "nanochat", "talkie"}
 LISTED = {"deepseek_v32", "glm_moe_dsa", "longcat_flash", "minimax_m3_vl"}  # KV caches in a list: two a layer
@@ -34,6 +33,5 @@ def test_every_architecture_is_exact_or_says_why_not(name: str, tokens: int) -> 
 
 
 def test_the_page_lists_every_architecture() -> None:
-    section = Path(PAGE).read_text().split(BEGIN)[1].split(END)[0]
-    words = set(section.replace("|", " ").replace(",", " ").split())
+    words = set(part(PART).replace("|", " ").replace(",", " ").split())
     assert set(names()) <= words

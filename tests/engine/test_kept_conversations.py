@@ -157,13 +157,13 @@ def kept(seed: int, rows: int) -> KeptConversation:
 def test_what_was_used_longest_ago_goes_first_and_the_limit_holds() -> None:
     pool = KeptConversations(1024)
     assert all(pool.add(kept(seed, 1)) for seed in range(4))
-    assert pool.take(text(0), LEAST_TOKENS) is not None  # used last now
+    assert pool.use(text(0), LEAST_TOKENS) is not None  # used last now
     assert pool.add(kept(0, 1)) and pool.add(kept(9, 1))
-    assert pool.take(text(1), LEAST_TOKENS) is None and pool.take(text(0), LEAST_TOKENS) is not None
+    assert pool.use(text(1), LEAST_TOKENS) is None and pool.use(text(0), LEAST_TOKENS) is not None
     assert pool.nbytes <= 1024
     assert not pool.add(kept(7, 5)) and len(pool) == 3
     pool.limit_bytes = 256
-    assert len(pool) == 1 and pool.take(text(9), LEAST_TOKENS) is not None
+    assert len(pool) == 1 and pool.use(text(9), LEAST_TOKENS) is not None
 
 
 def test_no_more_than_so_many_are_kept_whatever_the_memory() -> None:
@@ -176,7 +176,7 @@ def test_no_more_than_so_many_are_kept_whatever_the_memory() -> None:
 def test_a_conversation_that_shares_too_little_is_left_where_it_is() -> None:
     pool = KeptConversations(1024)
     pool.add(kept(1, 1))
-    assert pool.take([*text(1)[: LEAST_TOKENS - 1], 60], LEAST_TOKENS) is None
+    assert pool.use([*text(1)[: LEAST_TOKENS - 1], 60], LEAST_TOKENS) is None
     assert len(pool) == 1
 
 
@@ -186,5 +186,5 @@ def test_what_is_kept_is_evaluated_and_holds_no_second_copy() -> None:
     answer(session, text(1), SHAPED)
     held = sum(array.nbytes for array in session.target.cache.arrays())
     session.put_aside()
-    found = session.kept.take(text(1), LEAST_TOKENS)
+    found = session.kept.use(text(1), LEAST_TOKENS)
     assert found is not None and found.nbytes == held == sum(array.nbytes for array in arrays_in(found.target))

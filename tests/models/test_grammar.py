@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ import pytest
 from app.inference.options import Options
 from engine.errors import UsageError
 from engine.settings import Grammar, GrammarKind, SamplingSettings
-from models.grammar_matcher import DEEPEST_SCHEMA, LONGEST_SOURCE, GrammarMatchers
+from models.grammar_matcher import DEEPEST_SCHEMA, LONGEST_SOURCE, GrammarMatchers, check_grammar
+from models.json_schemas import enforceable
 from models.tokenizer_worker import decoder_of
+from tests.toys.folders import make_tokenizer
 from tests.toys.tokenizers import families
 
 
@@ -71,3 +75,46 @@ def test_every_token_that_goes_on_in_the_text_is_allowed_and_no_other(name: str)
         assert matcher.consume(written[-1])
         matcher.rollback(1)
         assert matcher.consume(written[-1])
+
+
+def test_tags_of_html_that_are_tokens_can_be_written():
+    """As Gemma 3's, which are in its vocabulary, added, and not special."""
+    content = json.loads(make_tokenizer(512).to_str())
+    vocabulary = content["model"]["vocab"]
+    for name in ("<h1>", "<turn_end>"):
+        vocabulary[name] = len(vocabulary)
+        content["added_tokens"].append(
+            {**content["added_tokens"][0], "id": vocabulary[name], "content": name, "special": False}
+        )
+    matcher = GrammarMatchers(json.dumps(content), [0])(Grammar("json_schema", '{"type": "string"}'))
+    assert matcher.consume(vocabulary['"'])
+    bits = matcher.allowed()
+    allowed = [name for name in ("<h1>", "<turn_end>") if bits[vocabulary[name] >> 5] >> (vocabulary[name] & 31) & 1]
+    assert allowed == ["<h1>"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {"type": "string"}},
+        {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        {"type": "string", "pattern": r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"},
+        *({"type": "string", "format": name} for name in ("password", "base64url", "e164", "iri", "json-pointer", "")),
+        {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+        {"type": "string", "not": {"const": "x"}},
+        {"type": "object", "if": {"required": ["a"]}, "then": {"required": ["b"]}, "dependentRequired": {"a": ["b"]}},
+        {"oneOf": [{"type": "string"}, {"enum": ["a", "b"]}]},
+        {"type": "array", "contains": {"type": "string"}, "minContains": 1, "unevaluatedItems": False},
+        {
+            "$defs": {"A": {"type": "string", "pattern": r"\bx\b"}},
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+        },
+    ],
+)
+def test_what_a_grammar_cannot_enforce_is_let_through(schema: dict[str, Any]):
+    check_grammar(Grammar("json_schema", json.dumps(schema)))
+    left_out = enforceable(schema)[1]
+    assert left_out or "oneOf" in schema
+    kept = {"type": "object", "properties": {"pattern": {"type": "string", "minLength": 1}}, "enum": [{"not": 1}]}
+    assert enforceable(kept) == (kept, [])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from models.model_config import context_length, for_mlx_lm
+from models.model_config import context_length, for_mlx_lm, scaling_of
 
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
 _LONGROPE = {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
@@ -18,8 +18,8 @@ _LONGROPE = {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
         ({"rope_scaling": _YARN}, 262_144, 262_144),
         ({"rope_scaling": {**_YARN, "factor": None}}, 32_768, 32_768),
         ({"rope_scaling": _YARN}, None, None),
-        ({"rope_scaling": _LONGROPE, "original_max_position_embeddings": 4096}, 131_072, 4096),
-        ({"rope_parameters": {**_LONGROPE, "original_max_position_embeddings": 4096}}, 131_072, 4096),
+        ({"rope_scaling": _LONGROPE, "original_max_position_embeddings": 4096}, 131_072, 131_072),
+        ({"rope_parameters": {**_LONGROPE, "original_max_position_embeddings": 4096}}, 131_072, 131_072),
         ({"rope_parameters": "damaged"}, 2048, 2048),
         ({}, 2048, 2048),
     ],
@@ -51,3 +51,8 @@ def test_each_kind_of_layer_keeps_its_own_base() -> None:
 def test_infinity_is_read_as_transformers_writes_it() -> None:
     found = for_mlx_lm({"model_type": "mamba2", "time_step_limit": [0.0, {"__float__": "Infinity"}]})
     assert found["time_step_limit"] == [0.0, float("inf")]
+
+
+def test_longrope_is_known_by_its_first_name_too() -> None:
+    """In the files of heads as well, which say what those of their targets say."""
+    assert scaling_of({**_LONGROPE, "type": "su"}) == {**_LONGROPE, "type": "longrope", "rope_type": "longrope"}

@@ -10,7 +10,7 @@ import pytest
 
 from models.template_switches import USUAL_EFFORTS, Switches
 from models.tokenizer_worker import Chat, OpenTokenizer, probe, render
-from models.tool_parsers import ToolFormat
+from models.tool_formats import ToolFormat
 from models.turn_shape import THOUGHT_NAMES, TurnShape, shaped
 
 USER, SYSTEM = {"role": "user", "content": "why"}, {"role": "system", "content": "be brief"}
@@ -43,7 +43,8 @@ def written(text: str, messages: Sequence[dict[str, Any]], tools: ToolFormat | N
 
 
 def shape_of(text: str, tools: ToolFormat | None = None) -> TurnShape:
-    return probe(OpenTokenizer(None, {}, tools), text).shape
+    names = "" if tools is None else f"{tools.start} {tools.end}"
+    return probe(OpenTokenizer(None, {}, names), text).shape
 
 
 def test_a_template_that_takes_everything_gets_what_was_said() -> None:

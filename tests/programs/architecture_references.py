@@ -4,8 +4,8 @@
 
 Needs torch and transformers, in an environment of their own; nothing that Redline ships or tests imports torch. Each
 reference is a folder as `save_pretrained` writes it, with `expected.npz`: `tokens`, and the logits of transformers in
-float32 with eager attention for the whole text (`whole`) and for its beginning alone (`beginning`). Weights are drawn
-as numbers that float16 represents exactly, and stored in it.
+float32 with eager attention for the whole text (`whole`) and for its beginning alone (`beginning`); in some a prompt
+and the reply to it (`generated`). Weights are drawn as numbers that float16 represents exactly, and stored in it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 
@@ -31,6 +33,8 @@ _STEP = (
     64  # weights are multiples of 1 / _STEP: float16 represents them and their sums exactly, and Git packs them well
 )
 _ALL = REFERENCES | SHELLS | PARTS
+GENERATED = ("phi3_longrope", "phi3_partial")  # their rotation changes within the reply
+PROMPT = 16
 _NAMES = ("config.json", "model.safetensors", "expected.npz")
 
 
@@ -102,16 +106,35 @@ def drawn(name: str, value: torch.Tensor, embedding: bool) -> torch.Tensor:
     return noise * gain / value.shape[-1] ** 0.5
 
 
+def remedy(network: Any, length: int) -> None:
+    """Tells a PhiMoE how long the text is, as the file of transformers 4 did: 5.24 forgets it, and takes the short
+    factors of LongRoPE for all texts."""
+    if network.config.model_type == "phimoe":
+        network.model.rotary_emb.rope_init_fn = partial(ROPE_INIT_FUNCTIONS["longrope"], seq_len=length)
+
+
 @torch.no_grad()
 def logits(network: Any, tokens: list[int]) -> np.ndarray:
     """Returns what transformers computes after each token."""
-    return network(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
+    remedy(network, len(tokens))
+    text = network.language_model if network.config.model_type == "llama4" else network  # its shell wants a picture
+    return text(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
+
+
+@torch.no_grad()
+def generated(network: Any, prompt: list[int]) -> np.ndarray:
+    """Returns a prompt and what transformers generates after it, always the most probable token."""
+    whole = network.generate(torch.tensor([prompt]), max_new_tokens=TOKENS, do_sample=False, eos_token_id=VOCABULARY)
+    return whole[0].numpy().astype(np.int32)
 
 
 def write(name: str, folder: Path) -> str:
     """Writes a reference; returns what is worth knowing of it."""
     network = network_of(name)
     tokens = torch.randint(4, VOCABULARY, (TOKENS,)).tolist()
+    more: dict[str, Any] = {}
+    if name in GENERATED:
+        more["generated"] = generated(network, tokens[:PROMPT])
     beginning = logits(network, tokens[:ORIGINAL])  # first: of dynamic NTK transformers keeps what a longer text chose
     whole = logits(network, tokens)
     network.half().save_pretrained(folder)
@@ -119,8 +142,9 @@ def write(name: str, folder: Path) -> str:
         if path.name not in _NAMES:
             path.unlink()
     apart = float(np.abs(whole[:ORIGINAL] - beginning).max())
-    shorter = {"beginning": beginning} if apart > 1e-4 else {}
-    np.savez(folder / "expected.npz", tokens=np.array(tokens, np.int32), whole=whole, **shorter)
+    if apart > 1e-4:
+        more["beginning"] = beginning
+    np.savez(folder / "expected.npz", tokens=np.array(tokens, np.int32), whole=whole, **more)
     config = json.loads((folder / "config.json").read_text())
     size = sum(path.stat().st_size for path in folder.iterdir())
     return f"{name}: {config['model_type']}, {size // 1024} KiB, spread {whole.std():.2f}, by length {apart:.1e}"

@@ -149,6 +149,11 @@ REFERENCES: dict[str, tuple[str, Config]] = {
         "dots1",
         rope(10_000_000.0) | {"norm_topk_prob": True, "routed_scaling_factor": 2.5, "layer_types": [FULL] * 2},
     ),
+    "dots1_sliding": (
+        "dots1",
+        rope(10_000_000.0)
+        | {"norm_topk_prob": True, "layer_types": [FULL, SLIDING], "sliding_window": WINDOW, "max_window_layers": 1},
+    ),
     "ernie4_5": ("ernie4_5", rope(500_000.0) | {"tie_word_embeddings": True}),
     "ernie4_5_moe": (
         "ernie4_5_moe",
@@ -275,8 +280,10 @@ REFERENCES: dict[str, tuple[str, Config]] = {
         },
     ),
     "gpt2": ("gpt2", {"tie_word_embeddings": True}),
+    "gpt2_scaled": ("gpt2", {"tie_word_embeddings": True, "scale_attn_by_inverse_layer_idx": True}),
     "gpt_bigcode": ("gpt_bigcode", {"tie_word_embeddings": True}),
     "gpt_neox": ("gpt_neox", rope(partial_rotary_factor=0.25) | {"hidden_act": "gelu_fast", "intermediate_size": 128}),
+    "gpt_neox_gelu": ("gpt_neox", rope(partial_rotary_factor=0.25) | {"hidden_act": "gelu", "intermediate_size": 128}),
     "gpt_oss": (
         "gpt_oss",
         yarn(150_000.0, 32.0, beta_fast=32.0, beta_slow=1.0, truncate=False)
@@ -387,6 +394,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
     "llama_llama3": ("llama", LLAMA3 | {"tie_word_embeddings": True}),
     "llama_linear": ("llama", rope(100_000.0, "linear", factor=4.0) | {"attention_bias": True, "mlp_bias": True}),
     "llama_yarn": ("llama", yarn(10_000.0, 4.0)),
+    "llama_yarn_factor": ("llama", yarn(10_000.0, 4.0, attention_factor=1.3, truncate=False)),
     "llama_dynamic": ("llama", rope(10_000.0, "dynamic", factor=2.0) | {"max_position_embeddings": ORIGINAL}),
     "llama_gelu": ("llama", rope(500_000.0) | {"hidden_act": "gelu"}),
     "llama_mistral": ("mistral", rope(10_000.0) | {"sliding_window": WINDOW}),
@@ -454,6 +462,19 @@ REFERENCES: dict[str, tuple[str, Config]] = {
         "ministral3",
         yarn(1_000_000.0, 4.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1),
     ),
+    "mistral4": (
+        "mistral4",
+        yarn(
+            10_000.0,
+            4.0,
+            beta_fast=32.0,
+            beta_slow=1.0,
+            mscale=1.0,
+            mscale_all_dim=1.0,
+            llama_4_scaling_beta=0.1,
+        )
+        | {"n_group": 1, "num_key_value_heads": 4, "routed_scaling_factor": 1.5, "head_dim": 16},
+    ),
     "mixtral": ("mixtral", rope(1_000_000.0) | {"sliding_window": None}),
     "mixtral_sliding": ("mixtral", rope(1_000_000.0) | {"sliding_window": WINDOW}),
     "nanochat": ("nanochat", {"final_logit_softcapping": 15.0}),
@@ -518,6 +539,7 @@ REFERENCES: dict[str, tuple[str, Config]] = {
     "qwen2_moe_normalized": ("qwen2_moe", rope(1_000_000.0) | {"norm_topk_prob": True}),
     "qwen3": ("qwen3", yarn(1_000_000.0, 4.0) | {"tie_word_embeddings": True}),
     "qwen3_moe": ("qwen3_moe", rope(1_000_000.0) | {"norm_topk_prob": True}),
+    "qwen3_moe_gelu": ("qwen3_moe", rope(1_000_000.0) | {"hidden_act": "gelu"}),
     "qwen3_next": ("qwen3_next", HYBRID | rope(10_000_000.0, partial_rotary_factor=0.25) | {"head_dim": 16}),
     "qwen3_5": (
         "qwen3_5_text",

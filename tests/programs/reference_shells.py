@@ -45,6 +45,7 @@ SHELL: Config = {
 SHELLS: dict[str, tuple[str, Config]] = {
     "gemma3": ("gemma3", {"text": "gemma3_text"}),
     "gemma4": ("gemma4", {"text": "gemma4_text"}),
+    "llama4_shell": ("llama4", {"text": "llama4_text"}),
     "qwen2_vl": ("qwen2_vl", {"text": "qwen2"} | rope(1_000_000.0, mrope_section=[1, 1, 2])),
     "qwen2_vl_25": ("qwen2_5_vl", {"text": "qwen2"} | rope(1_000_000.0, mrope_section=[1, 1, 2])),
     "qwen3_vl": ("qwen3_vl", {"text": "qwen3"} | rope(5_000_000.0, mrope_section=[2, 1, 1], mrope_interleaved=True)),

@@ -23,7 +23,6 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
@@ -40,14 +39,13 @@ from engine.target.cached_model import CachedModel
 from engine.target.tree_trial import why_no_trees
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.engine.trees import Hidden
+from tests.programs.architecture_page import write_part
 from tests.toys.architectures import NOT_BUILT, NOT_MODELS, architecture_names, build
 from tests.toys.quantized_targets import build_quantized
 
 TOKENS, TREE_TOKENS = 200, 100
 LONGEST = 8
-PAGE = Path(__file__).parents[2] / "models" / "architectures.md"
-BEGIN = "<!-- architectures: written by python -m tests.programs.sweep --write -->"
-END = "<!-- end of architectures -->"
+PART = "speculation"  # of models/architectures.md
 
 
 @dataclass(frozen=True)
@@ -191,9 +189,7 @@ def main() -> None:
     if not args.json:
         print(table(rows))
     if args.write:
-        text = PAGE.read_text()
-        head, rest = text.split(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}\n{table(rows)}\n{END}{rest.split(END)[1]}")
+        write_part(PART, table(rows))
 
 
 if __name__ == "__main__":

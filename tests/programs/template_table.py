@@ -200,14 +200,20 @@ class Case:
         before = self.tokens.chat([_QUESTION], tools=[_TOOL])
         text = self._fast_text(before)
         whole = self._fast_text(self.tokens.chat([_QUESTION, turn(calls=asked)], tools=[_TOOL]))
+        if whole.count("write_file") <= text.count("write_file"):  # calls are written with their results alone
+            turns = [_QUESTION, turn(calls=asked), *map(result, range(count))]
+            whole = self._fast_text(self.tokens.chat(turns, tools=[_TOOL])).partition("written-0")[0]
         if self.tokens.tools is None:
             raise Cell("how it writes calls is not known")
         closing = _common(text[::-1], whole[::-1])  # the header of the next turn
-        written = whole[_common(text, whole) : len(whole) - closing]
+        closing -= 0 if whole[len(whole) - closing :].startswith(("<", "[", "\n", " ")) else closing
+        begins = _common(text, whole)
+        within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:begins])
+        written = whole[begins if within_tag is None else within_tag.start() : len(whole) - closing]
         ids = self.tokens.pieces(written)
         rounds = [Round(0, (token,), (), 0, (1.0,), (), 1, 0.0) for token in ids]
         reply, reader = (
-            ReplyText(self.tokens.stream(), (), (), self.tokens.channels(before)),
+            ReplyText(self.tokens.stream(), (), (), self.tokens.channels(before if _ends_thought(written) else [])),
             call_reader(self.tokens, [_TOOL]),
         )
         found = []
@@ -318,6 +324,11 @@ def _write(folder: Path, template: str, names: Sequence[str]) -> Path:
 
 def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _ends_thought(written: str) -> bool:
+    """Whether a thought that the prompt begins ends in what was written; else the template takes it back."""
+    return re.search(r"<\|?/[a-z:]*think|close\|>think|END_THINKING|channel|FINAL RESPONSE", written) is not None
 
 
 def _parts(tokenizer: FolderTokenizer, prompt: list[int], split: Sequence[Sequence[int]]) -> tuple[str, str]:

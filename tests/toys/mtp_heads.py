@@ -20,6 +20,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 from tests.toys.architecture_common import SLIDING, WINDOW
 from tests.toys.architectures import _config, build
 
+_OF_THE_TARGET = "model.layers.0.input_layernorm.weight"
 PLACE = 3  # of the head's layer: after the toys' layers
 _NEXTN = {"embedding": "enorm", "hidden": "hnorm", "fc": "eh_proj", "norm": "shared_head.norm"}
 _FINAL = {**_NEXTN, "norm": "final_layernorm"}
@@ -155,7 +156,7 @@ def write_checkpoint(name: str, path: Path, seed: int = 0, own_output: mx.array 
     if published.delta:
         tensors = {key: value - 1 if "norm" in key else value for key, value in tensors.items()}
     tensors = {published.prefix + key: value for key, value in tensors.items()}
-    tensors["model.layers.0.input_layernorm.weight"] = mx.ones(hidden)
+    tensors[_OF_THE_TARGET] = mx.ones(hidden)
     path.mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(str(path / "model.safetensors"), tensors)
     (path / "config.json").write_text(json.dumps(config))
@@ -188,3 +189,18 @@ def _upstream(published: Published, layer: dict[str, mx.array]) -> dict[str, mx.
         elif not name.endswith("unembed_out.weight"):
             found[name] = value
     return found
+
+
+def write_whole_checkpoint(name: str, path: Path, tokenizer_of: Path) -> Any:
+    """Writes a checkpoint of a target with all of its own weights, its head among them; returns the target's network.
+
+    tokenizer_of: a model folder whose tokenizer it gets.
+    """
+    write_checkpoint(name, path)
+    network = toy_target(name)
+    head = dict(mx.load(str(path / "model.safetensors")))
+    del head[_OF_THE_TARGET]
+    mx.save_safetensors(str(path / "model.safetensors"), head | dict(tree_flatten(network.parameters())))
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (path / file).write_bytes((tokenizer_of / file).read_bytes())
+    return network

@@ -145,8 +145,8 @@ def _special(names: str) -> dict[str, bool]:
 @dataclass(frozen=True)
 class ToolFamily:
     """model: its tokens, template and a reply; `answer` is what of the reply is neither thought nor call. written: its
-    calls, which the template writes again. parser: of mlx-lm. constrained: whether there is a grammar of its calls.
-    calls: how many of CALLS are in the reply."""
+    calls, which the template writes again. parser: that reads them. constrained: whether there is a grammar of its
+    calls. calls: how many of CALLS are in the reply."""
 
     model: ThinkingFamily
     written: str
@@ -186,7 +186,7 @@ FAMILIES = (
         answer="I look.\n\n",
     ),
     _family(
-        "minicpm5", _MINICPM, _CHATML, "<|im_end|>", "minicpm5", "I look.CALLS", constrained=False, answer="I look.\n",
+        "minicpm5", _MINICPM, _CHATML, "<|im_end|>", "minicpm5", "I look.CALLS", answer="I look.\n",
         written='<function name="weather"><param name="city">K\u00f6ln</param><param name="days">3</param>'
         '</function>\n<function name="w"></function>',
     ),
@@ -237,7 +237,7 @@ FAMILIES = (
             **_TOOL_CALL,
             **_THINK,
             **dict.fromkeys(("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"), False),
-        }, "<|observation|>", "glm47", "THOUGHTI look.\nCALLS", thought="<think>hm</think>", answer="I look.\n\n",
+        }, "<|observation|>", "arg_keys", "THOUGHTI look.\nCALLS", thought="<think>hm</think>", answer="I look.\n\n",
         written="<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>K\u00f6ln</arg_value>\n<arg_key>days</arg_key>"
         "\n<arg_value>3</arg_value>\n</tool_call>\n<tool_call>w\n</tool_call>",
     ),

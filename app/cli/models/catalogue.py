@@ -29,11 +29,13 @@ from app.protocol.model_documents import (
     document_json,
 )
 from app.reply_statistics import count
+from app.safe_text import safe_line
 from models.catalogue.entries import Catalogue, Entry, Measured, Target, read_catalogue
 from models.catalogue.search import (
     KINDS,
     MacFit,
     fit_within,
+    needed_bytes,
     read_memory,
     search,
     smallest_mac_gb,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 LOOKUP = "lookup"
 _MAX_WIDTH = 100  # columns of an entry
 _NAMED = 4  # targets of a drafter that are named
+_INSTALLED = 6  # models that are named
 
 
 # --- the overview
@@ -70,19 +73,25 @@ class Row:
 
 def run_overview(args: argparse.Namespace) -> int:
     """Prints what this machine can run. Needs no network."""
-    (total_bytes, _), here = memory(), _installed(args)
-    machine = MachineMemory(processor=processor(), memory_bytes=total_bytes, for_models_bytes=limit_bytes(total_bytes))
-    found = rows(read_catalogue(), machine.for_models_bytes, here)
+    from app.inference.pair_resolution import present_models
+
+    machine, here = this_machine(), present_models(args.cache_dir)
+    names = {one.repository for one in here if one.repository}
+    found = rows(read_catalogue(), machine, names)
     if args.json:
-        print_json(document_json(overview_document(found, machine, here)))
+        print_json(document_json(overview_document(found, machine, names)))
     else:
-        _show_overview(found, machine, len(here))
+        _show_overview(found, machine, [one.name for one in here])
     return OK
 
 
-def limit_bytes(memory_bytes: int) -> int:
-    """Returns how much of this machine's memory a model may take, as `redline models fits` has it."""
-    return wired_bytes(memory_bytes) if sys.platform == "darwin" else unwired_bytes(memory_bytes)
+def this_machine() -> MachineMemory:
+    """Returns the memory of this machine, and what becomes of weights in it, as `redline models fits` has them."""
+    (total_bytes, _), has_gpu = memory(), sys.platform == "darwin"
+    limit_bytes = wired_bytes(total_bytes) if has_gpu else unwired_bytes(total_bytes)
+    return MachineMemory(
+        processor=processor(), memory_bytes=total_bytes, for_models_bytes=limit_bytes, in_float32=not has_gpu
+    )
 
 
 def _installed(args: argparse.Namespace) -> set[str]:
@@ -92,12 +101,12 @@ def _installed(args: argparse.Namespace) -> set[str]:
     return {one.repository for one in present_models(args.cache_dir) if one.repository}
 
 
-def rows(catalogue: Catalogue, limit_bytes: int, here: Set[str]) -> list[Row]:
+def rows(catalogue: Catalogue, machine: MachineMemory, here: Set[str]) -> list[Row]:
     """Returns the largest target of each family that fits into the memory that a model may take, with its drafter and
-    comfortably if one does; the largest first."""
+    comfortably if one does; the largest first. here: the installed repositories."""
     best: dict[str, Row] = {}
     for target in catalogue.targets:
-        row = _row(catalogue, target, limit_bytes, here)
+        row = _row(catalogue, target, machine, here)
         other = best.get(target.family)
         if row.room != "no" and (other is None or _rank(row) > _rank(other)):
             best[target.family] = row
@@ -108,15 +117,15 @@ def _rank(row: Row) -> tuple[bool, float, float]:
     return row.room == "good", row.target.parameters_b, row.target.bits
 
 
-def _row(catalogue: Catalogue, target: Target, limit_bytes: int, here: Set[str]) -> Row:
+def _row(catalogue: Catalogue, target: Target, machine: MachineMemory, here: Set[str]) -> Row:
     """Returns a target with the best drafter that loads: an installed one before one that is not."""
     known = [one for one in catalogue.drafters_of(target) if not one.trouble]
     known.sort(key=lambda one: one.repository not in here)
     best = known[0] if known else None
-    both_bytes = target.size_bytes + ((best.size_bytes or 0) if best else 0)
+    needed = needed_bytes([target, *known[:1]], machine.in_float32)
     return Row(
         target,
-        fit_within(both_bytes, limit_bytes),
+        fit_within(needed, machine.for_models_bytes),
         best.name if best else LOOKUP,
         best.repository if best else None,
         (target.repository in here, best is None or best.repository in here),
@@ -147,13 +156,17 @@ def _measured_speedup(measured: Measured) -> MeasuredSpeedup:
     return msgspec.convert(measured, MeasuredSpeedup, from_attributes=True)
 
 
-def _show_overview(found: Sequence[Row], machine: MachineMemory, here: int) -> None:
-    """Prints the machine, the table, what was measured where, and what to do next."""
+def _show_overview(found: Sequence[Row], machine: MachineMemory, here: Sequence[str]) -> None:
+    """Prints the machine, the table, what was measured where, and what to do next. here: the installed models."""
     console = output_console()
     total, most = memory_words(machine.memory_bytes), memory_words(machine.for_models_bytes)
     about = f", {total} of memory, up to {most} for a model".replace(".0 GB", " GB")
     console.print(Text.assemble((machine.processor, "bold"), about))
-    console.print(f"{count(here, 'model')} from the hub installed" if here else "no models from the hub are installed")
+    if machine.in_float32:
+        console.print("without a GPU, weights are held as 32-bit floats: 4 GB for a billion of them")
+    more = f" and {len(here) - _INSTALLED} more (`redline models list`)" if len(here) > _INSTALLED else ""
+    names = safe_line(", ".join(here[:_INSTALLED]))
+    console.print(Text(f"installed: {names}{more}" if here else "no models are installed"))
     console.print(Text("the built-in SmolLM2 135M needs no download: `redline chat`", "dim"))
     console.print()
     console.print(_overview_table(found))

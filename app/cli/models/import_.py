@@ -52,14 +52,15 @@ _GROUP_SIZE = "weights that share a scale, for --bits 2 to 8 (default: 64)"
 def add_import(commands: Commands) -> None:
     """Adds the command `import`."""
     parser = add_command(commands, "import", run, _IMPORT, _IMPORT_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of a model in LM Studio")
+    parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of an installed model")
     _add_storage(parser)
 
 
 def add_convert(commands: Commands) -> None:
     """Adds the command `convert`."""
     parser = add_command(commands, "convert", functools.partial(run, convert=True), _CONVERT, _CONVERT_EXAMPLES)
-    parser.add_argument("path", metavar="FOLDER", help="a folder with config.json, safetensors and tokenizer.json")
+    source = "a folder with config.json, safetensors and tokenizer.json, or the name of an installed model"
+    parser.add_argument("path", metavar="FOLDER", help=source)
     _add_storage(parser)
 
 
@@ -101,14 +102,21 @@ def run(args: argparse.Namespace, convert: bool = False) -> int:
 
 
 def _source(path: Path, root: Path | None) -> Path:
-    """Returns an existing path, else the folder of LM Studio's model of that name, else the path."""
+    """Returns an existing path, else the folder of the installed model of that name; of LM Studio's also one in GGUF.
+    Raises ModelError for a name that only an installed model could have."""
     from models.hub.repo_names import is_repo
-    from models.local.locations import find_locations
+    from models.local.locations import AbsentModel, find_locations, find_model
 
     if path.exists() or not is_repo(str(path)):
         return path
-    studios = (studio / path for studio in find_locations(Path.home(), root).lm_studio)
-    return next((folder for folder in studios if folder.is_dir()), path)
+    places = find_locations(Path.home(), root)
+    studios = [folder for studio in places.lm_studio if (folder := studio / path).is_dir()]
+    try:
+        return studios[0] if studios else find_model(str(path), places)
+    except AbsentModel:
+        if "/" in str(path) or path.suffix:
+            return path  # which is reported as a path
+        raise
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from app.duration_text import ago_words
 from app.protocol import model_documents
 from app.protocol.model_documents import InstalledModel, InstalledModels, document_json
 from app.safe_text import safe_line
+from app.spelling_suggestion import did_you_mean
 from engine.errors import ModelError, UsageError
 from models.size_text import size_words
 
@@ -60,7 +61,19 @@ def run_list(args: argparse.Namespace) -> int:
 
 def installed_model(model: Installed) -> InstalledModel:
     """Returns a model as documents have it."""
-    return InstalledModel(**{**asdict(model), "path": str(model.path)})
+    return InstalledModel(**{**asdict(model), "path": str(model.path)}, reference=_reference(model))
+
+
+def _reference(model: Installed) -> str:
+    from models.architecture_references import reference_line
+    from models.durable_files import read_json_object
+
+    if model.kind != "model" or not model.complete:
+        return ""
+    try:
+        return reference_line(read_json_object(model.path / "config.json"))
+    except ModelError:
+        return ""
 
 
 def list_text(models: Sequence[Installed], now_s: float, width: int) -> str:
@@ -153,7 +166,8 @@ def _matching(name: str, origin: str | None, models: list[Installed]) -> list[In
         and origin in (None, model.origin)
     ]
     if not found:
-        raise ModelError(f"no model {name!r}; `redline models list` shows the installed ones")
+        meant = did_you_mean(name, {model.name for model in models})
+        raise ModelError(f"no model {name!r}; `redline models list` shows the installed ones{meant}")
     origins = sorted({model.origin for model in found})
     if len(origins) > 1:
         raise UsageError(f"{name} is in several places: choose --from {' or --from '.join(origins)}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.terminal.output import output_console, plain_table
 from app.command_line import FAILURE, OK, add_command, add_common, print_json
-from app.inference.options import AUTO, BUILTIN, KV_BITS, Options
+from app.inference.options import AUTO, KV_BITS, Options
 from app.protocol.model_documents import (
     DrafterVerdict,
     MemoryAtContext,
@@ -28,6 +28,7 @@ from app.protocol.model_documents import (
 )
 from app.safe_text import safe_line
 from engine.errors import ModelError, UsageError
+from models.paths import BUILTIN, name_of
 
 if TYPE_CHECKING:
     from app.command_line import Commands
@@ -63,10 +64,11 @@ def run_pairs(args: argparse.Namespace) -> int:
     from models.catalogue.entries import read_catalogue
     from models.model_folder import check_folder
 
-    here = present_models(args.cache_dir)
-    targets = [_named(args.target, here)] if args.target else [one for one in here if _can_be_target(one)]
+    root = args.cache_dir
+    here = present_models(root)
+    targets = [_named(args.target, here, root)] if args.target else [one for one in here if _can_be_target(one)]
     read, catalogue = functools.cache(check_folder), read_catalogue()
-    found = PairVerdicts(targets=tuple(_judge_all(one, here, catalogue, read) for one in targets))
+    found = PairVerdicts(targets=tuple(_judge_all(one, here, catalogue, read, root) for one in targets))
     if args.json:
         print_json(document_json(found))
     else:
@@ -74,19 +76,20 @@ def run_pairs(args: argparse.Namespace) -> int:
     return OK if any(pair.fits for one in found.targets for pair in one.pairs) else FAILURE
 
 
-def _named(name: str, here: Sequence[UsableModel]) -> UsableModel:
-    """Returns the model that `name` means: a folder, a name, or a part of only one name. Raises UsageError."""
+def _named(name: str, here: Sequence[UsableModel], cache_root: Path | None) -> UsableModel:
+    """Returns the model that `name` means: a folder, a name, or a part of only one name. Raises UsageError for a part
+    of several, and what `target_folder` raises for an unknown one."""
+    from app.inference.pair_resolution import target_folder
     from models.compatibility.best_drafter import UsableModel
 
     exact = [one for one in here if name in (one.name, str(one.path))]
     likely = exact or [one for one in here if name.casefold() in one.name.casefold()]
     if len(likely) == 1:
         return likely[0]
-    if not likely and Path(name).is_dir():
-        return UsableModel(Path(name).name, Path(name), 0)
     if likely:
         raise UsageError(f"{name!r} matches {', '.join(one.name for one in likely[:4])}: use one full name")
-    raise UsageError(f"no model {name!r}: `redline models list` shows the installed ones")
+    folder = target_folder(Options(name, cache_root=cache_root))
+    return UsableModel(BUILTIN if name == BUILTIN else name_of(folder), folder, 0)
 
 
 def _can_be_target(one: UsableModel) -> bool:
@@ -99,7 +102,9 @@ def _can_be_target(one: UsableModel) -> bool:
         return False
 
 
-def _judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Catalogue, read: Read) -> TargetVerdicts:
+def _judge_all(
+    target: UsableModel, here: Sequence[UsableModel], catalogue: Catalogue, read: Read, cache_root: Path | None
+) -> TargetVerdicts:
     """Returns the verdict on every other model as a drafter; those that fit come first, the smallest before others."""
     from models.builtin import is_builtin
     from models.compatibility.best_drafter import auto_drafter, shipped_drafters
@@ -113,7 +118,7 @@ def _judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Cata
     others += shipped_drafters() if is_builtin(target.path) else []
     pairs = [_verdict(one, check_compatibility(folder, one.path, read)) for one in others]
     pairs.sort(key=lambda pair: (not pair.fits, pair.size_bytes))
-    auto = auto_drafter(folder, here, catalogue)
+    auto = auto_drafter(folder, here, catalogue, cache_root)
     return TargetVerdicts(
         target=target.name,
         path=str(target.path),
@@ -203,10 +208,10 @@ def run_fits(args: argparse.Namespace) -> int:
         cache_root=args.cache_dir,
     )
     folder = check_folder(target_folder(options))
-    drafter = resolve_auto(folder)[0] if args.drafter == AUTO else args.drafter
-    drafters, wanted = drafter_folders(drafter, folder), declared_context(folder, args.context)
+    drafter = resolve_auto(folder, args.cache_dir)[0] if args.drafter == AUTO else args.drafter
+    drafters, wanted = drafter_folders(drafter, folder, args.cache_dir), declared_context(folder, args.context)
     verdict, taken = verdict_of(folder, drafters, options), pair_footprint(folder, drafters, options.kv_bits)
-    fit = _fit_document((folder.path.name, drafter), wanted, taken, verdict, this_room())
+    fit = _fit_document((name_of(folder.path), drafter), wanted, taken, verdict, this_room())
     if args.json:
         print_json(document_json(fit))
     else:

@@ -83,6 +83,7 @@ def add_pull(commands: Commands) -> None:
     action("--verify", action="store_true", help="check the downloaded files and fetch damaged ones again")
     action("--discard", action="store_true", help="delete an unfinished download")
     add("--json", action="store_true", help="print events, one JSON object per line")
+    add("--cache-dir", type=Path, metavar="DIR", help="folder for an unfinished MTP head (default: the user's cache)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,7 +104,9 @@ def _events(args: argparse.Namespace) -> Generator[DownloadEvent]:
     if args.discard:
         from models.hub.repo_cache import discard
 
-        yield Discarded(reference.repo, discard(plain.cache, reference.repo) + _discard_head(reference.repo))
+        yield Discarded(
+            reference.repo, discard(plain.cache, reference.repo) + _discard_head(reference.repo, args.cache_dir)
+        )
         return
     from models.hub.download import pull
 
@@ -112,13 +115,13 @@ def _events(args: argparse.Namespace) -> Generator[DownloadEvent]:
         with closing(pull(hub, reference.repo, reference.revision, args.verify)) as events:
             for event in events:
                 if isinstance(event, Done) and not args.no_head:
-                    yield from _head_events(hub, event)
+                    yield from _head_events(hub, event, args.cache_dir)
                 yield event
     except HubError as error:
         raise with_suggestion(error, reference.repo) from error
 
 
-def _head_events(hub: Hub, done: Done) -> Generator[DownloadEvent]:
+def _head_events(hub: Hub, done: Done, root: Path | None) -> Generator[DownloadEvent]:
     """Fetches the MTP head that a downloaded model lacks, if the catalogue knows where it is. Without it the model is
     complete too, so that a failure is only said."""
     original = _original(done)
@@ -129,20 +132,20 @@ def _head_events(hub: Hub, done: Done) -> Generator[DownloadEvent]:
 
     notify(f"fetching the MTP head of {done.repo} from {original} (skip it with --no-head)")
     try:
-        yield from fetch_head(hub, original, Path(done.path), cache_dir() / _HEAD_SHARDS)
+        yield from fetch_head(hub, original, Path(done.path), cache_dir(root) / _HEAD_SHARDS)
     except (RedlineError, OSError) as error:
         reason = " ".join(str(error).split())
         notify(f"the MTP head was not fetched ({reason}); the model works without it; pull again to retry")
 
 
-def _discard_head(repo: str) -> int:
+def _discard_head(repo: str, root: Path | None) -> int:
     """Deletes what an unfinished fetch of the head of `repo` has left; returns the number of bytes freed."""
     from models.catalogue.entries import read_catalogue
     from models.convert.stored_head import discard_head
     from models.paths import cache_dir
 
     entry = read_catalogue().target(repo)
-    return discard_head(entry.head_from, cache_dir() / _HEAD_SHARDS) if entry and entry.head_from else 0
+    return discard_head(entry.head_from, cache_dir(root) / _HEAD_SHARDS) if entry and entry.head_from else 0
 
 
 def _original(done: Done) -> str | None:

@@ -19,7 +19,6 @@ from app.store.records import MessageRecord, StoredReceipt, verify_request
 from app.window.chat.host_connection import HostTask
 from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
-from engine.audit.receipt import Receipt
 
 if TYPE_CHECKING:
     from app.window.chat.controller import Controller
@@ -130,7 +129,7 @@ class ReplyVerification(QObject):
         elif isinstance(answer, VerifyProgress):
             self._show(f"Verifying, {answer.done:,} of {answer.total:,} tokens")
         elif isinstance(answer, VerifyDone):
-            self._save(job, answer.receipt)
+            self._save(job, answer)
         elif isinstance(answer, Failed):
             self._end()
             if answer.kind != "Cancelled":
@@ -140,9 +139,9 @@ class ReplyVerification(QObject):
         if self._job is not None:
             self._controller.verification_progressed.emit(self._job.message, progress)
 
-    def _save(self, job: _Job, receipt: Receipt) -> None:
+    def _save(self, job: _Job, found: VerifyDone) -> None:
         """Saves the receipt with the message; where the store fails, the window shows it until it closes."""
-        stored = StoredReceipt(receipt=receipt, made_s=time.time(), redline=_version())
+        stored = StoredReceipt(receipt=found.receipt, made_s=time.time(), redline=_version(), reference=found.reference)
         library = self._controller.library
         record = library.attempt(lambda: library.store.save_receipt(job.message, stored), None)
         self._end()

@@ -6,7 +6,8 @@ fetches nothing. What a model writes is hostile until proven otherwise.
     SourcePieces                                   cuts a long source into pieces that can be laid out at once
     Reader                                         a browser for such documents; paints what lies behind the text
     decorate(painter, document, look, clip)        paints the same behind a document that is drawn without a Reader
-    code_blocks, plain_text, token_runs            what a document says, for copying and for finding tokens
+    code_blocks, plain_text                        what a document says, for copying
+    token_runs, token_of                           which characters came from which token
     ask_to_open(parent, url)                       before a link opens
 
 The size of text is that of the document's default font.
@@ -14,13 +15,12 @@ The size of text is that of the document's default font.
 
 from app.window.markdown.growing_document import GrowingDocument, write
 from app.window.markdown.links import ask_to_open
-from app.window.markdown.reader import CodeBlock, Reader, code_blocks, decorate, plain_text, token_runs
+from app.window.markdown.reader import CodeBlock, Reader, code_blocks, decorate, plain_text
 from app.window.markdown.source_pieces import SourcePieces
 from app.window.markdown.text_blocks import Span
-from app.window.markdown.text_formats import TOKEN
+from app.window.markdown.token_tints import token_of, token_runs
 
 __all__ = [
-    "TOKEN",
     "CodeBlock",
     "GrowingDocument",
     "Reader",
@@ -30,6 +30,7 @@ __all__ = [
     "code_blocks",
     "decorate",
     "plain_text",
+    "token_of",
     "token_runs",
     "write",
 ]

@@ -11,31 +11,41 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath, QPainterPathStroker
+from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath
 
+from app.window.markdown.formula_parser import formula_tree
+from app.window.markdown.formula_strokes import DRAWN_DELIMITERS, LINE, delimiter_path, stroke, strokes, wide_mark
 from app.window.markdown.formula_tree import (
     PRIME,
+    WIDE_MARKS,
     Accent,
+    Arrow,
+    Classed,
     Delimited,
+    Delimiter,
     Font,
     Fraction,
     Kind,
+    Level,
     Matrix,
     Node,
+    Phantom,
     Root,
     Row,
+    Rule,
     Scripts,
     Space,
+    Styled,
     Symbol,
-    formula_tree,
+    spaced,
 )
 
 FAMILIES = ["STIX Two Text", "Times New Roman", "DejaVu Serif"]  # the first that is there
+MONOSPACED = ["Menlo", "DejaVu Sans Mono", "Courier New"]
+SANS = ["Helvetica", "DejaVu Sans", "Arial"]
 SCALES = (1.0, 0.72, 0.56)  # of text, scripts, and scripts of scripts
 AXIS = 0.26  # em, from the baseline to the middle of a fraction
-LINE = 0.05  # em, the thickness of lines
 LEADING, INDENT = 0.4, 2.0  # em, between the lines of a formula that is broken, and before all but the first
-_THICK, _MEDIUM, _THIN = 0.28, 0.22, 0.17  # em, around relations, binary operators and functions
 _LARGE = (1.6, 1.2)  # of large operators in a display, and elsewhere
 
 
@@ -141,56 +151,61 @@ class FormulaLayout:
     def node(self, node: Node) -> Box:
         """Returns the layout of a part."""
         match node:
-            case Symbol():
-                return self._symbol(node)
             case Space(width):
                 return Box(width * self._em)
-            case Row(items):
-                return self._row(items)
-            case Fraction():
-                return self._fraction(node)
-            case Root():
-                return self._root(node)
-            case Scripts():
-                return self._scripts(node)
-            case Accent():
-                return self._accent(node)
-            case Delimited():
-                return self._delimited(node)
-            case Matrix():
-                return self._matrix(node)
+            case Row():
+                return self._row(node)
+            case Classed(body, kind):
+                box = self.node(body)
+                return self._on_axis(box) if kind == "large" and len(body.items) == 1 else box
+            case Styled(body, level):
+                return self._at_level(level).node(body)
+        writers: dict[type, Callable[..., Box]] = {
+            Symbol: self._symbol,
+            Phantom: self._phantom,
+            Rule: self._rule,
+            Fraction: self._fraction,
+            Root: self._root,
+            Scripts: self._scripts,
+            Accent: self._accent,
+            Arrow: self._arrow,
+            Delimiter: self._fixed_delimiter,
+            Delimited: self._delimited,
+            Matrix: self._matrix,
+        }
+        return writers[type(node)](node)
+
+    def _at_level(self, level: Level) -> FormulaLayout:
+        levels = {"display": (0, True), "text": (0, False), "script": (1, False), "scriptscript": (2, False)}
+        number, display = levels[level]
+        return FormulaLayout(self._size_px, number if number else self._level, display)
 
     # --- rows and symbols ---------------------------------------------------------------------------
 
-    def _row(self, items: Sequence[Node]) -> Box:
-        return beside([box for item in self._spaced(items) for box in (Box(item.space), item.box)])
+    def _row(self, row: Row) -> Box:
+        return beside([box for item in self._spaced(row) for box in (Box(item.space), item.box)])
 
-    def _spaced(self, items: Sequence[Node]) -> list[Spaced]:
+    def _spaced(self, row: Row) -> list[Spaced]:
         """Returns the layouts of the items of a row, with the spaces between them."""
         found: list[Spaced] = []
-        before: Kind = "open"  # nothing: what follows is no binary operator
         depth = 0
-        for item in items:
-            kind = _kind_of(item)
-            if kind == "binary" and before in ("binary", "relation", "open", "punctuation", "function"):
-                kind = "ordinary"
-            space = _space(before, kind) * self._em if self._level == 0 and found else 0.0
+        listed = False
+        for em, kind, item in spaced(row):
             depth -= kind == "close"
-            found.append(Spaced(space, self.node(item), kind, depth, before == "punctuation"))
+            found.append(Spaced(em * self._em if self._level == 0 else 0.0, self.node(item), kind, depth, listed))
             depth += kind == "open"
-            if not isinstance(item, Space):
-                before = kind
+            listed = kind == "punctuation" or (listed and isinstance(item, Space))
         return found
 
     def lines(self, row: Row, width: float) -> Box:
         """Returns a row on lines of at most `width` px; a part that cannot be broken may be wider."""
         match row.items:
-            case (Matrix(alignment="rl") as matrix,):
+            case (Matrix(columns="aligned") as matrix,):
                 return self._matrix(matrix, width)
         indent = INDENT * self._em
         placed: list[tuple[Box, float, float]] = []
         y = 0.0
-        for number, parts in enumerate(_broken(self._spaced(row.items), width - indent, indent)):
+        for number, parts in enumerate(_broken(self._spaced(row), width - indent, indent)):
             line = beside(_boxes(parts))
             y += line.ascent + LEADING * self._em if number else 0.0
             placed.append((line, indent if number else 0.0, y))
@@ -237,7 +252,7 @@ class FormulaLayout:
         top, bottom = -body.ascent - gap, body.descent + 0.05 * self._em
         low, tall = bottom - 0.45 * (bottom - top), bottom - top
         points = [(0.0, low), (0.22, low - 0.06 * tall), (0.48, bottom), (1.0, top)]
-        path = _stroke([QPointF(x * sign, y) for x, y in points], line)
+        path = stroke([QPointF(x * sign, y) for x, y in points], line)
         end = sign + body.width + 0.08 * self._em
         path.addRect(QRectF(sign - line / 2, top - line / 2, end - sign + line / 2, line))
         mark = Mark(root.at, QRectF(0, top, sign, tall), path=path)
@@ -250,18 +265,60 @@ class FormulaLayout:
 
     def _accent(self, accent: Accent) -> Box:
         body = self.node(accent.body)
-        line, gap = LINE * self._em, 0.1 * self._em
         if accent.mark == "box":
             return self._framed(accent.at, body)
-        if accent.mark in ("line", "underline"):
-            y = -body.ascent - gap if accent.mark == "line" else body.descent + gap
-            made = stacked([(body, 0.0, 0.0), (_line(accent.at, body.width, line), 0.0, y)])
-            return Box(body.width, made.ascent, made.descent, made.marks)
-        size = self._script._em if accent.mark == "→" else self._em
-        font, width, top, bottom = _measured(accent.mark, "upright", round(size, 2))
+        if accent.mark in WIDE_MARKS:
+            return self._wide_accent(accent, body)
+        size = 0.8 * self._em if accent.mark == "\u20d7" else self._em
+        text = "→" if accent.mark == "\u20d7" else accent.mark
+        font, width, top, bottom = _measured(text, "upright", round(size * (0.72 if text == "→" else 1.0), 2))
         x, y = (body.width - width) / 2, -body.ascent - 0.06 * self._em - bottom
-        mark = Mark(accent.at, QRectF(x, y + top, width, bottom - top), accent.mark, y, font)
+        mark = Mark(accent.at, QRectF(x, y + top, width, bottom - top), text, y, font)
         return Box(body.width, -y - top, body.descent, (*body.marks, mark))
+
+    def _wide_accent(self, accent: Accent, body: Box) -> Box:
+        """Returns a body with a mark over, under or through it that is as wide as it is."""
+        gap, height = 0.1 * self._em, (0.0 if accent.mark == "line" else 0.25) * self._em
+        if accent.mark in ("cancel", "bcancel", "xcancel", "strike"):
+            place = QRectF(0, -body.ascent, body.width, body.ascent + body.descent)
+        elif accent.under:
+            place = QRectF(0, body.descent + gap, body.width, height)
+        else:
+            place = QRectF(0, -body.ascent - gap - height, body.width, height)
+        path = strokes(wide_mark(accent.mark, place, accent.under), LINE * self._em)
+        drawn = Mark(accent.at, place.adjusted(0, -2, 0, 2), path=path)
+        ascent, descent = max(body.ascent, -place.top() + LINE), max(body.descent, place.bottom() + LINE)
+        return Box(body.width, ascent, descent, (*body.marks, drawn))
+
+    def _arrow(self, arrow: Arrow) -> Box:
+        """Returns an arrow that is as long as what stands above and below it."""
+        above, below = self._script.node(arrow.above), self._script.node(arrow.below or Row(()))
+        side, axis = 0.3 * self._em, -AXIS * self._em
+        width = max(above.width, below.width, 1.2 * self._em) + 2 * side
+        place = QRectF(0.1 * self._em, axis - 0.14 * self._em, width - 0.2 * self._em, 0.28 * self._em)
+        mark = Mark(arrow.at, place, path=strokes(wide_mark(arrow.text, place, False), LINE * self._em))
+        line = Box(width, -place.top(), max(0.0, place.bottom()), (mark,))
+        rows = [(line, 0.0, 0.0)]
+        if above.marks:
+            rows.append((above, (width - above.width) / 2, place.top() - 0.06 * self._em - above.descent))
+        if below.marks:
+            rows.append((below, (width - below.width) / 2, place.bottom() + 0.06 * self._em + below.ascent))
+        return stacked(rows)
+
+    def _phantom(self, phantom: Phantom) -> Box:
+        body = self.node(phantom.body)
+        shift = {"left": -body.width, "centre": -body.width / 2}.get(phantom.side, 0.0)
+        marks = (body.moved(0.0 if phantom.width else shift, 0.0)) if phantom.ink else ()
+        ascent, descent = (body.ascent, body.descent) if phantom.height else (0.0, 0.0)
+        return Box(body.width if phantom.width else 0.0, ascent, descent, marks)
+
+    def _rule(self, rule: Rule) -> Box:
+        width, height, bottom = (length * self._em for length in (rule.width, rule.height, rule.raise_by))
+        path = QPainterPath()
+        place = QRectF(0, -bottom - height, max(0.0, width), max(0.0, height))
+        path.addRect(place)
+        drawn = (Mark(rule.at, place, path=path),) if width > 0 and height > 0 else ()
+        return Box(width, max(0.0, height + bottom), max(0.0, -bottom), drawn)
 
     def _framed(self, at: int, body: Box) -> Box:
         line, gap = LINE * self._em, 0.25 * self._em
@@ -281,7 +338,7 @@ class FormulaLayout:
             return beside([base, self.node(scripts.above)])  # which the font has raised already
         above = None if scripts.above is None else self._script.node(scripts.above)
         below = None if scripts.below is None else self._script.node(scripts.below)
-        if scripts.limits and self._display:
+        if scripts.limits == "always" or (scripts.limits == "display" and self._display):
             return self._limits(base, above, below)
         up = max(0.38 * self._em, base.ascent - 0.3 * self._em)
         down = max(0.18 * self._em, base.descent + 0.08 * self._em)
@@ -309,46 +366,69 @@ class FormulaLayout:
     # --- delimiters and matrices --------------------------------------------------------------------
 
     def _delimited(self, delimited: Delimited) -> Box:
-        body = self.node(delimited.body)
+        bodies = [self.node(body) for body in delimited.bodies]
         axis = AXIS * self._em
-        half = max(body.ascent - axis, body.descent + axis, 0.5 * self._em)
-        left = self._delimiter(delimited.left, half, delimited.at)
-        return beside([left, body, self._delimiter(delimited.right, half, delimited.end)])
+        half = max([0.5 * self._em, *(max(body.ascent - axis, body.descent + axis) for body in bodies)])
+        first, *others = (self._delimiter(text, half, at) for text, at in delimited.delimiters)
+        return beside([first, *(box for pair in zip(bodies, others, strict=True) for box in pair)])
+
+    def _fixed_delimiter(self, delimiter: Delimiter) -> Box:
+        return self._delimiter(delimiter.text, 0.5 * delimiter.size * self._em, delimiter.at)
 
     def _delimiter(self, text: str, half: float, at: int) -> Box:
         """Returns a delimiter that reaches so far above and below the axis."""
         if not text:
             return Box(0.1 * self._em)
-        if half < 0.62 * self._em or text == "/":
+        if half < 0.62 * self._em:
             return self._glyph(Symbol(text, at), 1.0)
+        if text not in DRAWN_DELIMITERS:
+            return self._on_axis(self._glyph(Symbol(text, at), min(4.0, 2 * half / self._em)))
         width, axis = (0.3 if text in "|‖" else 0.48) * self._em, -AXIS * self._em
-        path = _delimiter_path(text, QRectF(0.12 * self._em, axis - half, width - 0.24 * self._em, 2 * half), self._em)
+        path = delimiter_path(text, QRectF(0.12 * self._em, axis - half, width - 0.24 * self._em, 2 * half), self._em)
         mark = Mark(at, QRectF(0, axis - half, width, 2 * half), path=path)
         return Box(width, half - axis, half + axis, (mark,))
 
     def _matrix(self, matrix: Matrix, width: float | None = None) -> Box:
         """width: what the second of its columns is broken to fit into; None for as wide as it is."""
-        cells = [[self._text.node(cell) for cell in row] for row in matrix.rows]
+        layout = self._at_level(matrix.level)
+        cells = [[layout.node(cell) for cell in row] for row in matrix.rows]
         if width is not None:
             free = width - max(row[0].width for row in cells) - 0.28 * self._em
             for boxes, parts in zip(cells, matrix.rows, strict=True):
-                boxes[1:2] = [self._text.lines(part, free) for part in parts[1:2]]
-        columns = max(map(len, cells))
+                boxes[1:2] = [layout.lines(part, free) for part in parts[1:2]]
+        columns = max(map(len, cells), default=1)
         widths = [max((row[c].width for row in cells if c < len(row)), default=0.0) for c in range(columns)]
-        aligned = matrix.alignment == "rl"
-        rows: list[tuple[Box, float, float]] = []
+        gaps = {"wide": (0.9, 0.9), "tight": (0.3, 0.3), "lines": (0.0, 0.0), "aligned": (0.28, 1.5)}[matrix.columns]
+        lefts = [sum(widths[:c]) + sum(gaps[1 - i % 2] for i in range(1, c + 1)) * self._em for c in range(columns)]
+        rows: list[tuple[Box, float, float]] = [(Box(), 0.0, 0.0)]
+        tops: list[float] = []
         y = 0.0
         for number, row in enumerate(cells):
+            tops.append(y + 0.12 * self._em)
             y += max(0.75 * self._em, *(box.ascent for box in row)) + (0.25 * self._em if number else 0.0)
-            x = 0.0
             for c, box in enumerate(row):
-                x += 0.0 if c == 0 else (0.28 if c % 2 else 1.5) * self._em if aligned else 0.9 * self._em
                 free = widths[c] - box.width
                 x_place = {"l": 0.0, "c": free / 2, "r": free}[matrix.alignment[c % len(matrix.alignment)]]
-                rows.append((box, x + x_place, y))
-                x += widths[c]
+                rows.append((box, lefts[c] + x_place, y))
             y += max(0.22 * self._em, *(box.descent for box in row))
+        rows += self._ruled(matrix, [*tops, y + 0.12 * self._em], [*lefts, lefts[-1] + widths[-1]])
         return self._on_axis(stacked(rows))
+
+    def _ruled(self, matrix: Matrix, tops: Sequence[float], lefts: Sequence[float]) -> list[tuple[Box, float, float]]:
+        """Returns the lines between the rows and columns of a matrix. tops, lefts: of each, and where the last ends."""
+        thick, height, side = max(1.0, LINE * self._em), tops[-1] - tops[0], 0.3 * self._em
+        made: list[tuple[Box, float, float]] = []
+        for row in matrix.horizontal:
+            line = _line(matrix.at, lefts[-1], thick)
+            made.append((line, 0.0, tops[min(row, len(tops) - 1)]))
+        for column in matrix.vertical:
+            path = QPainterPath()
+            path.addRect(QRectF(0, -height, thick, height))
+            mark = Mark(matrix.at, QRectF(-1, -height, thick + 2, height), path=path)
+            index = min(column, len(lefts) - 1)
+            x = lefts[index] + (side if index == len(lefts) - 1 else -0.45 * self._em if index else -side)
+            made.append((Box(thick, height, 0.0, (mark,)), x, tops[-1]))
+        return made
 
 
 # Where a line may end, in the order in which it is tried: before these parts.
@@ -390,38 +470,18 @@ def _is_prime(row: Row) -> bool:
     return all(isinstance(item, Symbol) and item.text == PRIME for item in row.items)
 
 
-def _kind_of(node: Node) -> Kind:
-    match node:
-        case Symbol():
-            return node.kind
-        case Scripts():
-            return _kind_of(node.base)
-    return "ordinary"
-
-
-def _space(before: Kind, after: Kind) -> float:
-    """Returns the em between neighbours."""
-    if "relation" in (before, after):
-        return 0.0 if before == after or (before == "open" and after == "relation") else _THICK
-    if "binary" in (before, after):
-        return _MEDIUM
-    if before == "punctuation" or (before in ("function", "large") and after not in ("open", "close", "punctuation")):
-        return _THIN
-    return _THIN if after in ("function", "large") and before in ("ordinary", "close") else 0.0
-
-
 @lru_cache(maxsize=4096)
 def _measured(text: str, font: Font, size_px: float) -> tuple[QFont, float, float, float]:
     """Returns the font of a symbol, its advance, and the top and bottom of its ink."""
-    made = QFont(FAMILIES)
+    made = QFont({"typewriter": MONOSPACED, "sans": SANS}.get(font, FAMILIES))
     made.setPixelSize(max(1, round(size_px)))
-    made.setItalic(font == "italic")
-    made.setBold(font == "bold")
+    made.setItalic("italic" in font)
+    made.setBold("bold" in font)
     metrics = QFontMetricsF(made)
     outline = QPainterPath()
     outline.addText(0, 0, made, text)  # QFontMetricsF.tightBoundingRect reaches down to the baseline on some platforms
     ink = outline.boundingRect()
-    width = max(metrics.horizontalAdvance(text), ink.right() if font == "italic" else 0.0)
+    width = max(metrics.horizontalAdvance(text), ink.right() if "italic" in font else 0.0)
     return made, width, ink.top(), ink.bottom()
 
 
@@ -431,47 +491,3 @@ def _line(at: int, width: float, thickness: float) -> Box:
     path = QPainterPath()
     path.addRect(QRectF(0, -thickness / 2, width, thickness))
     return Box(width, thickness, thickness, (Mark(at, QRectF(0, -2, width, 4), path=path),))
-
-
-def _stroke(points: Sequence[QPointF], thickness: float) -> QPainterPath:
-    """Returns the outline of lines through points."""
-    path = QPainterPath(points[0])
-    for point in points[1:]:
-        path.lineTo(point)
-    stroker = QPainterPathStroker()
-    stroker.setWidth(max(1.0, thickness))
-    return stroker.createStroke(path)
-
-
-def _delimiter_path(text: str, place: QRectF, em: float) -> QPainterPath:
-    """Returns a tall delimiter within `place`."""
-    left, right, top, bottom, middle = place.left(), place.right(), place.top(), place.bottom(), place.center().y()
-    if text in ")]}⟩⌋⌉":  # as its counterpart, mirrored
-        left, right = right, left
-    path = QPainterPath(QPointF(right, top))
-    if text in "()":
-        path.cubicTo(left, top + 0.25 * (bottom - top), left, bottom - 0.25 * (bottom - top), right, bottom)
-    elif text in "{}":
-        centre, turn = (left + right) / 2, min(0.3 * em, (bottom - top) / 6)
-        path.quadTo(centre, top, centre, top + turn)
-        path.lineTo(centre, middle - turn)
-        path.quadTo(centre, middle, left, middle)
-        path.quadTo(centre, middle, centre, middle + turn)
-        path.lineTo(centre, bottom - turn)
-        path.quadTo(centre, bottom, right, bottom)
-    elif text in "⟨⟩":
-        path.lineTo(left, middle)
-        path.lineTo(right, bottom)
-    elif text in "|‖":
-        for x in (left, right) if text == "‖" else ((left + right) / 2,):
-            path.moveTo(x, top)
-            path.lineTo(x, bottom)
-    else:
-        path.moveTo(left if text in "⌊⌋" else right, top)
-        path.lineTo(left, top)
-        path.lineTo(left, bottom)
-        if text not in "⌈⌉":
-            path.lineTo(right, bottom)
-    stroker = QPainterPathStroker()
-    stroker.setWidth(max(1.0, 1.3 * LINE * em))
-    return stroker.createStroke(path)

@@ -1,62 +1,122 @@
-"""LaTeX formulas as text that can be read: x^2 becomes x², \\frac{a+b}{c} becomes (a+b)/c."""
+"""Formulas as plain text, from their trees: for lines that Unicode can show, for copies, for search and for screen
+readers. x^2 becomes x², \\frac{a+b}{c} becomes (a + b)/c."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-from app.window.markdown.traced_parser import LONGEST_FORMULA, Traced
+from app.window.markdown.formula_parser import formula_tree
+from app.window.markdown.formula_tree import (
+    PRIME,
+    WIDE_MARKS,
+    Accent,
+    Arrow,
+    Classed,
+    Delimited,
+    Delimiter,
+    Fraction,
+    Matrix,
+    Node,
+    Phantom,
+    Root,
+    Row,
+    Rule,
+    Scripts,
+    Space,
+    Styled,
+    Symbol,
+    spaced,
+)
+from app.window.markdown.traced_parser import Traced
 
-DEEPEST_GROUP = 12  # nested groups
-# pylatexenc raises whatever its tables lead to.
-LATEX_ERRORS = (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError)
-
-_UP = str.maketrans("0123456789+-=()nijkxyabcdemtT", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ")
-_DOWN = str.maketrans("0123456789+-=()aeijkmnoprtuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₘₙₒₚᵣₜᵤᵥₓ")
+_UP = str.maketrans(
+    "0123456789+\u2212=()nijkxyabcdemtT\u2218\u00b0" + PRIME, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ\u00b0\u00b0" + PRIME
+)
+_DOWN = str.maketrans("0123456789+\u2212=()aeijkmnoprtuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₘₙₒₚᵣₜᵤᵥₓ")
 _SCRIPTS = {"^": _UP, "_": _DOWN}
-_FRACTIONS = ("frac", "dfrac", "tfrac", "cfrac")
-_SIZES = ("left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr", "displaystyle", "limits", "nolimits")
 _ATOM = re.compile(r"\d+|[^\W\d]+|[^\W\d]?\([^()]*\)|\S")
+# Marks that Unicode combines with letters, by the marks of accents.
+_OVER = {
+    "\u02c6": "\u0302",
+    "\u02dc": "\u0303",
+    "\u02d9": "\u0307",
+    "\u00a8": "\u0308",
+    "\u02c7": "\u030c",
+    "\u20d7": "\u20d7",
+    "\u00b4": "\u0301",
+    "\u02cb": "\u0300",
+    "\u02d8": "\u0306",
+    "\u02da": "\u030a",
+    "\u02c9": "\u0304",
+    "→": "\u20d7",
+}
+_OVER |= {"hat": "\u0302", "tilde": "\u0303", "check": "\u030c", "line": "\u0305", "cancel": "\u0338"}
+_OVER |= {"bcancel": "\u20e5", "xcancel": "\u0338", "strike": "\u0336"}
+_UNDER = {"line": "\u0332", "tilde": "\u0330"}
 
 Piece = tuple[str, int]  # text, and the place in the formula that it came from
 
 
 def readable(source: Traced) -> Traced:
-    """Returns the formula as text. A character of plain text keeps its place in the source; what a macro was turned
-    into has the place where the macro begins. Returns `source` itself if it is too long, too deep or not understood."""
+    """Returns the formula as text, each character with the place in the source of what it stands for. Returns `source`
+    itself if it has no tree."""
     text, places = text_and_places(str(source))
     return Traced(text, [source.at[place] for place in places]) if text else source
 
 
-@lru_cache(maxsize=2048)  # an open formula is shown anew whenever its reply grows
+@lru_cache(maxsize=2048)
 def text_and_places(source: str) -> tuple[str, list[int]]:
-    """Returns the text, and the place in the formula of each of its characters; "" if there is none."""
-    if not is_bounded(source):
+    """Returns the text, and the place in the formula of each of its characters; "" if it has no tree."""
+    tree = formula_tree(source)
+    if tree is None:
         return "", []
     text: list[str] = []
     at: list[int] = []
-    try:
-        for piece, place in _read(latex_nodes(source)):
-            text.append(piece)
-            at += (min(place, len(source) - 1),) * len(piece)
-    except LATEX_ERRORS:
-        return "", []
+    for piece, place in _text(tree):
+        text.append(piece)
+        at += (min(max(place, 0), len(source) - 1),) * len(piece)
     return _squeezed("".join(text), at)
 
 
-def is_bounded(source: str) -> bool:
-    """Whether a formula is short and flat enough to be read."""
-    return len(source) <= LONGEST_FORMULA and _depth(source) <= DEEPEST_GROUP
+@lru_cache(maxsize=1024)
+def needs_setting(source: str) -> bool:
+    """Whether a formula says less as a line of text: it has fractions, roots, matrices, limits, fonts, or scripts that
+    Unicode does not have."""
+    tree = formula_tree(source)
+    return tree is not None and not _is_line(tree)
 
 
-def _depth(source: str) -> int:
-    deep = deepest = 0
-    for character in source:
-        deep += (character == "{") - (character == "}")
-        deepest = max(deepest, deep)
-    return max(deepest, source.count("\\begin"), source.count("[") // 4)
+def is_set(source: str, display: bool) -> bool:
+    """Whether a formula is set. The others are shown as text. display: on a line of its own."""
+    return needs_setting(source) or (display and formula_tree(source) is not None)
+
+
+def _is_line(node: Node) -> bool:
+    match node:
+        case Symbol():
+            return node.font in ("italic", "upright")
+        case Space():
+            return True
+        case Row(items):
+            return all(map(_is_line, items))
+        case Classed(body, _, limits):
+            return limits == "beside" and _is_line(body)
+        case Delimited(_, bodies):
+            return all(map(_is_line, bodies))
+        case Scripts(base, above, below, limits):
+            rows = (("^", above), ("_", below))
+            return (
+                limits == "beside" and _is_line(base) and all(row is None or _shifts(row, mark) for mark, row in rows)
+            )
+    return False
+
+
+def _shifts(row: Row, mark: str) -> bool:
+    """Whether Unicode has all of a script."""
+    return _is_line(row) and _shifted(_row(row), mark) is not None
 
 
 def _squeezed(text: str, at: list[int]) -> tuple[str, list[int]]:
@@ -66,80 +126,96 @@ def _squeezed(text: str, at: list[int]) -> tuple[str, list[int]]:
     return str(shown), list(shown.at)
 
 
-@cache
-def _converter() -> Any:
-    # It takes a while, and few replies have formulas.
-    from pylatexenc.latex2text import LatexNodes2Text  # type: ignore[import-untyped]
-
-    return LatexNodes2Text(math_mode="text", strict_latex_spaces=True)
+def _text(node: Node | None) -> list[Piece]:
+    """Returns the text of a part."""
+    return [] if node is None else _WRITERS[type(node)](node)
 
 
-def latex_nodes(source: str) -> Iterable[Any]:
-    """Returns pylatexenc's nodes of a formula. Raises LATEX_ERRORS."""
-    from pylatexenc.latexwalker import LatexWalker  # type: ignore[import-untyped]
-
-    walker = LatexWalker(source, latex_context=_commands(), tolerant_parsing=True)
-    nodes: Iterable[Any] = walker.get_latex_nodes()[0]
-    return nodes
+def _symbol(symbol: Symbol) -> list[Piece]:
+    if len(symbol.text) > 1 and symbol.font == "typewriter":  # a command that is shown as it was written
+        return [(character, symbol.at + i) for i, character in enumerate(symbol.text)]
+    return [(symbol.text, symbol.at)]
 
 
-@cache
-def _commands() -> Any:
-    """Returns the commands that pylatexenc knows, and the arguments of some more."""
-    from pylatexenc.latexwalker import get_default_latex_context_db
-    from pylatexenc.macrospec import std_macro  # type: ignore[import-untyped]
-
-    known = get_default_latex_context_db()
-    two = ("binom", "dbinom", "tbinom", "overset", "underset", "stackrel")
-    one = ("boxed", "bm", "boldsymbol", "mathscr", "operatorname", "tag")
-    macros = [*(std_macro(name, "{{") for name in two), *(std_macro(name, "{") for name in one)]
-    known.add_context_category("more mathematics", prepend=True, macros=macros)
-    return known
+def _space(space: Space) -> list[Piece]:
+    return [(" ", -1)] if space.width > 0.1 else []
 
 
-def macro_text(node: Any) -> str:
-    """Returns what a node says as plain text, such as the letter for \\alpha. Raises LATEX_ERRORS."""
-    return str(_converter().nodelist_to_text([node]))
+def _row(row: Row) -> list[Piece]:
+    made: list[Piece] = []
+    for before, _, item in spaced(row):
+        pieces = _text(item)
+        place = pieces[0][1] if pieces else 0
+        made += [(" ", place)] if before and pieces else []
+        made += [(text, place if at < 0 else at) for text, at in pieces]
+    return made
 
 
-def _read(nodes: Iterable[Any]) -> Iterator[Piece]:
-    """Yields pieces of text. A script applies to the one character or node after its mark."""
-    script = ""
-    for node in nodes:
-        kind = type(node).__name__
-        if kind != "LatexCharsNode":
-            pieces = list(_node(node, kind))
-            yield from _scripted(pieces, script) if script else pieces
-            script = ""
-            continue
-        for offset, character in enumerate(node.chars):
-            piece = (character, node.pos + offset)
-            if character in _SCRIPTS and not script:
-                script = character
-            elif script and not character.isspace():
-                yield from _scripted([piece], script)
-                script = ""
-            else:
-                yield piece
+def _fraction(fraction: Fraction) -> list[Piece]:
+    above, below = _grouped(_row(fraction.above)), _grouped(_row(fraction.below))
+    return [*above, ("/" if fraction.bar else " choose ", fraction.at), *below]
 
 
-def _node(node: Any, kind: str) -> Iterator[Piece]:
-    if kind == "LatexGroupNode":
-        yield from _read(node.nodelist)
-        return
-    if kind == "LatexMacroNode":
-        arguments = [argument for argument in (node.nodeargd.argnlist or ()) if argument] if node.nodeargd else []
-        if node.macroname in _FRACTIONS and len(arguments) == 2:
-            yield from _grouped(list(_read(arguments[:1])))
-            yield "/", node.pos
-            yield from _grouped(list(_read(arguments[1:])))
-            return
-        if node.macroname in _SIZES and not arguments:
-            return
-    text = macro_text(node)
-    yield text, node.pos
-    if kind == "LatexMacroNode" and node.macro_post_space and text and not text.endswith(" "):
-        yield " ", node.pos
+def _root(root: Root) -> list[Piece]:
+    degree = [] if root.degree is None else _script(_row(root.degree), "^")
+    return [*[piece for piece in degree if piece[0] != "^"], ("√", root.at), *_grouped(_row(root.body))]
+
+
+def _scripts(scripts: Scripts) -> list[Piece]:
+    base = _text(scripts.base)
+    if isinstance(scripts.base, Row | Accent):
+        base = _grouped(base)
+    return [*base, *_script(_text(scripts.below), "_"), *_script(_text(scripts.above), "^")]
+
+
+def _accent(accent: Accent) -> list[Piece]:
+    body = _row(accent.body)
+    mark = (_UNDER if accent.under else _OVER).get(accent.mark, "")
+    if not mark or (len(body) > 1 and accent.mark not in WIDE_MARKS):
+        return body
+    return [(unicodedata.normalize("NFC", text + mark) if text.strip() else text, at) for text, at in body]
+
+
+def _arrow(arrow: Arrow) -> list[Piece]:
+    above, below = _text(arrow.above), _text(arrow.below)
+    return [(arrow.text, arrow.at), *_script(below, "_"), *_script(above, "^")]
+
+
+def _delimited(delimited: Delimited) -> list[Piece]:
+    made = [delimited.delimiters[0]]
+    for body, delimiter in zip(delimited.bodies, delimited.delimiters[1:], strict=True):
+        made += [*_text(body), delimiter]
+    return made
+
+
+def _matrix(matrix: Matrix) -> list[Piece]:
+    aligned = matrix.columns in ("aligned", "lines")
+    made: list[Piece] = []
+    for number, row in enumerate(matrix.rows):
+        made += [("\n" if aligned else "; ", matrix.at)] if number else []
+        for column, cell in enumerate(row):
+            made += [(" " if aligned else ", ", matrix.at)] if column else []
+            made += _row(cell)
+    return made
+
+
+_WRITERS: dict[type, Callable[..., list[Piece]]] = {
+    Symbol: _symbol,
+    Space: _space,
+    Row: _row,
+    Classed: lambda node: _row(node.body),
+    Styled: lambda node: _row(node.body),
+    Phantom: lambda node: _row(node.body) if node.ink else [(" ", -1)],
+    Rule: lambda node: [("▮", node.at)] if node.width and node.height else [],
+    Fraction: _fraction,
+    Root: _root,
+    Scripts: _scripts,
+    Accent: _accent,
+    Arrow: _arrow,
+    Delimiter: lambda node: [(node.text, node.at)],
+    Delimited: _delimited,
+    Matrix: _matrix,
+}
 
 
 def _grouped(pieces: list[Piece]) -> list[Piece]:
@@ -150,8 +226,16 @@ def _grouped(pieces: list[Piece]) -> list[Piece]:
     return [("(", pieces[0][1]), *pieces, (")", pieces[-1][1])]
 
 
-def _scripted(pieces: list[Piece], script: str) -> list[Piece]:
-    shift = _SCRIPTS[script]
-    if all(ord(character) in shift for text, _ in pieces for character in text):
-        return [(text.translate(shift), place) for text, place in pieces]
-    return [(script, pieces[0][1]), *_grouped(pieces)] if pieces else []
+def _script(pieces: Sequence[Piece], mark: str) -> list[Piece]:
+    shifted = _shifted(pieces, mark)
+    if shifted is not None:
+        return shifted
+    return [(mark, pieces[0][1]), *_grouped(list(pieces))]
+
+
+def _shifted(pieces: Sequence[Piece], mark: str) -> list[Piece] | None:
+    """Returns a script in Unicode's raised or lowered characters; None if it does not have them all."""
+    shift, dense = _SCRIPTS[mark], [piece for piece in pieces if piece[0] != " "]
+    if all(ord(character) in shift for text, _ in dense for character in text):
+        return [(text.translate(shift), place) for text, place in dense]
+    return None

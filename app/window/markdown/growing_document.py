@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from PySide6.QtGui import (
@@ -35,7 +36,8 @@ from app.window.markdown.text_blocks import (
     normalised,
     spans_within,
 )
-from app.window.markdown.text_formats import APPEARANCE, BODY, GOES_ON, TOKEN, TextFormats, note
+from app.window.markdown.text_formats import APPEARANCE, BODY, CODE_LINE, GOES_ON, KIND, PADDING, TextFormats, note
+from app.window.markdown.token_tints import TOKENS, TokenList, TokenRun
 from app.window.markdown.traced_parser import Traced
 
 
@@ -55,7 +57,9 @@ class GrowingDocument:
         document.setUndoRedoEnabled(False)
         document.setProperty(APPEARANCE, appearance)
         install_formulas(document)
-        self._formats = TextFormats(appearance, tinted, document.defaultFont())
+        self._tokens = TokenList()
+        document.setProperty(TOKENS, self._tokens)
+        self._formats, self._tinted = TextFormats(appearance, document.defaultFont()), tinted
         self._blocks: list[Block] = []
         self._starts: list[int] = []  # where in the document each block begins,
         self._ends: list[int] = []  # and where it ends
@@ -75,7 +79,19 @@ class GrowingDocument:
         cursor = QTextCursor(self._document)
         cursor.beginEditBlock()  # one layout for all that changes
         self._replace(cursor, first, blocks)
+        self._leave_room_below()
         cursor.endEditBlock()
+
+    def _leave_room_below(self) -> None:
+        """Makes room for the lower edge of a code box at the end, since Qt leaves out the margin of the last block."""
+        last = self._blocks[-1] if self._blocks else None
+        boxed = isinstance(last, TextBlock) and last.shape.property(KIND) == CODE_LINE and last.shape.bottomMargin()
+        below = self._document.documentMargin() + (PADDING if boxed else 0)
+        root = self._document.rootFrame()
+        shape = root.frameFormat()
+        if shape.bottomMargin() != below:
+            shape.setBottomMargin(below)
+            root.setFrameFormat(shape)
 
     # --- from the source to blocks -----------------------------------------------------------------
 
@@ -140,6 +156,7 @@ class GrowingDocument:
     def _truncate(self, cursor: QTextCursor, count: int, place: int) -> None:
         """Removes all of the document after `place`, which is in the last of its first `count` blocks."""
         del self._blocks[count:], self._starts[count:], self._ends[count:]
+        self._tokens.cut(place)
         cursor.setPosition(place)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
@@ -173,15 +190,28 @@ class GrowingDocument:
         self._colour(cursor.block(), block)
 
     def _insert(self, cursor: QTextCursor, runs: Iterable[Run]) -> None:
-        for text, style, span, formula in runs:
+        """Adds runs, those of one style as one text, so that letters are shaped across the borders of tokens."""
+        for (style, formula), group in groupby(runs, key=lambda run: (run.style, run.formula)):
             shape = self._formats.characters(style)
             if formula is not None:
-                shape = formula_format(shape, formula, style, self._formats.points(style), self._formats.tinted)
-            elif span is not None:
-                shape = QTextCharFormat(self._formats.by_origin(style)[span.origin])
-            if span is not None:
-                shape.setProperty(TOKEN, span.token)
+                shape = formula_format(shape, formula, style, self._formats.points(style), self._tinted)
+            place, text = cursor.position(), ""
+            for run in group:
+                self._note_tokens(run, place + _units(text))
+                text += run.text
             cursor.insertText(text, shape)
+
+    def _note_tokens(self, run: Run, place: int) -> None:
+        """Notes the tokens of a run that begins at `place` of the document, and what is shown there as a sign. A
+        formula tints its symbols itself."""
+        for i, (sign, written) in enumerate(zip(run.text, run.written, strict=False)):
+            if sign != written and not "\ud800" <= written <= "\udfff":
+                self._tokens.written[place + _units(run.text[:i])] = written
+        if run.formula is not None:
+            self._tokens.runs += (TokenRun(span.token, place, place + 1, None) for span in run.formula.spans)
+        elif run.span is not None:
+            origin = run.span.origin if self._tinted else None
+            self._tokens.runs.append(TokenRun(run.span.token, place, place + _units(run.text), origin))
 
     def _append_table(self, cursor: QTextCursor, block: TableBlock) -> None:
         """Adds a table: hairlines between rows, a header that stands out, columns aligned as they are marked."""
@@ -207,7 +237,7 @@ class GrowingDocument:
         cursor.setBlockCharFormat(shape)
 
     def _colour(self, at: QTextBlock, block: TextBlock) -> None:
-        """Lays the colours of code over the text in its layout, so that each token keeps one format."""
+        """Lays the colours of code over the text in its layout."""
         ranges: list[QTextLayout.FormatRange] = []
         place = units = 0  # in the text without refused tokens, and in the document
         for run in block.runs if block.colours else ():

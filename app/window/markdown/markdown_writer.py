@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from typing import Literal
 
-from markdown_it.token import Token
-from markdown_it.utils import EnvType
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
 from app.window.markdown.code_colours import highlighted
-from app.window.markdown.formula_text import readable
-from app.window.markdown.formula_tree import is_set
+from app.window.markdown.formula_spans import FENCES
+from app.window.markdown.formula_text import is_set, readable
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import Block, TableBlock, TextBlock, TokenRuns
 from app.window.markdown.text_formats import (
@@ -41,17 +41,30 @@ from app.window.markdown.text_formats import (
     Style,
     TextFormats,
     block_shape,
+    is_right_to_left,
     note,
 )
-from app.window.markdown.traced_parser import ParsedBlock, Traced, blocks, is_closed, parser
+from app.window.markdown.traced_parser import (
+    LARGEST_TABLE,
+    WIDEST_TABLE,
+    ParsedBlock,
+    Token,
+    Traced,
+    blocks,
+    is_closed,
+)
 
 BULLETS = "•◦▪"
-BOXES = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
+BOXES = {False: "☐", True: "☑"}
 IMAGE_NOTE = " (image not loaded)"
 LABEL = Style(faint=True, size=0.85)
 NO_LABEL = "code"
 LONGEST_RAW = 2000  # characters of a block of raw text
-_ALIGNMENTS = {"center": Qt.AlignmentFlag.AlignHCenter, "right": Qt.AlignmentFlag.AlignRight}
+_ALIGNMENTS = {
+    "Left": Qt.AlignmentFlag.AlignLeft,
+    "Center": Qt.AlignmentFlag.AlignHCenter,
+    "Right": Qt.AlignmentFlag.AlignRight,
+}
 
 
 PLAIN_NOTE = "Shown as plain text: too large to format."
@@ -88,8 +101,19 @@ def raw_blocks(text: Traced, runs: TokenRuns) -> list[Block]:
 
 def first_code(source: str) -> str:
     """Returns the code of the first code block of a source, however long it is; "" without any."""
-    tokens = (token for block in blocks(source, {}) for token in block.tokens)
-    return next((str(t.content).removesuffix("\n") for t in tokens if t.type in ("fence", "code_block")), "")
+    for block in blocks(source):
+        for i, token in enumerate(block.tokens):
+            if token.kind == "code":
+                return str(_code_text(block.tokens[i:])).removesuffix("\n")
+    return ""
+
+
+def _code_text(tokens: Iterable[Token]) -> Traced:
+    """Returns the text of the code block that the tokens begin with."""
+    made = Traced("", ())
+    for token in takewhile(lambda token: token.kind != "code" or token.nesting > 0, tokens):
+        made = made + token.text
+    return made
 
 
 def _lines(text: Traced) -> Iterator[Traced]:
@@ -104,10 +128,7 @@ class MarkdownWriter:
 
     def __init__(self, source: str, runs: TokenRuns, formats: TextFormats, before: Block | None) -> None:
         self._source = source
-        self._lines = source.split("\n")
-        self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
         self._runs, self._formats, self._before = runs, formats, before
-        self._environment: EnvType = {}
         self._blocks: list[Block] = []
         self._place = BlockPlace()
         self._places: list[BlockPlace] = []
@@ -116,19 +137,22 @@ class MarkdownWriter:
 
     def write(self) -> list[Block]:
         """Returns the blocks of the whole source."""
-        for block in blocks(self._source, self._environment):
+        for block in blocks(self._source):
             if block.deep:
                 self._as_written(block, "nested too deeply")
+            elif block.kind == "table" and _cells(block.tokens) > LARGEST_TABLE:
+                self._as_written(block, "too large a table")
             else:
+                self._place = BlockPlace(right_to_left=is_right_to_left(_spoken(block.tokens)))
                 self._write(block.tokens)
         return self._blocks
 
     def _as_written(self, block: ParsedBlock, why: str) -> None:
         """Adds a block that is not rendered, and says why."""
         self._add(_note(f"Shown as written: {why}.", self._runs))
-        first, last = (min(self._starts[line], len(self._source)) for line in block.lines)
-        text = Traced(self._source[first:last].removesuffix("\n"), range(first, last))
-        *lines, end = raw_blocks(text, self._runs)
+        first = self._source.rfind("\n", 0, block.start) + 1
+        text = self._source[first : block.end].rstrip("\n")
+        *lines, end = raw_blocks(Traced(text, range(first, first + len(text))), self._runs)
         assert isinstance(end, TextBlock)
         end.shape = block_shape(BlockPlace(), 0, GAP, CODE_LINE_HEIGHT, kind=RAW)
         for line in [*lines, end]:
@@ -142,136 +166,155 @@ class MarkdownWriter:
         self._blocks.append(block)
         self._before = block
 
-    def _is_empty(self, line: int) -> bool:
-        """Whether there is such a line, with nothing in it but marks of quotes."""
-        return line < len(self._lines) - (not self._lines[-1]) and not self._lines[line].strip(" \t>")
+    def _is_followed_by_empty_line(self, end: int) -> bool:
+        """Whether the line after place `end` is there, with nothing in it but marks of quotes."""
+        line = end if self._source[end - 1 : end] == "\n" else self._source.find("\n", end) + 1
+        stop = self._source.find("\n", line)
+        return 0 < line < len(self._source) and not self._source[line : None if stop < 0 else stop].strip(" \t>")
 
     # --- blocks ------------------------------------------------------------------------------------
 
     def _write(self, tokens: list[Token]) -> None:
-        for i, token in enumerate(tokens):
-            if token.type == "table_open":
-                end = next(j for j in range(i, len(tokens)) if tokens[j].type == "table_close")
-                self._table(tokens[i:end])
+        i = 0
+        while i < len(tokens):
+            token, end = tokens[i], i + 1
+            if token.nesting > 0 and token.kind in ("paragraph", "heading", "table", "code"):
+                end = next(j for j in range(i, len(tokens)) if tokens[j].kind == token.kind and tokens[j].nesting < 0)
+                self._leaf(token, tokens[i + 1 : end])
             elif token.nesting > 0:
-                self._open(token, tokens[i + 1])
+                self._open(token)
             elif token.nesting < 0:
                 self._close(token)
-            elif token.type != "inline":
-                self._leaf(token)
+            else:
+                self._leaf(token, [])
+            i = end
 
-    def _open(self, token: Token, after: Token) -> None:
-        if token.type == "paragraph_open":
-            assert token.map is not None
-            below = GAP if not self._place.lists or self._is_empty(token.map[1]) else TIGHT
-            self._text_block(_traced(after).strip(), Style(), 0, below)
-        elif token.type == "heading_open":
-            size, above, below = HEADINGS[int(token.tag[1])]
-            self._text_block(_traced(after), Style(bold=True, size=size), above, below, 125.0)
-        elif token.type == "list_item_open":
+    def _open(self, token: Token) -> None:
+        if token.kind == "item":
             self._item(token)
-        elif token.type in ("bullet_list_open", "ordered_list_open", "blockquote_open"):
+        elif token.kind in ("list", "quote"):
             self._flush_marker()
             self._places.append(self._place)
-            quoted = token.type == "blockquote_open"
-            self._place = self._place.within_quote() if quoted else self._place.within_list()
-            if not quoted:
-                self._numbers.append(int(token.attrs.get("start", 1)) if token.type[0] == "o" else None)
+            self._place = self._place.within_quote() if token.kind == "quote" else self._place.within_list()
+            if token.kind == "list":
+                self._numbers.append(token.value)
 
     def _close(self, token: Token) -> None:
-        if token.type in ("bullet_list_close", "ordered_list_close", "blockquote_close"):
+        if token.kind in ("list", "quote"):
             self._place = self._places.pop()
-            if token.type != "blockquote_close":
+            if token.kind == "list":
                 self._numbers.pop()
-        elif token.type == "list_item_close":
+        elif token.kind == "item":
             self._flush_marker()
 
-    def _leaf(self, token: Token) -> None:
+    def _leaf(self, token: Token, within: list[Token]) -> None:
+        if token.kind == "paragraph":
+            below = GAP if not self._place.lists or self._is_followed_by_empty_line(token.end) else TIGHT
+            self._text_block(within, Style(), 0, below)
+            return
+        if token.kind == "heading":
+            size, above, below = HEADINGS[token.value]
+            self._text_block(within, Style(bold=True, size=size), above, below, 125.0)
+            return
         self._flush_marker()
-        if token.type in ("fence", "code_block"):
-            self._code(token)
-        elif token.type == "maths_block":
+        formula = token.kind == "code" and _label(token).lower() in FENCES
+        text = _code_text(within).strip() if formula else Traced("", ())
+        if text and is_closed([token, *within, token], self._source) and is_set(str(text), True):
+            self._leaf(token._replace(kind="formula_block", nesting=0, text=text), [])
+        elif token.kind == "code":
+            self._code(token, within)
+        elif token.kind == "table":
+            self._table(token, within)
+        elif token.kind == "formula_block":
             shape = block_shape(replace(self._place, left=self._place.left + 24), 4, GAP, 115.0)
-            text, style = _formula(_traced(token).strip(), Style(size=1.05), display=True)
+            text, style = _formula(token.text, Style(size=1.05), display=True)
             self._add(TextBlock(shape, list(self._runs.of(text, style))))
-        elif token.type == "hr":
+        elif token.kind == "rule":
             shape = block_shape(self._place, 8, 8 + GAP, 100.0, kind=RULE)
             blank = Traced("\u00a0", [-1])  # Qt gives an empty block after a table no room
             self._add(TextBlock(shape, list(self._runs.of(blank, BODY))))
 
-    def _text_block(self, content: Traced, style: Style, above: float, below: float, line: float = LINE_HEIGHT) -> None:
+    def _text_block(
+        self, tokens: list[Token], style: Style, above: float, below: float, line: float = LINE_HEIGHT
+    ) -> None:
         """Adds a block of text, with the marker of the item that it is the first block of."""
         marker, self._marker = self._marker, None
-        if marker is not None and content[:4] in BOXES:
-            marker = Traced(BOXES[content[:4]], content.at[:1])
-            content = content.part(4, len(content))
+        if tokens and tokens[0].kind == "task":
+            marker = Traced(BOXES[tokens[0].value], [tokens[0].start])
         runs = []
+        place = self._place.for_text(_spoken(tokens))
         if marker is None:
-            shape = block_shape(self._place, above, below, line)
+            shape = block_shape(place, above, below, line)
         else:
             hanging = self._formats.hanging(marker)
-            place = replace(self._place, left=self._place.left + max(0.0, hanging - INDENT))
+            place = replace(place, left=place.left + max(0.0, hanging - INDENT))
             shape = QTextBlockFormat(block_shape(place, above, below, line, hanging))
             shape.setProperty(MARKER, len(marker) + 1)
             runs = list(self._runs.of(marker + "\t", BODY, marker=True))
-        for text, styled in inline_text(content, self._environment, style):
+        for text, styled in inline_text(tokens, style):
             runs += self._runs.of(text, styled)
         self._add(TextBlock(shape, runs))
 
     def _flush_marker(self) -> None:
         if self._marker is not None:
-            self._text_block(Traced("", ()), BODY, 0, 0)
+            self._text_block([], BODY, 0, 0)
 
     def _item(self, token: Token) -> None:
-        start = token.meta["at"]
-        number = self._numbers[-1]
+        start, number = token.start, self._numbers[-1]
         if number is None:
             self._marker = Traced(BULLETS[min(self._place.lists - 1, 2)], [start])
             return
-        written, shown = f"{token.info}{token.markup}", f"{number}{token.markup}"
-        at = range(start, start + len(shown)) if shown == written else [start] * len(shown)
+        written = _NUMBER.match(self._source, start)
+        shown = f"{number}{written[2] if written else '.'}"
+        at = range(start, start + len(shown)) if written and shown == written[0] else [start] * len(shown)
         self._marker = Traced(shown, at)
         self._numbers[-1] = number + 1
 
     # --- tables -------------------------------------------------------------------------------------
 
-    def _table(self, tokens: list[Token]) -> None:
-        """Adds a table; the contents of its cells are not yet parsed."""
-        self._flush_marker()
+    def _table(self, table: Token, tokens: list[Token]) -> None:
         rows: list[list[TextBlock]] = []
+        start = 0
         for i, token in enumerate(tokens):
-            if token.type == "tr_open":
+            if token.kind == "row" and token.nesting > 0:
                 rows.append([])
-            elif token.type in ("th_open", "td_open"):
-                rows[-1].append(self._cell(token, _traced(tokens[i + 1])))
+            elif token.kind == "cell" and token.nesting > 0:
+                start = i + 1
+            elif token.kind == "cell":
+                rows[-1].append(self._cell(tokens[start:i], table.value[len(rows[-1])], header=len(rows) == 1))
         shape = QTextTableFormat()
         shape.setBorder(0)
         shape.setBorderCollapse(True)
         shape.setCellSpacing(0)
         shape.setLeftMargin(self._place.left)
+        if self._place.right_to_left:  # Qt lays out columns from left to right only
+            rows = [row[::-1] for row in rows]
+            shape.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+            shape.setAlignment(Qt.AlignmentFlag.AlignRight)
         if isinstance(self._before, TextBlock):
             shape.setTopMargin(self._before.shape.bottomMargin())  # which Qt leaves out before a table
         shape.setBottomMargin(GAP)
         shape.setHeaderRowCount(1)
         self._add(TableBlock(shape, rows))
 
-    def _cell(self, token: Token, content: Traced) -> TextBlock:
-        shape = QTextBlockFormat(block_shape(BlockPlace(bars=self._place.bars), 0, 0, 130.0))
-        alignment = str(token.attrs.get("style", "")).removeprefix("text-align:")
-        shape.setAlignment(_ALIGNMENTS.get(alignment, Qt.AlignmentFlag.AlignLeft))
-        pieces = inline_text(content, self._environment, Style(bold=token.type == "th_open"))
+    def _cell(self, tokens: list[Token], alignment: str, header: bool) -> TextBlock:
+        place = BlockPlace(bars=self._place.bars, right_to_left=self._place.right_to_left)
+        shape = QTextBlockFormat(block_shape(place.for_text(_spoken(tokens)), 0, 0, 130.0))
+        leading = Qt.AlignmentFlag.AlignRight if self._place.right_to_left else Qt.AlignmentFlag.AlignLeft
+        shape.setAlignment(_ALIGNMENTS.get(alignment, leading) | Qt.AlignmentFlag.AlignAbsolute)
+        pieces = inline_text(tokens, Style(bold=header))
         return TextBlock(shape, [run for text, style in pieces for run in self._runs.of(text, style)])
 
     # --- code ---------------------------------------------------------------------------------------
 
-    def _code(self, token: Token) -> None:
+    def _code(self, token: Token, within: list[Token]) -> None:
         """Adds a code box: a label, then the code line by line, highlighted once its fence is closed."""
-        code, label = _traced(token), self._label(token)
+        code, label = _code_text(within), _label(token)
         code = code.part(0, len(code) - code.endswith("\n"))
         shape = QTextBlockFormat(self._code_shape(CODE_HEAD, GAP + 8, 6))
         note(shape, LANGUAGE, label)
         colours: Sequence[tuple[int, int, str]] = ()
-        if is_closed(token):
+        if is_closed([token, *within, token], self._source):
             note(shape, CODE, code.encode("utf-8", "replace").decode())
             colours = highlighted(str(code), str(label))
         shown = label or Traced(NO_LABEL, [-1] * len(NO_LABEL))
@@ -283,20 +326,37 @@ class MarkdownWriter:
         for line in lines:
             self._add(line)
 
-    def _label(self, token: Token) -> Traced:
-        """Returns the first word after a fence, which names the language."""
-        words = token.info.split()
-        if not words or token.map is None:
-            return Traced("", ())
-        start = self._starts[token.map[0] + 1] - 1 - len(token.info) + token.info.find(words[0])
-        word = words[0][:40]
-        return Traced(word, range(start, start + len(word)))
-
     def _code_shape(self, kind: str, above: float = 0, below: float = 0) -> QTextBlockFormat:
-        place = replace(self._place, left=self._place.left + PADDING)
+        place = replace(self._place, left=self._place.left + PADDING, right_to_left=False)
         shape = QTextBlockFormat(block_shape(place, above, below, CODE_LINE_HEIGHT, kind=kind))
         shape.setRightMargin(PADDING)
         return shape
+
+
+def _label(code: Token) -> Traced:
+    """Returns the first word after a fence, which names the language."""
+    word = (code.value.split() or [""])[0][:40]
+    start = code.value.find(word)
+    label: Traced = code.value.part(start, start + len(word))
+    return label
+
+
+def _cells(table: list[Token]) -> int:
+    """Returns how many cells a table has; more than any may have if it is too wide."""
+    if len(table[0].value) > WIDEST_TABLE:
+        return LARGEST_TABLE + 1
+    return sum(token.kind == "cell" and token.nesting > 0 for token in table)
+
+
+def _spoken(tokens: Iterable[Token]) -> str:
+    """Returns the text that says in which direction a block runs: without code and formulas."""
+    code = 0
+    text: list[str] = []
+    for token in tokens:
+        code += token.nesting * (token.kind == "code")
+        if token.kind == "text" and not code:
+            text.append(token.text)
+    return "".join(text)
 
 
 def _colour(lines: list[TextBlock], code: str, colours: Iterable[tuple[int, int, str]]) -> None:
@@ -312,43 +372,70 @@ def _colour(lines: list[TextBlock], code: str, colours: Iterable[tuple[int, int,
             start = starts[line]
 
 
-def _traced(token: Token) -> Traced:
-    """Returns the content of a token. A cell that its row leaves out has none, and no places."""
-    return token.content if isinstance(token.content, Traced) else Traced("", ())
-
-
 # --- within a line --------------------------------------------------------------------------------
 
 StyledText = tuple[Traced, Style]  # line breaks are "\n"
 
-
-def inline_text(content: Traced, environment: EnvType, style: Style) -> Iterator[StyledText]:
-    """Parses `content`: emphasis, code, links, images and formulas. style: of what has none of its own."""
-    tokens: list[Token] = []
-    parser().inline.parse(content, parser(), environment, tokens)
-    return _styled(tokens, content, style)
+_NUMBER = re.compile(r"(\d+)([.)])")
+_ADDRESS = re.compile(r"(?<![\w/.@-])https?://[^\s<>\"'`\u3000-\u303f\uff00-\uffef]+", re.IGNORECASE)
+_AFTER_ADDRESS = re.compile(r"(?:[?!.,:*_~;\"']|&\w+;)+$")
 
 
-def _styled(tokens: Iterable[Token], content: Traced, style: Style) -> Iterator[StyledText]:
-    around: list[Style] = []
-    for token in tokens:
-        if token.nesting > 0:
-            around.append(style)
-            style = _opened(token, style)
-        elif token.nesting < 0:
-            style = around.pop() if around else style
-        elif token.type == "image":
-            yield from _image(token, content, style)
-        elif token.type == "maths":
-            start = token.meta["at"]
-            formula = content.part(start, start + len(token.content)).strip()
-            yield _formula(formula, style, display=False)
-        elif token.type == "code_inline":
-            start = _code_start(token, content)
-            text = Traced(token.content, content.at[start : start + len(token.content)])
-            yield text, replace(style, mono=True, boxed=True)
-        elif text := _text(token, content):
-            yield text, style
+def inline_text(tokens: Sequence[Token], style: Style) -> Iterator[StyledText]:
+    """Yields the text of a block: emphasis, code, links, images and formulas. style: of what has none of its own."""
+    return ((text, styled) for text, styled in _InlineText(tokens).styled(style) if text)
+
+
+class _InlineText:
+    """The text of a block with its styles. It follows marks as deep as they nest, without recursion."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        # A tag that is not closed later on is text, as all tags but <br>, <sub>, <sup> and <kbd> are.
+        self._ends = [token.value[1:] for token in tokens if token.kind == "tag" and token.value[0] == "/"]
+        self._tags: list[str] = []  # that are open
+
+    def styled(self, style: Style) -> Iterator[StyledText]:
+        """Yields each text with its style."""
+        around: list[tuple[Style, int]] = []  # styles, and how many texts stood before
+        count = 0
+        for token in self._tokens:
+            if token.nesting > 0:
+                around.append((style, count))
+                style = _opened(token, style)
+                continue
+            texts = list(self._texts(token, style)) if token.nesting == 0 else []
+            if token.nesting < 0:
+                inner, (style, before) = style, around.pop()
+                texts = list(_after_image(inner, style, count == before)) if token.kind == "image" else []
+            count += len(texts)
+            yield from texts
+
+    def _texts(self, token: Token, style: Style) -> Iterator[StyledText]:
+        """Yields the text of a token that is no beginning and no end."""
+        name, inner = token.value, _tagged(style, self._tags)
+        if token.kind == "formula":
+            yield _formula(token.text, inner, display=False)
+        elif token.kind == "code_span":
+            yield token.text, replace(inner, mono=True, boxed=True)
+        elif token.kind != "tag":
+            yield from [(token.text, inner)] if inner.link else _linked(token.text, inner)
+        elif name == "br":
+            yield Traced("\n", token.text.at[:1]), inner
+        elif name in self._ends:
+            self._tags.append(name)
+        elif name[1:] in self._tags:
+            self._tags.remove(name[1:])
+            self._ends.remove(name[1:])
+        else:
+            yield token.text, inner
+
+
+def _after_image(inner: Style, style: Style, empty: bool) -> Iterator[StyledText]:
+    """Yields what stands after the alternative text of an image, or in its place: that it was not loaded."""
+    if empty:
+        yield Traced("image", [-1] * 5), inner
+    yield Traced(IMAGE_NOTE, [-1] * len(IMAGE_NOTE)), replace(style, faint=True, link="")
 
 
 def _formula(formula: Traced, style: Style, display: bool) -> StyledText:
@@ -359,37 +446,40 @@ def _formula(formula: Traced, style: Style, display: bool) -> StyledText:
 
 
 def _opened(token: Token, style: Style) -> Style:
-    if token.type == "link_open":
-        address = safe_link(str(token.attrs["href"]))
-        return replace(style, link=address.toString(QUrl.ComponentFormattingOption.FullyEncoded) if address else "")
-    if token.type == "strong_open":
+    if token.kind == "link":
+        return replace(style, link=_address(token.value))
+    if token.kind == "strong":
         return replace(style, bold=True)
-    return replace(style, struck=True) if token.type == "s_open" else replace(style, italic=True)
+    return replace(style, struck=True) if token.kind == "struck" else replace(style, italic=True)
 
 
-def _text(token: Token, content: Traced) -> Traced:
-    """Returns the text of a text, an escape, an entity or a line break."""
-    start = token.meta["at"]
-    text = "\n" if token.type in ("softbreak", "hardbreak") else token.content
-    if token.type == "text_special" and text != token.markup:
-        start += token.info == "escape"
-        return Traced(text, [content.at[start]] * len(text))
-    return Traced(text, content.at[start : start + len(text)])
+def _address(written: str) -> str:
+    """Returns an address if it may be a link, else ""."""
+    address = safe_link(written)
+    return address.toString(QUrl.ComponentFormattingOption.FullyEncoded) if address else ""
 
 
-def _code_start(token: Token, content: Traced) -> int:
-    """Returns where the text of a code span begins: after its backticks, and a space that may have been cut off."""
-    start: int = token.meta["at"] + len(token.markup)
-    whole = content[start : start + len(token.content)].replace("\n", " ")
-    return start if whole == token.content else start + 1
+def _linked(text: Traced, style: Style) -> Iterator[StyledText]:
+    """Yields a text with the addresses in it as links, which end as GitHub's do: before punctuation, and before a
+    bracket that the address does not open."""
+    done = 0
+    for found in _ADDRESS.finditer(text):
+        written = _AFTER_ADDRESS.sub("", found[0])
+        while written.endswith(")") and written.count(")") > written.count("("):
+            written = _AFTER_ADDRESS.sub("", written[:-1])
+        if "." not in written or not (address := _address(written)):
+            continue
+        yield text.part(done, found.start()), style
+        done = found.start() + len(written)
+        yield text.part(found.start(), done), replace(style, link=address)
+    if done < len(text):
+        yield text.part(done, len(text)), style
 
 
-def _image(token: Token, content: Traced, style: Style) -> Iterator[StyledText]:
-    """Yields the alternative text of an image, and that it was not loaded."""
-    start = token.meta["at"] + len("![")
-    shown = replace(style, italic=True)
-    label = content.part(start, start + len(token.content))
-    texts = [text for text, _ in _styled(token.children or (), label, shown)]
-    for text in texts or [Traced("image", [-1] * 5)]:
-        yield text, shown
-    yield Traced(IMAGE_NOTE, [-1] * len(IMAGE_NOTE)), replace(style, faint=True, link="")
+def _tagged(style: Style, tags: Sequence[str]) -> Style:
+    """Returns the style within these tags of HTML."""
+    if not tags:
+        return style
+    key = "kbd" in tags
+    script: Literal["", "sub", "sup"] = "sup" if "sup" in tags else "sub" if "sub" in tags else ""
+    return replace(style, script=script, mono=style.mono or key, boxed=style.boxed or key)

@@ -1,12 +1,12 @@
 """A read-only browser that loads nothing and opens nothing; what is painted behind its document: code boxes, bars of
-quotes, rules; and what the document says, as plain text and by tokens."""
+quotes, rules, tints; and what the document says as plain text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from PySide6.QtCore import QMimeData, QRectF, QUrl, Signal
+from PySide6.QtCore import QMimeData, QRectF, Qt, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
     QPainter,
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QTextBrowser, QWidget
 
 from app.palette import mix
 from app.window.common.appearance import Appearance
-from app.window.markdown.formula_object import formula_source, formula_tokens
+from app.window.markdown.formula_object import formula_source
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_formats import (
@@ -41,9 +41,9 @@ from app.window.markdown.text_formats import (
     REFUSED,
     RULE,
     TIGHT,
-    TOKEN,
     noted,
 )
+from app.window.markdown.token_tints import paint_grounds, token_list
 
 RADIUS = 8.0
 HEAD_ABOVE = 8  # px from the top of a box to its label
@@ -60,6 +60,7 @@ def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance,
     bottom, margin = 0.0, document.documentMargin()
     for block in text_blocks(document):
         rect, shape = document.documentLayout().blockBoundingRect(block), block.blockFormat()
+        layout_place = rect.topLeft()
         kind = shape.property(KIND)
         if rect.top() > clip.bottom() + GAP + HEAD_ABOVE:
             break
@@ -74,10 +75,17 @@ def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance,
             line = QRectF(left, round(rect.center().y()), document.textWidth() - margin - left, 1)
             painter.fillRect(line, QColor(appearance.hairline))
         bars = [float(x) for x in str(shape.property(BARS) or "").split(",") if x]
+        mirrored = shape.layoutDirection() == Qt.LayoutDirection.RightToLeft
         for x in bars:  # joined to that of the block above where the quote continues
             top = min(rect.top(), bottom) if x in above else rect.top()
-            bar = QRectF(margin + x, top, 3, rect.bottom() - top)
+            left = document.textWidth() - margin - x - 3 if mirrored else margin + x
+            bar = QRectF(left, top, 3, rect.bottom() - top)
             painter.fillRect(bar.toAlignedRect(), QColor(mix(appearance.hairline, appearance.faint, 0.35)))
+        if rect.bottom() >= clip.top() and block.length() > 1:
+            painter.save()
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            paint_grounds(painter, block, layout_place, appearance, clip)
+            painter.restore()
         above, bottom = bars, rect.bottom()
     painter.restore()
 
@@ -189,22 +197,40 @@ def plain_text(document: QTextDocument, start: int, end: int) -> str:
     """Returns characters [start, end) of the document as text: items of lists with their markers, cells of a row
     between tabs, code as it is without its label, paragraphs that were cut in one."""
     text: list[str] = []
-    block = document.findBlock(start)
     before: QTextBlock | None = None
-    while block.isValid() and block.position() < end:
+    for block in _in_reading_order(document, start, end):
         if not _is_skipped(document, block):
             if before is not None:
                 text.append(_between(document, before, block))
             text.append(_text(block, start, end))
             before = block
-        block = block.next()
     return "".join(text)
+
+
+def _in_reading_order(document: QTextDocument, start: int, end: int) -> Iterator[QTextBlock]:
+    """Yields the blocks of characters [start, end), those of a row from the right where the table runs so."""
+    row: list[QTextBlock] = []
+    block = document.findBlock(start)
+    while block.isValid() and block.position() < end:
+        table = _table(document, block)
+        if table is None or table.format().layoutDirection() != Qt.LayoutDirection.RightToLeft:
+            yield block
+        else:
+            row.append(block)
+            if table.cellAt(block.position()).column() == table.columns() - 1:
+                yield from reversed(row)
+                row = []
+        block = block.next()
+    yield from reversed(row)
 
 
 def _is_skipped(document: QTextDocument, block: QTextBlock) -> bool:
     if block.blockFormat().property(KIND) in (CODE_HEAD, NOTE):
         return True
-    return block.length() == 1 and _table(document, block.previous()) is not None and _table(document, block) is None
+    if block.length() > 1 or _table(document, block) is not None:
+        return False
+    beside = block.previous() if block.position() else block.next()  # Qt has an empty block around tables
+    return _table(document, beside) is not None
 
 
 def _table(document: QTextDocument, block: QTextBlock) -> QTextTable | None:
@@ -219,7 +245,7 @@ def _between(document: QTextDocument, before: QTextBlock, block: QTextBlock) -> 
         return separator
     table = _table(document, before)
     if table is not None and table == _table(document, block):
-        return "\n" if table.cellAt(block.position()).column() == 0 else "\t"
+        return "\t" if table.cellAt(block.position()).row() == table.cellAt(before.position()).row() else "\n"
     kind = shape.property(KIND)
     of_one = kind is not None and kind == block.blockFormat().property(KIND)
     return "\n" if of_one or (table is None and shape.bottomMargin() <= TIGHT) else "\n\n"
@@ -241,15 +267,25 @@ def _text(block: QTextBlock, start: int, end: int) -> str:
 
 def _own_text(block: QTextBlock, start: int = 0, end: int = 2**31) -> str:
     """Returns the text of a block between two places of the document, without refused tokens."""
-    text = ""
+    text, written = "", token_list(block.document()).written
     for fragment in fragments(block):
         if not fragment.charFormat().hasProperty(REFUSED):
             units = fragment.text().encode("utf-16-le", "surrogatepass")
             first, last = max(0, start - fragment.position()), max(0, end - fragment.position())
             shown = units[2 * first : 2 * last].decode("utf-16-le", "replace")
+            shown = _as_written(shown, fragment.position() + first, written) if written else shown
             formula = formula_source(fragment.charFormat())
             text += shown if formula is None else shown.replace(OBJECT, formula)
     return text.replace("\u2028", "\n")
+
+
+def _as_written(shown: str, place: int, written: dict[int, str]) -> str:
+    """Returns a text that begins at `place` of its document, with what was written in place of signs."""
+    made = []
+    for character in shown:
+        made.append(written.get(place, character))
+        place += 1 + (character > "\uffff")
+    return "".join(made)
 
 
 def fragments(block: QTextBlock) -> Iterator[QTextFragment]:
@@ -258,14 +294,3 @@ def fragments(block: QTextBlock) -> Iterator[QTextFragment]:
     while not place.atEnd():
         yield place.fragment()
         place += 1
-
-
-def token_runs(document: QTextDocument) -> list[tuple[int, int, int]]:
-    """Returns (token, start, end) of the characters that came from tokens, in order. A token may have several runs."""
-    found: list[tuple[int, int, int]] = []
-    for fragment in (fragment for block in text_blocks(document) for fragment in fragments(block)):
-        shape, start = fragment.charFormat(), fragment.position()
-        token = shape.property(TOKEN)
-        tokens = formula_tokens(shape) or ([token] if isinstance(token, int) else [])
-        found += ((token, start, start + fragment.length()) for token in tokens)
-    return found

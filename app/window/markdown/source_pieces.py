@@ -16,9 +16,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from markdown_it.utils import EnvType
-
-from app.window.markdown.traced_parser import ParsedBlock, blocks, is_closed
+from app.window.markdown.traced_parser import ParsedBlock, blocks, is_closed, unclosed_formulas
 
 PIECE = 2000  # characters: about 8 ms to write and lay out
 LONGEST = 3000  # of a block that does not end
@@ -44,7 +42,7 @@ _IN_FENCE, _IN_THOUGHT, _IN_TEXT, _AT_START = (
 _TAG_LENGTH = 12
 _LOOK_BACK = 1000  # characters in which the last tag is looked for at once
 
-_UNREADABLE = ("table_open", "bullet_list_open", "ordered_list_open")  # in parts
+_UNREADABLE = ("table", "list")  # in parts
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _EMPTY_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*(?:\r\n?|\n)")
@@ -186,12 +184,14 @@ class SourcePieces:
             return ""
         text = piece.carry + source[piece.start : piece.end]
         self.cost += parse_cost(text)
-        *_, last = [None, *blocks(_normal(text), {})]
-        if last is None or last.kind != "fence" or is_closed(last.tokens[0]):
+        text = _normal(text)
+        *_, last = [None, *blocks(text)]
+        if last is None or last.kind != "code" or is_closed(last.tokens, text):
             return ""
-        line = _normal(text).split("\n")[last.lines[0]]
-        fence = last.tokens[0]
-        return line[: len(line) - len(line.lstrip(" "))] + fence.markup + fence.info[:_LONGEST_INFO] + "\n"
+        first = text.rfind("\n", 0, last.start) + 1
+        fence, info = last.tokens[0].start, last.tokens[0].value
+        marks = text[fence : text.find("\n", fence)].split(info)[0].rstrip() if info else text[fence:].split("\n")[0]
+        return text[first:fence] + marks.rstrip() + info[:_LONGEST_INFO] + "\n"
 
 
 def piece_text(source: str, pieces: list[Piece], index: int) -> str:
@@ -239,23 +239,28 @@ def last_border(text: str) -> tuple[int, ParsedBlock | None]:
     """Returns where the last block, or outermost item of a list, of `text` begins, and that block. What stands before
     can no longer change: only whole lines count, since "-" may become "-5", and a formula may still end that was opened
     before."""
-    starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
-    environment: EnvType = {}
-    found = list(blocks(_normal(text[: starts[-1]]), environment))
+    ends = [0, *(end.end() for end in _LINE_END.finditer(text))]
+    whole = _normal(text[: ends[-1]])
+    found = list(blocks(whole))
     if not found:
         return 0, None
-    line = _starts(found[-1])[-1]
-    for unclosed in environment.get("unclosed", ()):
-        line = min(line, max((start for block in found for start in _starts(block) if start <= unclosed), default=0))
-    return starts[line], found[-1]
+    starts = [start for block in found for start in _starts(block)]
+    border = _starts(found[-1])[-1]
+    for unclosed in unclosed_formulas(whole):
+        border = min(border, max((start for start in starts if start <= unclosed), default=0))
+    return ends[whole.count("\n", 0, border)], found[-1]
 
 
 def _starts(block: ParsedBlock) -> list[int]:
-    """Returns the first lines of a block, or those of its items if it is a list."""
-    items = [
-        token.map[0] for token in block.tokens if token.type == "list_item_open" and token.level == 1 and token.map
-    ]
-    return items or [block.lines[0]]
+    """Returns where a block begins, or its items if it is a list."""
+    if block.kind != "list":
+        return [block.start]
+    level, found = 0, []
+    for token in block.tokens:
+        if token.kind == "item" and level == 1 and token.nesting > 0:
+            found.append(token.start)
+        level += token.nesting
+    return found or [block.start]
 
 
 def _normal(text: str) -> str:

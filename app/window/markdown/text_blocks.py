@@ -44,12 +44,14 @@ class Formula(NamedTuple):
 
 class Run(NamedTuple):
     """Text of one style. span: of the token that it came from, None for none. formula: the formula that the text, one
-    character, stands for; its first token is that of `span`."""
+    character, stands for; its first token is that of `span`. written: the text as it was written if some of its
+    characters are shown as signs, else ""."""
 
     text: str
     style: Style
     span: Span | None
     formula: Formula | None = None
+    written: str = ""
 
 
 @dataclass
@@ -92,13 +94,15 @@ class TokenRuns:
     def of(self, text: Traced, style: Style, marker: bool = False) -> Iterator[Run]:
         """Yields `text` in runs of one token each. Line feeds break the line within the block. marker: whether it is
         the marker of an item, which stands in a column of its own, where no refused token goes."""
+        readable = text.replace("\n", "\u2028")
         shown = visible(text).replace("\n", "\u2028")
         within: list[Span] = []
         for start, end, span in self._owned(text):
             if span is not None and not marker:
                 yield from self._refused_before(span.token, style)
             if not style.formula:
-                yield Run(shown[start:end], style, span)
+                written = "" if shown[start:end] == readable[start:end] else text[start:end]
+                yield Run(shown[start:end], style, span, written=written)
             elif span is not None:
                 within.append(span._replace(start=start, end=end))
         if style.formula:
@@ -148,14 +152,8 @@ def normalised(source: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span]]
 
 UNKNOWN = "\ufffd"
 
-_BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_UNSEEN = (
-    *(0x00AD, 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180E, 0x200B, 0x3164, 0xFEFF, 0xFFA0),
-    *range(0x2060, 0x2066),
-    *range(0x206A, 0x2070),
-    *range(0x1D173, 0x1D17B),
-    *range(0xE0000, 0xE1000),  # tags and the variation selectors that smuggle bytes
-)
+_BIDI = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # overrides and isolates; marks of one character stay
+_UNSEEN = (0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0x206A, 0x2070), *range(0x1D173, 0x1D17B))
 # Qt's own marks for frames and objects are among them.
 _NO_TEXT = (
     *range(0xFDD0, 0xFDF0),
@@ -177,9 +175,18 @@ _ODD = re.compile(
     "[^\t\n -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2190-\u2bff\u3001-\u3163\u4e00-\u9fff]"
 )
 
-# Joiners where nothing is joined; more than one selector on a character; a ninth mark on a letter.
-_JOINERS = re.compile("(?:(?<=[\\s!-~\u200c\u200d])|\\A)[\u200c\u200d]|[\u200c\u200d](?=[\\s!-~]|\\Z)")
-_SELECTORS = re.compile("(?:(?<=[\\sA-Za-z\ufe00-\ufe0f])|\\A)[\ufe00-\ufe0f]")
+# Invisible characters that scripts need, each where it does; elsewhere, and the third in a row, they hide something.
+_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,8}\U000e007f"
+_SOLITARY = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u2060-\u2064\ufeff"
+_HIDING = re.compile(
+    f"({_FLAG})|[\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+    f"|(?<=[{_SOLITARY}]{{2}})[{_SOLITARY}]+"
+    "|(?:(?<=[\\s!-~])|\\A)[\u034f\u200c\u200d](?=[\\s!-~]|\\Z)"  # joiners where nothing is joined
+    "|(?<![\u1800-\u18af])[\u180b-\u180f]"
+    "|(?<![\u1100-\u11ff\ua960-\ua97f])[\u115f\u1160](?![\u1100-\u11ff])"
+    "|(?:(?<=[\\sA-Za-z\ufe00-\ufe0f])|\\A)[\ufe00-\ufe0f]"
+    "|(?<![\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+)
 _MARK = (
     "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u064b-\u065f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
     "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
@@ -188,11 +195,11 @@ _FLOOD = re.compile(f"({_MARK}{{8}})({_MARK}+)")
 
 
 def visible(text: str) -> str:
-    """Returns `text`, as long as it was. Controls become their pictures; bidirectional controls, invisible characters,
-    lone surrogates and what is no character U+FFFD. Tabs and line feeds stay, and so do single joiners between letters
-    or emoji, one variation selector and eight combining marks on a character."""
+    """Returns `text`, as long as it was. Controls become their pictures; bidirectional overrides and isolates, lone
+    surrogates and what is no character U+FFFD, and so do invisible characters where no script needs them. Tabs and line
+    feeds stay, and so do joiners beside letters that join, soft hyphens and other breaks, marks of direction, flags,
+    one variation selector and eight combining marks on a character."""
     if not _ODD.search(text):
         return text
-    text = text.translate(_TABLE)
-    text = _SELECTORS.sub(UNKNOWN, _JOINERS.sub(UNKNOWN, text))
+    text = _HIDING.sub(lambda found: found[1] or UNKNOWN * len(found[0]), text.translate(_TABLE))
     return _FLOOD.sub(lambda flood: flood[1] + UNKNOWN * len(flood[2]), text)

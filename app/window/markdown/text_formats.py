@@ -5,11 +5,13 @@ Colours of text stay readable on every ground that it may stand on: the page, co
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
 from typing import Literal
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -23,7 +25,6 @@ from PySide6.QtGui import (
 
 from app.palette import Scheme, mix
 from app.window.common.appearance import READABLE, Appearance, contrast
-from engine.events import Origin
 
 
 @cache
@@ -45,7 +46,7 @@ def text_colour(preferred: str, appearance: Appearance) -> str:
 
 
 _USER = QTextFormat.Property.UserProperty.value
-TOKEN = _USER + 1  # of text: the number of its token in the reply
+BOXED = _USER + 1  # of text: code within a line, which has a box behind it
 KIND = _USER + 2  # of a block: one of the strings below; others have none
 BARS = _USER + 3  # of a block: x of the bar of each quote around it, "0,40"
 CODE = _USER + 4  # of the first block of a code box: its exact code
@@ -90,6 +91,7 @@ class Style:
     refused: bool = False
     link: str = ""
     size: float = 1.0
+    script: Literal["", "sub", "sup"] = ""
     formula: Literal["", "inline", "display"] = ""
 
 
@@ -100,12 +102,11 @@ CODE_TEXT = Style(mono=True)
 class TextFormats:
     """The formats of characters for one appearance and one default font."""
 
-    def __init__(self, appearance: Appearance, tinted: bool, font: QFont) -> None:
+    def __init__(self, appearance: Appearance, font: QFont) -> None:
         self.appearance = appearance
-        self.tinted = tinted
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else font.pixelSize() * 0.75
         self._metrics = QFontMetricsF(font)
-        self._made: dict[Style, dict[Origin | None, QTextCharFormat]] = {}
+        self._made: dict[Style, QTextCharFormat] = {}
 
     def hanging(self, marker: str) -> float:
         """Returns the px from where a marker begins to the text after it."""
@@ -116,19 +117,13 @@ class TextFormats:
         return self._size * style.size
 
     def characters(self, style: Style) -> QTextCharFormat:
-        """Returns the format for text of no token."""
-        return self.by_origin(style)[None]
-
-    def by_origin(self, style: Style) -> dict[Origin | None, QTextCharFormat]:
-        """Returns the formats for the text of tokens, still without their numbers."""
+        """Returns the format of a style."""
         made = self._made.get(style)
         if made is None:
-            origins: list[Origin | None] = [None, "accepted", "corrected", "bonus"]
-            made = {origin: self._make(style, origin if self.tinted else None) for origin in origins}
-            self._made[style] = made
+            made = self._made[style] = self._make(style)
         return made
 
-    def _make(self, style: Style, origin: Origin | None) -> QTextCharFormat:
+    def _make(self, style: Style) -> QTextCharFormat:
         appearance, shape = self.appearance, QTextCharFormat()
         colour = appearance.text
         if style.faint:
@@ -151,24 +146,15 @@ class TextFormats:
         if style.size != 1.0 or style.mono:
             shape.setFontPointSize(self._size * style.size * (0.92 if style.mono else 1.0))
         if style.boxed:
-            shape.setBackground(QColor(appearance.hover))
+            shape.setProperty(BOXED, True)
+        if style.script:
+            lines = QTextCharFormat.VerticalAlignment
+            shape.setVerticalAlignment(lines.AlignSuperScript if style.script == "sup" else lines.AlignSubScript)
         if style.refused:
             shape.setProperty(REFUSED, True)
             shape.setForeground(QColor(appearance.faint))
             shape.setFontPointSize(self._size * style.size)
-        self._tint(shape, origin)
         return shape
-
-    def _tint(self, shape: QTextCharFormat, origin: Origin | None) -> None:
-        """Adds the tint of an origin. The second cue is a line under the text, so that colour is never needed."""
-        if origin is None:
-            return
-        shape.setBackground(QColor(self.appearance.tints[origin]))
-        if origin != "accepted":
-            solid = origin == "corrected"
-            lines = QTextCharFormat.UnderlineStyle
-            shape.setUnderlineStyle(lines.SingleUnderline if solid else lines.DotLine)
-            shape.setUnderlineColor(QColor(self.appearance.hues[origin]))
 
 
 @cache
@@ -177,13 +163,34 @@ def fixed_families() -> list[str]:
     return [QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()]
 
 
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether a text runs from right to left: its first letter does, or most of its letters do, since many such texts
+    begin with a Latin name."""
+    if RIGHT_TO_LEFT.search(text) is None:
+        return False
+    letters = _LETTER.findall(text)
+    count = sum(RIGHT_TO_LEFT.match(letter) is not None for letter in letters)
+    return bool(letters) and (RIGHT_TO_LEFT.match(letters[0]) is not None or 2 * count > len(letters))
+
+
 @dataclass(frozen=True)
 class BlockPlace:
-    """Where blocks go. left: px. bars: x of the bar of each quote around. lists: levels of lists around."""
+    """Where blocks go. left: px, of blocks that run from right to left from the right. bars: x of the bar of each quote
+    around, likewise. lists: levels of lists around."""
 
     left: float = 0.0
     bars: tuple[float, ...] = ()
     lists: int = 0
+    right_to_left: bool = False
+
+    def for_text(self, text: str) -> BlockPlace:
+        """Returns the place of a block of text, whose letters say in which direction it runs; without any from right to
+        left, it runs as the block around."""
+        return replace(self, right_to_left=is_right_to_left(text)) if RIGHT_TO_LEFT.search(text) else self
 
     def within_quote(self) -> BlockPlace:
         return replace(self, left=self.left + 18, bars=(*self.bars, self.left))
@@ -207,13 +214,20 @@ def block_shape(
     shape = QTextBlockFormat()
     if kind:
         shape.setProperty(KIND, kind)
-    shape.setLeftMargin(place.left)
+    if place.right_to_left:
+        shape.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        shape.setRightMargin(place.left)
+    else:
+        shape.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        shape.setLeftMargin(place.left)
     shape.setTopMargin(above)
     shape.setBottomMargin(below)
     shape.setLineHeight(line, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
     if hanging:
         shape.setTextIndent(-hanging)
-        shape.setTabPositions([QTextOption.Tab(hanging, QTextOption.TabType.LeftTab)])
+        # Qt takes a right tab for a left one where text runs from right to left.
+        tab = QTextOption.TabType.RightTab if place.right_to_left else QTextOption.TabType.LeftTab
+        shape.setTabPositions([QTextOption.Tab(hanging, tab)])
     if place.bars:
         shape.setProperty(BARS, ",".join(f"{x:g}" for x in place.bars))
     if place.lists:

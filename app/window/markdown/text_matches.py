@@ -1,29 +1,29 @@
-"""Where a text that is looked for stands in a source, and in the document that shows it.
+"""Where a text that is looked for stands in a source, and in the document that shows it: matches are looked for in the
+text as it is shown, across emphasis and links, and not in what is hidden, such as the address of a link.
 
-A formula that is set is one match, as a whole, if its LaTeX or its symbols say the text; one that is shown as text is
-searched as it is shown. All other Markdown is searched as it is written.
+A formula that is set is one match, as a whole, if its LaTeX or its symbols say the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from PySide6.QtCore import QRegularExpression
-from PySide6.QtGui import QTextCursor, QTextDocument
+from PySide6.QtGui import QFont, QTextCursor, QTextDocument
 
+from app.window.common.appearance import LIGHT
 from app.window.markdown.formula_object import formula_source
 from app.window.markdown.formula_text import text_and_places
-from app.window.markdown.formula_tree import is_set
-from app.window.markdown.text_blocks import OBJECT
-from app.window.markdown.traced_parser import LONGEST_FORMULA
+from app.window.markdown.markdown_writer import MarkdownWriter
+from app.window.markdown.text_blocks import OBJECT, Run, TableBlock, TokenRuns
+from app.window.markdown.text_formats import Style, TextFormats
+from app.window.markdown.traced_parser import Traced
 
-_MANY = f"{{1,{LONGEST_FORMULA}}}"
-_DISPLAYED = rf"\$\$(?P<a>[^$]{_MANY})\$\$|\\\[(?P<b>(?:(?!\\\]).){_MANY})\\\]"
-_WITHIN = rf"\\\((?P<c>(?:(?!\\\)).){_MANY})\\\)|\$(?!\s)(?P<d>(?:[^$\\]|\\.){_MANY})(?<!\s)\$(?!\d)"
-_FORMULAS = re.compile(f"{_DISPLAYED}|{_WITHIN}", re.DOTALL)
+_SPACES = "[ \u00a0\u2028]"  # what a space that is looked for finds; blocks are apart by line feeds
+_UNSAID = re.compile(r"[\W_]+")
 
 
 class _ShownText(NamedTuple):
@@ -38,12 +38,20 @@ class _ShownText(NamedTuple):
 def match_places(source: str, term: str, raw: bool = False) -> list[int]:
     """Returns where the matches of `term` begin in a source, whatever the case of its letters. raw: the source is shown
     as it is, formulas too."""
-    if not term:
+    if not term or not (raw or _may_say(source, term)):
         return []
-    shown = _ShownText(source, None, {}) if raw or not _has_formulas(source) else _shown_text(source)
+    shown = _ShownText(source, None, {}) if raw else _shown_text(source)
     found = [match.start() for match in _pattern(term).finditer(shown.text)]
     found = [place for place in found if place not in shown.formulas or says(shown.formulas[place], term)]
     return found if shown.at is None else [shown.at[place] for place in found]
+
+
+def _may_say(source: str, term: str) -> bool:
+    """Whether a source has the words of a term, marks aside; a formula may have any."""
+    if "$" in source or "\\" in source:
+        return True
+    said = _UNSAID.sub("", source.casefold())
+    return all(word in said for word in term.casefold().split() if word.isalnum())
 
 
 def document_matches(document: QTextDocument, term: str) -> list[QTextCursor]:
@@ -66,33 +74,46 @@ def says(formula: str, term: str) -> bool:
 
 
 def _pattern(term: str) -> re.Pattern[str]:
-    return re.compile(f"{re.escape(term)}|{OBJECT}", re.IGNORECASE)
+    return re.compile(f"{_SPACES.join(map(re.escape, term.split(' ')))}|{OBJECT}", re.IGNORECASE)
 
 
-def _has_formulas(source: str) -> bool:
-    return "$" in source or "\\(" in source or "\\[" in source
+class _PlacedRun(Run):
+    """A run that knows the places in the source of its characters."""
+
+    at: Sequence[int]
 
 
-@lru_cache(maxsize=64)
+class _PlacedRuns(TokenRuns):
+    """Makes one run of each text, which knows its places."""
+
+    def __init__(self) -> None:
+        super().__init__(0, (), {})
+
+    def of(self, text: Traced, style: Style, marker: bool = False) -> Iterator[Run]:
+        for run in super().of(Traced(text, [-1] * len(text)), style, marker):
+            placed = _PlacedRun(*run)
+            placed.at = text.at[:1] if run.formula else text.at
+            yield placed
+
+
+@lru_cache(maxsize=256)
 def _shown_text(source: str) -> _ShownText:
     text: list[str] = []
     at: list[int] = []
     formulas: dict[int, str] = {}
-    done = 0
-    for match in _FORMULAS.finditer(source):
-        group = match.lastgroup or "a"
-        inner, display = match[group], group in "ab"
-        shown, places = text_and_places(inner.strip())
-        first = match.start(group) + len(inner) - len(inner.lstrip())
-        text.append(source[done : match.start()])
-        at += range(done, match.start())
-        if is_set(inner.strip(), display):
-            dollars = "$$" if display else "$"
-            formulas[len(at)] = f"{dollars}{inner.strip()}{dollars}"
-            shown, places, first = OBJECT, [0], match.start()
-        text.append(shown or match[0])
-        at += [first + place for place in places] if shown else range(match.start(), match.end())
-        done = match.end()
-    text.append(source[done:])
-    at += range(done, len(source))
+    same_length = source.replace("\r\n", " \n").replace("\r", "\n")
+    for block in MarkdownWriter(same_length, _PlacedRuns(), TextFormats(LIGHT, QFont()), None).write():
+        rows = block.rows if isinstance(block, TableBlock) else [[block]]
+        for run in (run for row in rows for cell in row for run in [*cell.runs, _END]):
+            if run.formula is not None:
+                dollars = "$$" if run.style.formula == "display" else "$"
+                formulas[len(at)] = f"{dollars}{run.formula.source}{dollars}"
+            text.append(run.text)
+            at += run.at if isinstance(run, _PlacedRun) else [-1] * len(run.text)
+    last = 0
+    for i, place in enumerate(at):  # what has no place in the source stands behind what is before it
+        last = at[i] = place if place >= 0 else last
     return _ShownText("".join(text), at, formulas)
+
+
+_END = Run("\n", Style(), None)  # of a block

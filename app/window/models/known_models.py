@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -22,7 +22,7 @@ from app.protocol.model_documents import (
 )
 from app.window.models.downloads import Download
 from app.window.models.model_text import FITS, KINDS, automatic
-from models.catalogue.search import fit_within
+from models.catalogue.search import fit_within, needed_bytes
 
 BUILTIN, LOOKUP = "builtin", "lookup"
 BUILTIN_NAME = "SmolLM2-135M-Instruct"
@@ -184,7 +184,7 @@ class KnownModels:
     def _download_row(self, repository: str, download: Download) -> ModelRow:
         entry = self.catalogue.get(repository)
         size_bytes = download.total_bytes or (entry.size_bytes if entry else None) or None
-        fit = self._fit(size_bytes) if entry is not None and entry.kind == "target" else ""
+        fit = self._fit([entry]) if entry is not None and entry.kind == "target" else ""
         return ModelRow(repository, self.title(repository), DOWNLOADING, entry, None, download, size_bytes, fit)
 
     def _installed_row(self, here: InstalledModel) -> ModelRow:
@@ -209,21 +209,25 @@ class KnownModels:
     def _installed_fit(self, here: InstalledModel) -> str:
         if here.kind != "model" or not here.complete:
             return ""
-        return FITS[self.fits[here.name].level] if here.name in self.fits else self._fit(here.size_bytes)
+        if here.name in self.fits:
+            return FITS[self.fits[here.name].level]
+        entry = self.catalogue.get(here.name)
+        if entry is None and (self.machine is None or self.machine.in_float32):
+            return ""  # nobody knows yet how many parameters are in its bytes
+        return self._fit([entry or here])
 
     def _catalogue_row(self, entry: CatalogueEntry, section: str) -> ModelRow:
         if entry.kind != "target":
             return ModelRow(entry.repository, entry.name, section, entry, size_bytes=entry.size_bytes)
         known = [one for one in self.drafters_of(entry) if not one.trouble]
         best = next((one for one in known if self.is_here(one.repository)), known[0] if known else None)
-        both_bytes = (entry.size_bytes or 0) + ((best.size_bytes or 0) if best else 0)
         return ModelRow(
             entry.repository,
             entry.name,
             section,
             entry,
             size_bytes=entry.size_bytes,
-            fit=self._fit(both_bytes),
+            fit=self._fit([entry, best] if best else [entry]),
             drafter=best.name if best else LOOKUP,
             best_drafter=best.repository if best else "",
             missing_drafter=best.repository if best and not self.is_here(best.repository) else "",
@@ -231,8 +235,11 @@ class KnownModels:
             measured=self.measured(entry.repository, best.repository) if best else (),
         )
 
-    def _fit(self, weights_bytes: int | None) -> str:
-        return fit_within(weights_bytes, self.limit_bytes) if weights_bytes and self.limit_bytes else ""
+    def _fit(self, models: Sequence[CatalogueEntry | InstalledModel]) -> str:
+        """Returns how a target, and its drafter, fit this computer; "" while that is not known."""
+        if not self.machine or not self.limit_bytes or not models[0].size_bytes:
+            return ""
+        return fit_within(needed_bytes(models, self.machine.in_float32), self.limit_bytes)
 
 
 def _is_worth_recommending(row: ModelRow) -> bool:

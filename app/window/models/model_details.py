@@ -227,5 +227,6 @@ def _facts(model: ModelRow, now_s: float) -> list[tuple[str, str]]:
             ("Last used", ago_words(here.last_used_s, now_s) if here.path else ""),
             ("Folder", here.path),
             ("Shared with", ", ".join(here.shared_with)),
+            ("Architecture", here.reference),
         ]
     return [(name, value) for name, value in found if value]

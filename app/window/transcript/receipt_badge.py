@@ -22,6 +22,7 @@ from app.window.transcript.token_panel import short_token
 from engine.audit.receipt import Difference, ReceiptVerdict
 
 _LISTED = 100  # differences; nobody reads more
+_LONGEST = 200  # characters of what an imported receipt says of its model
 _WIDTH, _HEIGHT = 460, 380  # px of the text, and of the most that shows without scrolling
 
 
@@ -143,6 +144,8 @@ def receipt_text(record: MessageRecord, failure: str = "") -> str:
     parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}.", _VERDICTS[receipt.verdict].meaning]
     if record.stale:
         parts.insert(0, f"Verified up to token {receipt.tokens:,}. The reply continues after it; verify it again.")
+    if kept.reference:
+        parts.append(f"The model's architecture, {kept.reference[:_LONGEST]}.")
     if kept.elsewhere:
         parts.append("This receipt came with an imported file and was not verified on this computer.")
     return " ".join([*parts, *failed])

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 from app.palette import mix
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.common.screens import text_dpi
-from app.window.markdown import TOKEN, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
+from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text, token_of, token_runs
 from app.window.markdown.formula_object import formula_mark, token_within
 from app.window.markdown.markdown_writer import first_code
 from app.window.markdown.text_formats import FORMULA, WHOLE
@@ -192,11 +192,11 @@ class TextPage(Reader):
         left = QPointF(self.cursorRect(cursor).topLeft())
         cursor.setPosition(character + 1)
         shape = cursor.charFormat()
-        token = shape.property(TOKEN)
+        token = token_of(self.document(), character)
         if shape.hasProperty(FORMULA):
             box = QRectF(left, QPointF(self.cursorRect(cursor).bottomRight()))
             token = token_within(self.document(), character, box, place)
-        return token if isinstance(token, int) else NONE
+        return NONE if token is None else token
 
     def tokens(self) -> list[int]:
         """Returns the numbers of the tokens that can be seen, in order."""

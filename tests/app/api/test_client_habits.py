@@ -128,6 +128,23 @@ def test_a_format_on_messages_becomes_a_grammar(wanted: str):
     assert asked(CLAUDE, CLAUDE_CHAT | value)[1].sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
 
 
+def test_words_of_a_schema_that_no_grammar_enforces_are_told():
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "format": "password"}}
+    value = {**CHAT, "response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
+    answer, reply = asked(COMPLETE, value)
+    assert reply.sampling.grammar is not None
+    assert answer.json["stats"]["left_out"] == [
+        "response_format: uniqueItems at / is not enforced",
+        "response_format: format at /items is not enforced",
+    ]
+
+
+def test_tools_and_a_format_of_the_answer_both_reach_the_host():
+    wanted = {"type": "json_schema", "json_schema": {"schema": {"type": "integer"}}}
+    reply = asked(COMPLETE, {**CHAT, "tools": CHAT_TOOLS, "response_format": wanted})[1]
+    assert reply.tools is not None and reply.sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
+
+
 # --- thinking ---------------------------------------------------------------------------------------
 
 

@@ -74,16 +74,18 @@ def test_what_was_probably_meant_is_said(redline: Redline, toy_folder: Path, wor
 
 
 @pytest.mark.parametrize(
-    ("command", "name", "said"),
+    ("command", "name", "code", "said"),
     [
-        ("import", "x" * 300, "too long for the name of a file"),
-        ("pairs", "x" * 300, "too long"),
-        ("import", "a\0b", "NUL"),
+        ("import", "x" * 300, 2, "too long for the name of a file"),
+        ("pairs", "x" * 300, 1, "not an existing folder or a valid model name"),
+        ("import", "a\0b", 2, "NUL"),
     ],
 )
-def test_a_name_that_no_file_can_have_is_a_usage_error(redline: Redline, command: str, name: str, said: str) -> None:
+def test_a_name_that_no_file_can_have_is_an_error_in_one_line(
+    redline: Redline, command: str, name: str, code: int, said: str
+) -> None:
     done = redline("models", command, name)
-    assert done.code == 2 and said in done.only_line
+    assert done.code == code and said in done.only_line
 
 
 def test_a_machine_that_mlx_has_lost_is_one_line_and_a_bug_a_traceback(

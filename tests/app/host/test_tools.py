@@ -12,7 +12,11 @@ import pytest
 
 from app import protocol as p
 from app.host.model_worker import ModelWorker
+from app.host.reply_tools import ReplyTools
 from engine.errors import UsageError
+from engine.events import Finished, Round
+from engine.reply_text import ReplyText
+from engine.settings import Grammar
 from tests.engine.fewer import paired
 from tests.toys.tool_families import FAMILIES, ToolFamily, make_tool_folder
 
@@ -29,6 +33,7 @@ PARAMETERS: dict[str, Any] = {
     "additionalProperties": False,
 }
 WEATHER = p.Tool(name="weather", parameters=json.dumps(PARAMETERS), strict=True)
+W = p.Tool(name="w", parameters='{"type": "object", "properties": {}}')
 CLOCK = p.Tool(name="clock", parameters='{"type": "object", "properties": {}}')
 REQUIRED = p.Tools(offered=(WEATHER, CLOCK), required=True)
 SAMPLINGS = {
@@ -150,21 +155,16 @@ def test_formats_without_a_grammar_say_so_and_are_free_otherwise(
     workers: dict[str, ModelWorker], family: ToolFamily
 ) -> None:
     worker, sampling = workers[family.name], SAMPLINGS["greedy"]
-    for tools in (REQUIRED, p.Tools(offered=(WEATHER,)), p.Tools(offered=(CLOCK,), several=False)):
-        with pytest.raises(UsageError, match=f"{family.parser}, for which there is no grammar.*leave out strict"):
-            reply_with(worker, sampling, tools)
-    free = p.Tools(offered=(CLOCK,))
-    assert reply_with(worker, replace(sampling, max_tokens=8), free)[3].finished.tokens
+    with pytest.raises(UsageError, match=f"{family.parser}, for which there is no grammar.*leave out response_format"):
+        reply_with(worker, sampling, REQUIRED)
+    for free in (p.Tools(offered=(CLOCK,)), p.Tools(offered=(WEATHER,)), p.Tools(offered=(CLOCK,), several=False)):
+        assert reply_with(worker, replace(sampling, max_tokens=8), free)[3].finished.tokens
 
 
 @pytest.mark.parametrize(
     ("name", "properties", "message"),
     [
-        ("glm", {"a": {"type": "string", "pattern": "x"}}, "cannot have 'pattern'"),
-        ("glm", {"a": {"anyOf": [{"type": "string"}]}}, "one type"),
         ("glm", {"<b>": {"type": "string"}}, "cannot be written"),
-        ("gemma4", {"a": {"type": "array", "items": {"type": "string"}, "minItems": 2}}, "cannot have 'minItems'"),
-        ("qwen3-coder", {"a": {"enum": ["x"]}}, "one type"),
         ("qwen3", {"a": {"type": "string", "pattern": "("}}, "grammar cannot be used"),
         ("qwen3", {"a": {"type": "something"}}, "grammar cannot be used"),
         ("mistral", {"a": {"$ref": "http://example.com/x.json"}}, "grammar cannot be used"),
@@ -179,6 +179,75 @@ def test_schemas_that_cannot_be_followed_are_refused(
     with pytest.raises(UsageError, match=message):
         reply_with(workers[name], SAMPLINGS["greedy"], tools)
     assert reply_with(workers[name], replace(SAMPLINGS["greedy"], max_tokens=4), p.Tools(offered=(CLOCK,)))[3]
+
+
+PATH: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "line": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]},
+        "where": {"$ref": "#/$defs/Where"},
+    },
+    "required": ["path"],
+    "$defs": {"Where": {"type": "string", "pattern": "a+"}},
+}
+
+
+@each
+def test_free_texts_references_and_options_can_be_required(workers: dict[str, ModelWorker], family: ToolFamily) -> None:
+    tools = p.Tools(offered=(p.Tool(name="open", parameters=json.dumps(PATH)),), required=True, several=False)
+    worker = workers[family.name]
+    for seed in range(3):
+        sampling = replace(SAMPLINGS["coupled"], seed=seed, max_tokens=200)
+        calls, _, _, done = reply_with(worker, sampling, tools)
+        assert calls or done.finished.reason == "length"
+        for call in calls:
+            assert isinstance(json.loads(call.arguments)["path"], str)
+
+
+@each
+def test_arguments_stay_free_where_only_another_tool_is_strict(
+    workers: dict[str, ModelWorker], family: ToolFamily
+) -> None:
+    """They were cut to none in formats with tags."""
+    worker = workers[family.name]
+    free = p.Tool(name="weather", parameters=json.dumps(PARAMETERS))
+    strict = p.Tool(name="clock", parameters='{"type": "object", "properties": {}}', strict=True)
+    tools = ReplyTools(worker._pair.target.tokenizer, p.Tools(offered=(free, strict)))
+    assert tools.grammar is not None
+    matcher = worker._pair.target.tokenizer.matchers(tools.grammar)
+    beginning = family.written[: family.written.index("3") + 1]
+    for token in worker._pair.target.tokenizer.pieces(beginning):
+        assert matcher.consume(token), (tools.grammar.source, beginning)
+
+
+def test_no_more_than_one_call_ends_the_reply(workers: dict[str, ModelWorker]) -> None:
+    """In formats that no grammar reaches too; nothing is masked for it."""
+    tokenizer = workers["gpt-oss"]._pair.target.tokenizer
+    tools = ReplyTools(tokenizer, p.Tools(offered=(CLOCK,), several=False))
+    assert tools.grammar is None
+    family = next(one for one in FAMILIES if one.name == "hermes")
+    several = ReplyTools(workers["hermes"]._pair.target.tokenizer, p.Tools(offered=(WEATHER, CLOCK, W), several=False))
+    ids = workers["hermes"]._pair.target.tokenizer.pieces(family.written)
+    text = ReplyText(workers["hermes"]._pair.target.tokenizer.stream(), ())
+    rounds = [one for i, token in enumerate(ids) for one in text.push(Round(i, (token,), (), 0, (1.0,), (), 1, 0.1))]
+    *_, calls, end = several.events(iter([*rounds, Finished("eos", len(ids), 1.0)]))
+    assert [call.name for call in calls] == ["weather"] and end.reason == "eos" and end.tokens < len(ids)
+
+
+@each
+def test_an_answer_follows_its_format_or_is_a_call(workers: dict[str, ModelWorker], family: ToolFamily) -> None:
+    number = {"type": "integer", "minimum": 1, "maximum": 9}
+    schema = {"type": "object", "properties": {"n": number}, "required": ["n"], "additionalProperties": False}
+    answer = Grammar("json_schema", json.dumps(schema))
+    worker = workers[family.name]
+    for seed in range(3):
+        sampling = replace(SAMPLINGS["coupled"], seed=seed, grammar=answer, max_tokens=200)
+        calls, text, _, done = reply_with(worker, sampling, p.Tools(offered=(WEATHER,)))
+        if done.finished.reason == "eos" and not calls:
+            assert 1 <= json.loads(text)["n"] <= 9
+        elif done.finished.reason == "eos":
+            assert not text.strip()
 
 
 def test_a_model_whose_template_has_no_tools_refuses_them(toy_folder: Path) -> None:

@@ -35,7 +35,7 @@ def snapshot(toy_drafter_folder: Path, tmp_path: Path) -> Path:
 def here(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> UsableModel:
     """Only that drafter is here."""
     found = UsableModel("o/small-4bit", snapshot, 1, "o/small-4bit")
-    monkeypatch.setattr(pair_resolution, "present_models", lambda: [found])
+    monkeypatch.setattr(pair_resolution, "present_models", lambda root=None: [found])
     return found
 
 

@@ -155,7 +155,7 @@ def test_a_folder_that_promises_nonsense_is_refused(
 
 def test_what_is_no_drafter_is_a_usage_error(target: Loaded) -> None:
     for spec in ("", "nonsense", "x" * 300, "a\0b"):
-        with pytest.raises(UsageError, match="give auto, none, lookup, eagle3, medusa, draft, a folder"):
+        with pytest.raises(UsageError, match="give auto, none, lookup, eagle3, medusa, draft, builtin, a folder"):
             pair_loader.open_drafter(spec, target)
 
 

@@ -32,7 +32,7 @@ def test_the_old_drafter_is_gone_before_the_new_one_is_loaded(
     old = weakref.ref(pair.drafter.drafter)
     seen: list[object] = []
 
-    def opened(spec: str, _target: Loaded, _trees: bool) -> NamedDrafter:
+    def opened(spec: str, _target: Loaded, _trees: bool, _root: Path) -> NamedDrafter:
         gc.collect()
         seen.append(old())
         return NamedDrafter(spec, PromptLookup())

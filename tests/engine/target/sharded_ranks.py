@@ -32,6 +32,7 @@ from engine.session import Session
 from engine.target.cached_model import CachedModel
 from engine.target.sharded_target import Leader, Message, follow
 from engine.target.tree_trial import why_no_trees
+from models.corrections import correct, corrected_classes, windows_of
 from models.parallel import pipeline, shard
 from tests.engine.conversations import CONTEXT, LONG, SHAPED, SHORT, TURN, Reply, answer, events_of, read, same
 from tests.engine.drafters.eagles import taught
@@ -43,6 +44,7 @@ from tests.toys.architectures import build
 
 Make = Callable[[], Drafter | None]
 KINDS = {"num_hidden_layers": 4, "layer_types": [SLIDING, FULL] * 2}  # so that 2 ranks of a pipeline have both
+WINDOWED = "qwen2 with windows"
 READY = "ready\n"
 LONGER = {"llama", "qwen3_5"}  # whose prompts take more than one chunk too
 
@@ -78,9 +80,21 @@ def join(rank: int, ring: list[list[str]]) -> mx.distributed.Group:
         return mx.distributed.init(strict=True, backend="ring")
 
 
+def windowed() -> Any:
+    """A Qwen2 of which every other layer has a window, as Redline corrects it."""
+    window = {"use_sliding_window": True, "sliding_window": 12, "max_position_embeddings": 10_000}
+    config = {"model_type": "qwen2", **window, **KINDS}
+    network = build("qwen2", num_hidden_layers=4)
+    correct(network, config, windows_of(config))
+    network.__class__ = corrected_classes(config)[0]
+    return network
+
+
 def whole(name: str) -> Any:
     """The network of an architecture, or of ARCHITECTURE/pipeline."""
     architecture, _, way = name.partition("/")
+    if architecture == WINDOWED:
+        return windowed()
     if not way:
         return build(architecture)
     config = copy.deepcopy(SPECIFIC.get(architecture, {}))

@@ -47,9 +47,10 @@ class Group:
         # What a machine between two others receives does not depend on the tokens, so MLX would be free to wait for it
         # before it hears of them.
         (3, "qwen2/pipeline", ["lookup trees"]),
+        (2, "qwen2 with windows/pipeline", ["lookup", "draft model"]),
         (4, "deepseek_v3", ["eagle3"]),
     ],
-    ids=["2", "2 one after the other", "3 one after the other", "4"],
+    ids=["2", "2 one after the other", "3 one after the other", "windows one after the other", "4"],
 )
 def test_several_processes_write_what_one_writes(ranks: int, name: str, kinds: list[str]) -> None:
     """Other architectures by hand: `python -m tests.engine.target.sharded_ranks 2 NAME`, or NAME/pipeline."""

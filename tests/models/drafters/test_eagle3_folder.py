@@ -220,6 +220,10 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
         brings(embedding)(eagle3_folder)
         with pytest.raises(PairError, match=r"different embedding .not a copy of target's"):
             load_eagle3(eagle3_folder, head_target)
+    brings(mx.concatenate([copy, copy]))(eagle3_folder)
+    edit(eagle3_folder, layer={"vocab_size": 2 * len(copy)})
+    with pytest.raises(PairError, match=r"different vocabulary size \(128; target has 64\)"):
+        load_eagle3(eagle3_folder, head_target)
 
 
 # --- which kind -----------------------------------------------------------------------------------

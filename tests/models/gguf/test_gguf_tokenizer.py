@@ -173,6 +173,7 @@ def two_tokens(*tokens: str) -> dict[str, tuple[int, object] | None]:
     [
         ({"tokenizer__ggml__model": (STRING, "t5")}, "tokenizer 't5' is not imported yet"),
         ({"tokenizer__ggml__pre": (STRING, "falcon")}, "splits text in the way 'falcon', which is not imported yet"),
+        ({"tokenizer__ggml__pre": None}, "does not say how its tokenizer splits text .tokenizer.ggml.pre."),
         ({"tokenizer__ggml__tokens": None}, "lacks the list tokenizer.ggml.tokens"),
         (two_tokens("a", ""), "empty or repeated tokens"),
         ({"tokenizer__ggml__merges": (ARRAY, (STRING, ["h x"]))}, "merge 'h x' does not fit"),

@@ -74,3 +74,10 @@ def test_a_name_that_none_can_have_is_refused(places: ModelLocations) -> None:
     for name in BAD_REPOS:
         if name and not name.startswith((".", "/", "~")):
             assert "not an existing folder or a valid model name" in refusal_of(name, places)
+
+
+def test_the_owner_may_be_left_out_where_only_one_model_is_called_so(places: ModelLocations) -> None:
+    folder, short = write_in_hub(places.hub), NAME.rpartition("/")[2]
+    assert find_model(short, places) == folder
+    write_in_hub(places.hub, f"other/{short}")
+    assert f"may be other/{short} or {NAME}: give the full name" in refusal_of(short, places)

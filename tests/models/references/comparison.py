@@ -77,12 +77,14 @@ def in_float32(loaded: Loaded) -> CachedModel:
 def in_one_pass(model: CachedModel, tokens: np.ndarray) -> np.ndarray:
     """Returns the logits after each token."""
     model.reset()
+    model.read_as(len(tokens))
     return np.array(model.forward(mx.array(tokens)).astype(mx.float32))
 
 
 def in_pieces(model: CachedModel, tokens: np.ndarray) -> np.ndarray:
     """Returns the same from passes of several widths."""
     model.reset()
+    model.read_as(len(tokens))
     rows = [np.array(model.forward(mx.array(piece)).astype(mx.float32)) for piece in _pieces(tokens)]
     return np.concatenate(rows)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.models.local_models import list_text
+from models.architecture_references import reference_line
 from models.hub.repo_cache import RepoCache, write_plan
 from models.hub.repo_files import HubFile, RepoListing
 from models.local.inventory import HUB_SHARERS, Installed, note_use
@@ -72,6 +73,7 @@ def test_list_as_json_says_everything_there_is_to_know(models: Redline, places: 
         "trouble": "",
         "revision": folder.name,
         "shared_with": [HUB_SHARERS],
+        "reference": reference_line({"model_type": "llama"}),
     }
 
 

@@ -13,10 +13,12 @@ from app.cli.models import SUBCOMMANDS
 from app.cli.models import catalogue as commands
 from app.inference import pair_resolution
 from app.inference.pair_resolution import usable
+from app.protocol.model_documents import MachineMemory
 from models.catalogue.entries import Catalogue, read_catalogue
-from models.catalogue.search import GIB, wired_bytes
+from models.catalogue.search import GIB, fit_within, needed_bytes, unwired_bytes, wired_bytes
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed
+from models.memory.memory_verdict import AvailableMemory, Footprint, Share, judge_memory
 from tests.app.command import Redline
 from tests.models.hub.loopback import loopback
 from tests.models.hub.tiny import tiny
@@ -28,6 +30,17 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch) -> list[UsableModel]:
     found: list[UsableModel] = []
     monkeypatch.setattr(pair_resolution, "present_models", lambda root=None: found)
     return found
+
+
+def mac(gigabytes: int) -> MachineMemory:
+    memory_bytes = gigabytes * GIB
+    return MachineMemory(processor="M3", memory_bytes=memory_bytes, for_models_bytes=wired_bytes(memory_bytes))
+
+
+def pc(gigabytes: int) -> MachineMemory:
+    memory_bytes = gigabytes * GIB
+    limit_bytes = unwired_bytes(memory_bytes)
+    return MachineMemory(processor="i7", memory_bytes=memory_bytes, for_models_bytes=limit_bytes, in_float32=True)
 
 
 @pytest.fixture
@@ -149,9 +162,12 @@ def test_pairs_finds_a_target_by_part_of_its_name_or_its_folder(
     nothing_here += [UsableModel("o/target", toy_folder, 9), UsableModel("o/tar", tmp_path, 9)]
     assert models("pairs", "TARGET").out.startswith("o/target\n")
     assert models("pairs", shutil.copytree(toy_folder, tmp_path / "own")).out.startswith("own\n")
-    for words, what in (("o/", "'o/' matches o/target, o/tar"), ("absent", "no model 'absent'")):
+    for words, code, what in (
+        ("o/", 2, "'o/' matches o/target, o/tar"),
+        ("absent", 1, "here is called 'absent'"),
+    ):
         done = models("pairs", words)
-        assert done.code == 2 and what in done.err
+        assert done.code == code and what in done.err
 
 
 def test_pairs_without_a_model_says_what_to_do_and_damage_is_told(
@@ -187,7 +203,7 @@ def catalogue() -> Catalogue:
 def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
     catalogue: Catalogue, memory_gb: int
 ) -> None:
-    found = commands.rows(catalogue, wired_bytes(memory_gb * GIB), set())
+    found = commands.rows(catalogue, mac(memory_gb), set())
     assert 8 <= len(found) <= 21
     for row in found:
         drafter = catalogue.entries.get(row.drafter_repository or "")
@@ -198,11 +214,37 @@ def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_what_becomes_32_bit_floats_is_judged_by_them(catalogue: Catalogue, models: Redline) -> None:
+    """By what `models fits` says of the same model once it is here: 62.9 GB for a 14B in 4 bits."""
+    large = catalogue.entries["mlx-community/Qwen3-14B-4bit"]
+    needed = needed_bytes([large], in_float32=True)
+    assert abs(needed - 62.9 * GIB) < 0.05 * needed
+    assert "Qwen3 14B" in {row.target.name for row in commands.rows(catalogue, mac(24), set())}
+    for gigabytes in (16, 24, 64):
+        found = commands.rows(catalogue, pc(gigabytes), set())
+        assert found and all(row.target.parameters_b * 4e9 < 0.9 * gigabytes * GIB for row in found)
+
+
+@pytest.mark.parametrize("in_float32", [False, True])
+@pytest.mark.parametrize("parameters_b", [0.6, 3.0, 4.0, 4.5, 5.0, 8.0, 14.0, 32.0])
+def test_the_catalogue_and_the_files_of_a_model_get_one_verdict(parameters_b: float, in_float32: bool) -> None:
+    """Within a tenth of the memory, as the catalogue does not know the keys and values of a context."""
+    stored = int(parameters_b * 4.5e9 / 8)
+    entry = msgspec.structs.replace(read_catalogue().targets[0], parameters_b=parameters_b, size_bytes=stored)
+    share = Share(int(parameters_b * 4e9), stored, cache=GIB // 4) if in_float32 else Share(stored, cache=GIB // 4)
+    levels = {"good": "good", "tight": "tight", "refused": "no"}
+    verdicts = set()
+    for gigabytes in (22, 26):
+        room = AvailableMemory(gigabytes * GIB)
+        verdicts.add(levels[judge_memory(lambda context: Footprint(context, share), 512, room).level])
+    assert fit_within(needed_bytes([entry], in_float32), unwired_bytes(24 * GIB)) in verdicts
+
+
 def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -> None:
     spoilt = tuple(msgspec.structs.replace(one, obstacle="a pickle") for one in catalogue.drafters)
     changed = Catalogue(catalogue.targets, spoilt, catalogue.measured)
     before, after = (
-        {row.target.name: row.drafter_repository for row in commands.rows(one, wired_bytes(24 * GIB), set())}
+        {row.target.name: row.drafter_repository for row in commands.rows(one, mac(24), set())}
         for one in (catalogue, changed)
     )
     assert before["Qwen3 14B"] in {one.repository for one in spoilt}
@@ -212,7 +254,7 @@ def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -
 def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue) -> None:
     small = "mlx-community/Qwen3-0.6B-4bit"
     absent, here = (
-        next(row for row in commands.rows(catalogue, wired_bytes(24 * GIB), found) if row.target.name == "Qwen3 14B")
+        next(row for row in commands.rows(catalogue, mac(24), found) if row.target.name == "Qwen3 14B")
         for found in (set(), {small})
     )
     assert absent.drafter == "Qwen3 14B EAGLE-3" and absent.here == (False, False)
@@ -222,8 +264,7 @@ def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue
 def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
     models: Redline, monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue, wide: None
 ) -> None:
-    monkeypatch.setattr(commands, "memory", lambda: (36 * GIB, 20 * GIB))
-    monkeypatch.setattr(commands, "limit_bytes", wired_bytes)
+    monkeypatch.setattr(commands, "this_machine", lambda: mac(36))
     out = models().out
     assert out.splitlines()[0].endswith("36 GB of memory, up to 24 GB for a model")
     measured = [line for line in out.splitlines() if line.startswith("  Qwen2.5 32B · 4-bit")]
@@ -238,12 +279,11 @@ def test_the_overview_is_one_screen_and_one_document(
     models: Redline, monkeypatch: pytest.MonkeyPatch, nothing_here: list[UsableModel]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, 8 * GIB))
-    monkeypatch.setattr(commands, "limit_bytes", wired_bytes)
+    monkeypatch.setattr(commands, "this_machine", lambda: mac(16))
     nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
     out = models().out
     assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) <= 32
-    assert "● Qwen3 8B · 4-bit" in out and "1 model from the hub installed" in out
+    assert "● Qwen3 8B · 4-bit" in out and "installed: mlx-community/Qwen3-8B-4bit" in out
     assert "times as fast" not in out.partition("`redline race`")[0]  # no column without numbers
     value = models("--json").json
     assert value["machine"]["memory_bytes"] == 16 * GIB and value["here"] == ["mlx-community/Qwen3-8B-4bit"]

@@ -251,7 +251,8 @@ class FakeHost:
                 return
             self.send(p.VerifyProgress(id=request.id, done=done, total=total))
         found = Difference(4, 99, 4, 1.0, 2.0, near_tie=True, plain_text=behaviour.differ, other_text=word(4))
-        self.send(p.VerifyDone(id=request.id, receipt=Receipt(total, (found,) if behaviour.differ else ())))
+        receipt = Receipt(total, (found,) if behaviour.differ else ())
+        self.send(p.VerifyDone(id=request.id, receipt=receipt, reference="llama: logits within 3e-06 of something"))
 
     def die_after_rounds(self) -> None:
         if self.behaviour.kill_after and self.rounds_sent >= self.behaviour.kill_after:

@@ -31,6 +31,7 @@ def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) 
         (verified,) = scene.verified
         assert verified.receipt is not None and verified.receipt.made_s > 1e9
         assert verified.receipt.receipt == Receipt(TOKENS)
+        assert verified.receipt.reference == "llama: logits within 3e-06 of something"
         assert scene.controller.path[1] == verified and scene.controller.verifying_message is None
         (request,) = scene.requested(Verify)
         assert [message.content for message in request.messages] == ["Why?"]

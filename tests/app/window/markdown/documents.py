@@ -8,18 +8,21 @@ from typing import Any, NamedTuple
 from PySide6.QtGui import QTextBlock, QTextCharFormat, QTextDocument, QTextTable
 
 from app.window.common.appearance import LIGHT, Appearance
-from app.window.markdown import TOKEN, Span, write
-from app.window.markdown.text_formats import BARS, CODE, DEPTH, GOES_ON, KIND, LANGUAGE, MARKER
+from app.window.markdown import Span, write
+from app.window.markdown.text_formats import BARS, BOXED, CODE, DEPTH, GOES_ON, KIND, LANGUAGE, MARKER
+from app.window.markdown.token_tints import token_list
+from engine.events import Origin
 
 NOTED = (KIND, BARS, CODE, LANGUAGE, DEPTH, MARKER, GOES_ON)
 
 
 class Shown(NamedTuple):
-    """One rendered character. token: None where it says none."""
+    """One rendered character. token: None where it says none. origin: that is painted behind it."""
 
     character: str
     token: int | None
     shape: QTextCharFormat
+    origin: Origin | None = None
 
 
 def each(source: str, **kwargs: Any) -> list[Span]:
@@ -50,10 +53,12 @@ def characters(document: QTextDocument) -> Iterator[Shown]:
 
 def characters_of(block: QTextBlock) -> Iterator[Shown]:
     """Every character of one block."""
+    known, place = token_list(block.document()), block.position()
     for text, shape in runs(block):
-        token = shape.property(TOKEN)
         for character in text:
-            yield Shown(character, None if token is None else int(token), shape)
+            run = next(known.within(place, place + 1), None)
+            place += 1 + (character > "\uffff")
+            yield Shown(character, run and run.token, shape, run and run.origin)
 
 
 def runs(block: QTextBlock) -> Iterator[tuple[str, QTextCharFormat]]:
@@ -75,14 +80,14 @@ def _described(document: QTextDocument, block: QTextBlock) -> object:
     margins = (shape.topMargin(), shape.bottomMargin(), shape.leftMargin(), shape.textIndent(), shape.lineHeight())
     noted = tuple(str(shape.property(name)) for name in NOTED)
     text = [(text, _appearance(shape)) for text, shape in runs(block)]
+    tokens = list(token_list(document).within(block.position(), block.position() + block.length()))
     over = [(r.start, r.length, r.format.foreground().color().name()) for r in block.layout().formats()]  # type: ignore[attr-defined]
     cell = frame.cellAt(block.position()) if isinstance(frame, QTextTable) else None
-    return margins, noted, text, over, (cell.row(), cell.column()) if cell is not None else None
+    return margins, noted, text, tokens, over, (cell.row(), cell.column()) if cell is not None else None
 
 
 def _appearance(shape: QTextCharFormat) -> tuple[object, ...]:
     return (
-        shape.property(TOKEN),
         shape.fontWeight(),
         shape.fontItalic(),
         shape.fontStrikeOut(),
@@ -91,5 +96,5 @@ def _appearance(shape: QTextCharFormat) -> tuple[object, ...]:
         shape.underlineStyle(),
         shape.anchorHref(),
         shape.foreground().color().name(),
-        shape.background().color().name(),
+        shape.hasProperty(BOXED),
     )

@@ -12,7 +12,9 @@ from app.window.common.appearance import LIGHT
 from app.window.markdown import Span, plain_text, token_runs, write
 from app.window.markdown.formula_layout import Box, formula_box, formula_lines
 from app.window.markdown.formula_object import formula_tokens, token_within
-from app.window.markdown.formula_tree import formula_tree, needs_setting
+from app.window.markdown.formula_parser import formula_tree
+from app.window.markdown.formula_spans import formula_spans
+from app.window.markdown.formula_text import needs_setting, text_and_places
 from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_matches import document_matches, match_places
 
@@ -28,7 +30,6 @@ UNDERSTOOD = [
     r"\sqrt[3]{x}, \binom{n}{k}, \boxed{x = 1}, \mathbf{A}^{-1}, 10\%, x \tag{1}",
 ]
 NOT_UNDERSTOOD = [
-    r"\foo{x}",
     r"x^",
     r"\left( x",
     r"x \right)",
@@ -36,6 +37,12 @@ NOT_UNDERSTOOD = [
     r"\begin{tikzpicture} x \end{tikzpicture}",
     "x\u202ey",
     r"\frac{" * 20 + "x" + "}{y}" * 20,
+    r"\sqrt" * 300 + "x",
+    r"\text{" * 300,
+    r"\def\a{\a}\a",
+    r"\def\a#1{#1#1#1#1#1#1#1#1#1#1}\a{\a{\a{\a{x}}}}",
+    r"a^b^c",
+    r"\frac{a}",
     "x" * 3000,
 ]
 
@@ -60,6 +67,60 @@ def test_each_symbol_of_a_formula_knows_the_character_that_it_came_from(source: 
 @pytest.mark.parametrize("source", NOT_UNDERSTOOD)
 def test_what_cannot_be_set_whole_is_not_set(source: str) -> None:
     assert formula_tree(source) is None and formula_box(source, 16.0, True) is None
+
+
+# One formula of each kind of command, and what it says as plain text.
+AS_TEXT = [
+    (r"\dfrac{a+b}{2} = \tfrac12", "(a + b)/2 = 1/2"),
+    (r"n \equiv 1 \pmod{3} \implies n \bmod 3 \ne 2", "n ≡ 1 (mod 3) ⟹ n mod 3 ≠ 2"),
+    (r"\sec x, \gcd(a,b), \operatorname*{argmax}_\theta f", "sec x, gcd(a, b), argmax_θ f"),
+    (r"\left. x \right|_0, \left( a \middle| b \right], \Bigg[ c \bigr)", "x|₀, (a|b], [c)"),
+    (r"\not\subset, \not=, \boxed{27}, \cancel{xy}", "⊄, ≠, 27, x\u0338y\u0338"),
+    (r"\hat x, \overrightarrow{AB}, \overline{z}", "x\u0302, A\u20d7B\u20d7, z\u0305"),
+    (r"\binom{n}{k} = {n \choose k}", "(n choose k) = (n choose k)"),
+    (r"\mathbb{R}, \mathcal{L}, 60^\circ, f''(x), β²", "\u211d, \u2112, 60°, f\u2032\u2032(x), β²"),
+    (r"\text{if $x$ is \textbf{od\'d}}", "if x is odd\u0301"),
+    (r"\begin{vmatrix} a & b \\[2pt] c & d \end{vmatrix}", "|a, b; c, d|"),
+    (r"\begin{cases} 1 & x>0 \\ 0 & \text{else} \end{cases}", "{1, x > 0; 0, else"),
+    (r"\begin{align} a &= b \tag{1} \\ &= c \end{align}", "a = b (1)\n= c"),
+    (r"\xrightarrow[b]{a}, \overset{!}{=}, \underbrace{a+b}_{n}", "→_bᵃ, =^!, (a + b)ₙ"),
+    (r"\sum_{\substack{i<n \\ j}} x, \lim\limits_x y", "∑_(i < n; j) x, limₓ y"),
+    (r"\ce{2H2O -> 2H2 + O2}, \ce{SO4^2-}", "2 H₂O → 2H₂ + O₂, SO₄²⁻"),
+    (r"\newcommand{\half}[1]{\frac{#1}{2}} \def\d{\,d} \half{x}\d y", "x/2 dy"),
+    (r"\$5 + 10\%, \color{red}{x}, a\phantom{b}c, \tag{3}", "$5 + 10%, x, a c, (3)"),
+    (r"\Set{x | x > 0}, \bra{\psi}, a \\ b", "{x | x > 0}, ⟨ψ|, a\nb"),
+    (r"x + \unknown[1]{y} z", r"x + \unknown[1]{y}z"),
+]
+
+
+@pytest.mark.parametrize(("source", "text"), AS_TEXT)
+def test_a_formula_says_the_same_as_text_with_commands_that_are_not_known_as_they_were_written(
+    source: str, text: str
+) -> None:
+    assert text_and_places(source)[0] == text
+    assert formula_box(source, 16.0, True) is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "formulas"),
+    [
+        ("so $x$, \\(y\\) and $$z$$", ["x", "y", "z"]),
+        ("$5 and $10, $ 5 and $ 10, \\$5", []),
+        ("$USER/$HOST data$time <- as.Date(data$date)", []),
+        ("$ x $, $ \\frac{a}{b} $, the $n$th, $x$\u7684", [" x ", " \\frac{a}{b} ", "n", "x"]),
+        ("$$\na\n\n+ b\n$$\n\\[c\\]", ["\na\n\n+ b\n", "c"]),
+        ("\\begin{align}a\\end{align}", ["\\begin{align}a\\end{align}"]),
+        ("`$x$` $y$\n```\n$z$\n```\n", ["y"]),
+        ("$$ open\n\nend", []),
+    ],
+)
+def test_formulas_are_found_and_prices_and_variables_are_left(source: str, formulas: list[str]) -> None:
+    assert [source[span.first : span.last] for span in formula_spans(source)] == formulas
+
+
+def test_a_fence_of_mathematics_is_a_formula_once_it_is_closed() -> None:
+    assert document_of("```math\n\\frac{a}{b}\n```\n", []).toPlainText() == OBJECT
+    assert OBJECT not in document_of("```math\n\\frac{a}{b}\n", []).toPlainText()
 
 
 def test_only_what_a_line_of_text_cannot_show_needs_to_be_set() -> None:

@@ -34,7 +34,7 @@ class FakeModels:
         folder.mkdir(parents=True, exist_ok=True)
         limit = wired_bytes(gb * GIB)
         machine = MachineMemory(processor=processor, memory_bytes=gb * GIB, for_models_bytes=limit)
-        overview = msgspec.to_builtins(document(rows(read_catalogue(), limit, set()), machine, set()))
+        overview = msgspec.to_builtins(document(rows(read_catalogue(), machine, set()), machine, set()))
         self.answer("overview", overview)
         self.answer("search", _catalogue())
         self.put(BUILTIN)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTextEdit
 
@@ -21,7 +20,7 @@ from app.window.common.appearance import LIGHT
 from app.window.main_window.header import Banner
 from app.window.main_window.main_window import MainWindow
 from app.window.main_window.welcome import PROMPTS
-from app.window.markdown import TOKEN
+from app.window.markdown.token_tints import token_list
 from tests.app.window.chats import end
 from tests.app.window.waiting import until
 from tests.models.hub.hub_contents import Repo
@@ -82,14 +81,9 @@ def characters_of_tokens(window: MainWindow) -> list[tuple[str, str]]:
     """Returns what is on screen and came from a token, character by character, with its tint, "" where it has none."""
     found = []
     for page in window.parts.transcript.findChildren(QTextEdit):
-        cursor = QTextCursor(page.document())
-        while not cursor.atEnd():
-            cursor.movePosition(QTextCursor.MoveOperation.NextCharacter, QTextCursor.MoveMode.KeepAnchor)
-            form = cursor.charFormat()
-            if form.hasProperty(TOKEN):
-                ground = form.background()
-                found.append((cursor.selectedText(), ground.color().name() if ground.isOpaque() else ""))
-            cursor.clearSelection()
+        for run in token_list(page.document()).runs:
+            tint = LIGHT.tints[run.origin] if run.origin else ""
+            found += [(page.document().characterAt(place), tint) for place in range(run.start, run.end)]
     return found
 
 

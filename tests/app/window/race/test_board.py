@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QObject
-from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QApplication, QLabel, QScrollArea
 
 from app.race.race_document import RaceDocument, open_race
@@ -14,7 +13,8 @@ from app.race.race_text import NUMBERS
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
 from app.window.common.preferences import LARGEST, Preferences
-from app.window.markdown import TOKEN
+from app.window.markdown.text_formats import APPEARANCE
+from app.window.markdown.token_tints import token_list
 from app.window.race.race_board import RaceBoard
 from app.window.race.side_pane import LEAST_TEXT, SidePane
 from tests.app.race.sample_races import RACE, race, run, simple, steady
@@ -46,14 +46,13 @@ def values(pane: SidePane) -> list[str]:
 
 def tints(pane: SidePane) -> list[tuple[str, int, str]]:
     """(character, token, colour behind it) of the text."""
-    cursor, found = QTextCursor(pane.reader.document()), []
-    while not cursor.atEnd():
-        cursor.movePosition(QTextCursor.MoveOperation.NextCharacter, QTextCursor.MoveMode.KeepAnchor)
-        shape = cursor.charFormat()
-        if shape.hasProperty(TOKEN):
-            found.append((cursor.selectedText(), int(shape.property(TOKEN)), shape.background().color().name()))
-        cursor.clearSelection()
-    return found
+    document = pane.reader.document()
+    look = document.property(APPEARANCE)
+    return [
+        (document.characterAt(place), run.token, look.tints[run.origin] if run.origin else "")
+        for run in token_list(document).runs
+        for place in range(run.start, run.end)
+    ]
 
 
 def marks(board: RaceBoard) -> list[str]:
@@ -129,7 +128,7 @@ def test_drafted_tokens_are_tinted_and_plain_ones_are_not() -> None:
     board = open_board(simple())
     board.show_time(9)
     plain, drafted = (tints(pane) for pane in board.panes)
-    assert {colour for *_, colour in plain} <= {"#000000"}
+    assert {colour for *_, colour in plain} <= {""}
     assert {LIGHT.tints["accepted"], LIGHT.tints["bonus"]} <= {colour for *_, colour in drafted}
 
 

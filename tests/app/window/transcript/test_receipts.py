@@ -134,6 +134,8 @@ def test_only_identical_is_good_and_what_was_not_found_here_is_quiet() -> None:
     imported = kept(Receipt(TOKENS), elsewhere=True)
     assert receipt_tone(imported) == "faint" and short_receipt_text(imported).endswith("(imported)")
     assert "was not verified on this computer" in receipt_text(imported)
+    compared = kept(Receipt(TOKENS), reference="llama: logits within 3e-06 of something 5.24")
+    assert "The model's architecture, llama: logits within 3e-06 of something 5.24." in receipt_text(compared)
 
 
 def test_a_reply_that_went_on_is_not_called_verified(stage: MakeStage) -> None:

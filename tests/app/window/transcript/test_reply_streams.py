@@ -91,8 +91,10 @@ def snapshot(stage: Stage) -> list[list[object]]:
 
 
 def grounds(stage: Stage) -> set[str]:
-    """The colours that the reply stands on."""
-    return {one.shape.background().color().name() for document in documents(stage) for one in characters(document)}
+    """The tints that the reply stands on."""
+    tints = stage.transcript.options.appearance.tints
+    found = {one.origin for document in documents(stage) for one in characters(document)}
+    return {tints[origin] for origin in found if origin}
 
 
 def stream(stage: Stage, text: str, seed: int, frames: int = 40) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 
 from app.token_explanation import explain_emitted
 from app.window.common.appearance import LIGHT
-from app.window.markdown import TOKEN, token_runs
+from app.window.markdown import token_of, token_runs
 from app.window.markdown.text_formats import REFUSED
 from app.window.transcript import TokenDetail
 from app.window.transcript.reply_tile import ReplyTile
@@ -114,10 +114,10 @@ def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStag
             fragment = place.fragment()
             shape = fragment.charFormat()
             if shape.hasProperty(REFUSED):
-                assert shape.fontStrikeOut() and not shape.hasProperty(TOKEN)
+                assert shape.fontStrikeOut() and token_of(page.document(), fragment.position()) is None
                 before = fragment.text()
             elif before:
-                found[shape.property(TOKEN)] = before
+                found[token_of(page.document(), fragment.position())] = before
                 before = ""
             place += 1
         block = block.next()
