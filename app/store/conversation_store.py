@@ -20,7 +20,7 @@ from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
-from app.store.message_search import folded_texts, make_searchable, search
+from app.store.message_search import folded_texts, make_searchable, outdate, search
 from app.store.records import (
     CUT_NOTE,
     Attachment,
@@ -131,6 +131,7 @@ class Store:
         """Marks replies that are no longer streamed as cut, and makes all messages searchable."""
         with self._database.change():
             self._database.run("UPDATE message SET state = 'cut', note = ? WHERE state = 'streaming'", CUT_NOTE)
+            outdate(self._database)
         self._make_searchable(0)
 
     def _make_searchable(self, since: int) -> None:
