@@ -19,6 +19,7 @@ from platformdirs import user_data_path
 from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
+from app.store.foreign_exports import read_documents
 from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
 from app.store.message_search import folded_texts, make_searchable, outdate, search
 from app.store.records import (
@@ -450,11 +451,17 @@ class Store:
 
     def import_json(self, text: str) -> ConversationRecord:
         """Adds a conversation equal to the one that was exported. Raises StoreError: why not, in a line."""
-        document = json_export.read_document(text)
+        return self.import_all([text])[0]
+
+    def import_all(self, texts: Sequence[str]) -> list[ConversationRecord]:
+        """Adds the conversations of exports, of Redline or another program (`app.store.foreign_exports`): all or none.
+        Returns them, the one that was changed last first. Raises StoreError: why not, in a line."""
+        documents = [document for text in texts for document in read_documents(text)]
+        documents.sort(key=lambda document: document.updated_s)
         with self._database.change():
-            conversation, first = json_export.insert(self._database, document, self._show)
-        self._make_searchable(first)
-        return self.conversation(conversation)
+            added = [json_export.insert(self._database, document, self._show) for document in documents]
+        self._make_searchable(min((first for _, first in added if first), default=0))
+        return [self.conversation(conversation) for conversation, _ in reversed(added)]
 
 
 def _conversation_of(row: Row) -> ConversationRecord:

@@ -18,6 +18,7 @@ from msgspec.structs import replace as changed
 from PySide6.QtCore import QObject, Signal
 
 from app.protocol import Loaded, Pair, RoundDone, SamplingSettings
+from app.store.import_files import read_texts
 from app.store.records import (
     UNTITLED,
     Attachment,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from app.store import Store
 
 UNSAVED = 0  # the id of a conversation that is not on disk
-LARGEST_IMPORT_BYTES = 512 << 20
 SAME_AGAIN = (
     "At temperature 0 this model always writes the same reply. Choose a higher temperature in the chat settings to get "
     "another one."
@@ -398,21 +398,15 @@ class Controller(QObject):
         self.deletion.undo()
 
     def import_file(self, path: str) -> bool:
-        """Imports an exported conversation and opens it; returns whether it is one."""
-        file = Path(path)
-        try:
-            if file.stat().st_size > LARGEST_IMPORT_BYTES:
-                raise ValueError(f"it is larger than {LARGEST_IMPORT_BYTES >> 20} MiB")
-            text = file.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            why = f"“{file.name}” could not be read ({error}). Choose a conversation exported from Redline."
-            self.notice.emit(Notice("error", why))
-            return False
-        record = self.library.attempt(lambda: self.library.store.import_json(text), None)
-        if record is None:
+        """Imports the conversations of an export and opens the newest; returns whether there are any."""
+        none: list[ConversationRecord] = []
+        records = self.library.attempt(lambda: self.library.store.import_all(read_texts(Path(path))), none)
+        if not records:
             return False
         self.library.changed.emit()
-        return self._open_saved(record.id)
+        if len(records) > 1:
+            self.notice.emit(Notice("info", f"{len(records):,} conversations were imported."))
+        return self._open_saved(records[0].id)
 
     def change_settings(self, settings: ChatSettings) -> None:
         """Changes the settings of the open conversation and, but for its system prompt, of new ones."""

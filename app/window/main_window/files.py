@@ -37,8 +37,8 @@ def ask_attachments(parent: QWidget) -> list[Path]:
 
 
 def ask_conversation(parent: QWidget) -> Path | None:
-    """Asks for a conversation that was exported."""
-    name, _ = QFileDialog.getOpenFileName(parent, "Import Conversation", "", FORMATS["json"][1])
+    """Asks for conversations that were exported, from Redline or another program."""
+    name, _ = QFileDialog.getOpenFileName(parent, "Import Conversations", "", "Exported conversations (*.json *.zip)")
     return Path(name) if name else None
 
 

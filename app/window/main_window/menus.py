@@ -37,7 +37,7 @@ MENUS: Mapping[str, tuple[Command, ...]] = {
         Command("new", "New Chat", Standard.New),
         Command("attach", "Attach Files…", "Ctrl+Shift+A"),
         SEPARATOR,
-        Command("import", "Import Conversation…", Standard.Open),
+        Command("import", "Import Conversations…", Standard.Open),
         Command("export markdown", "Export as Markdown…", "Ctrl+E"),
         Command("export json", "Export as JSON…", "Ctrl+Shift+E"),
         Command("export page", "Export Last Reply as Web Page…"),
