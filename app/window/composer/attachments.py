@@ -5,8 +5,10 @@ from __future__ import annotations
 import codecs
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from charset_normalizer import from_bytes
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
@@ -26,6 +28,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Encodings of texts that are neither UTF-8 nor marked, in the order in which they are tried.
+_WIDE = ["utf_16_le", "utf_16_be"]
+_LEGACY = ["gb18030", "cp932", "euc_jp", "cp949", "big5", "cp1252", "cp1251", "cp1253", "cp1255", "cp1256", "cp874"]
 _KINDS = ((b"PK\x03\x04", "a zip archive or an Office document"), (b"\x89PNG", "an image"))
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
@@ -78,22 +83,40 @@ def check_total(attachments: Sequence[Attachment]) -> None:
 def _decode(name: str, data: bytes) -> str:
     encoding = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
     if not encoding:
-        _refuse_binary(name, data)
+        _refuse_kinds(name, data)
+        encoding = _encoding_of(name, data)
     try:
-        text = data.decode(encoding or "utf-8")
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise AttachmentError(f"“{name}” is not UTF-8 or UTF-16 text. Save it as UTF-8 and try again.") from error
+        raise AttachmentError(f"“{name}” is damaged text. Save it as UTF-8 and try again.") from error
     if not text.strip():
         raise AttachmentError(f"“{name}” is empty.")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _refuse_binary(name: str, data: bytes) -> None:
+def _encoding_of(name: str, data: bytes) -> str:
+    """Returns the encoding of a text without a mark: UTF-8, or what its bytes are most likely. Raises
+    AttachmentError."""
+    with suppress(UnicodeDecodeError):
+        data.decode()
+        if not _has_controls(data):
+            return "utf-8"
+    found = from_bytes(data, cp_isolation=_WIDE if b"\0" in data else _LEGACY)
+    best = found.best()
+    if best is None or (b"\0" not in data and _has_controls(data)) or _has_controls(str(best).encode(errors="replace")):
+        raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
+    return best.encoding
+
+
+def _has_controls(data: bytes) -> bool:
+    return data.translate(None, _CONTROL) != data
+
+
+def _refuse_kinds(name: str, data: bytes) -> None:
+    """Refuses what begins as a file of a kind that is no text."""
     kind = next((kind for start, kind in _KINDS if data.startswith(start)), "")
     if kind:
         raise AttachmentError(f"“{name}” is {kind}. Only text and PDF files can be attached; copy its text instead.")
-    if data.translate(None, _CONTROL) != data:
-        raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
 
 
 class Chip(QFrame):

@@ -200,7 +200,7 @@ def test_files_dropped_on_the_window_are_attached_and_sent(
 
 
 def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow, tmp_path: Path) -> None:
-    files = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "latin.txt": b"Gr\xfc\xdfe", "empty.txt": b" \n"}
+    files = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "empty.txt": b" \n"}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "huge.txt").write_bytes(b"x" * 1_000_001)
@@ -211,7 +211,6 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
     reasons = {
         "photo.png": "is an image",
         "data.bin": "is a binary file",
-        "latin.txt": "is not UTF-8",
         "empty.txt": "is empty",
         "huge.txt": "the limit is 1 MB",
         "folder": "is a folder",
@@ -219,6 +218,26 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
     }
     texts = notices(window)
     assert all(any(name in text and why in text for text in texts) for name, why in reasons.items())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("gbk", "这是一个测试文件,我们正在检查编码。\n第二行的价格是100元。"),
+        ("shift_jis", "これはテストです。日本語の文章を読み込みます。\n二行目の価格は100円。"),
+        ("cp1252", "Grüße aus “Köln”: 5 €\nZweite Zeile."),
+        ("latin_1", "café, naïve\nname,prénom\n"),
+        ("utf-16-le", "name;value\n1;2\n"),
+        ("utf-16-be", "name;value\n1;2\n"),
+        ("utf-16", "name;値\n1;2\n"),
+    ],
+)
+def test_a_text_in_another_encoding_is_attached(
+    composer: Composer, window: MainWindow, tmp_path: Path, encoding: str, text: str
+) -> None:
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    drop(window, tmp_path / "a.txt")
+    assert [attachment.text for attachment in composer.draft.attachments] == [text]
 
 
 def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
