@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from app.window.common.widgets import Glyph, IconButton, label, style
 from engine.errors import RedlineError
 from models.size_text import size_words
 
+NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
 LARGEST_BYTES = 1_000_000  # of one file, which is more than a context holds
 MAX_CHARACTERS = 2_000_000  # of all attachments of a message, well within the limit for a line of the protocol
 LONG_PASTE, LONG_PASTE_LINES = 4_000, 80  # characters, lines: a paste from here on becomes an attachment
@@ -31,7 +33,11 @@ _MARKS = (
 # Encodings of texts that are neither UTF-8 nor marked, in the order in which they are tried.
 _WIDE = ["utf_16_le", "utf_16_be"]
 _LEGACY = ["gb18030", "cp932", "euc_jp", "cp949", "big5", "cp1252", "cp1251", "cp1253", "cp1255", "cp1256", "cp874"]
-_KINDS = ((b"PK\x03\x04", "a zip archive or an Office document"), (b"\x89PNG", "an image"))
+_IMAGES = (rb"\x89PNG", rb"\xff\xd8\xff", rb"GIF8", rb"II\*\0", rb"MM\0\*", rb"RIFF.{4}WEBP", rb".{4}ftyp(hei|avi|mif)")
+_KINDS = (
+    (re.compile(rb"PK\x03\x04"), "a zip archive or an Office document"),
+    (re.compile(b"|".join(_IMAGES), re.DOTALL), "an image"),
+)
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 
@@ -114,7 +120,7 @@ def _has_controls(data: bytes) -> bool:
 
 def _refuse_kinds(name: str, data: bytes) -> None:
     """Refuses what begins as a file of a kind that is no text."""
-    kind = next((kind for start, kind in _KINDS if data.startswith(start)), "")
+    kind = next((kind for start, kind in _KINDS if start.match(data)), "")
     if kind:
         raise AttachmentError(f"“{name}” is {kind}. Only text and PDF files can be attached; copy its text instead.")
 

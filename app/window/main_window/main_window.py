@@ -261,6 +261,7 @@ class MainWindow(QMainWindow):
     def _connect_parts(self) -> None:
         parts, controller = self.parts, self.controller
         self.drop_target.dropped.connect(parts.composer.attach_files)
+        self.drop_target.image_dropped.connect(parts.composer.refuse_image)
         parts.header.chip.clicked.connect(self.pair_menu.open)
         parts.panel.closed.connect(lambda: self.show_side(""))
         parts.transcript.link_clicked.connect(lambda url: ask_to_open(self, url))

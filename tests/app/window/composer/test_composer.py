@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from app.store.records import Attachment
 from app.window.chat import Controller
 from app.window.common.preferences import DRAFT, Draft
-from app.window.composer.attachments import LONG_PASTE
+from app.window.composer.attachments import LONG_PASTE, NO_IMAGES
 from app.window.composer.composer import Composer
 from app.window.composer.prompt_editor import MAX_LINES
 from app.window.main_window.chat_presenter import SAVE_DRAFT_MS
@@ -48,7 +48,10 @@ def content_of(*paths: Path) -> QMimeData:
 
 def drop(window: MainWindow, *paths: Path) -> None:
     """Drags files over the window and drops them."""
-    given = content_of(*paths)
+    drop_content(window, content_of(*paths))
+
+
+def drop_content(window: MainWindow, given: QMimeData) -> None:
     at, copy, left = QPoint(300, 300), Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
     none = Qt.KeyboardModifier.NoModifier
     QApplication.sendEvent(window, QDragEnterEvent(at, copy, given, left, none))
@@ -248,6 +251,20 @@ def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWin
     assert composer.draft == Draft()
     assert any("is a folder" in text for text in notices(window))
     assert any("Images cannot be attached" in text for text in notices(window))
+
+
+def test_an_image_that_is_dragged_in_is_refused_before_it_is_dropped(window: MainWindow) -> None:
+    image = QMimeData()
+    image.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
+    drop_content(window, image)
+    assert window.drop_target.overlay.text() == NO_IMAGES and notices(window) == [NO_IMAGES]
+
+
+@pytest.mark.parametrize("start", [b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF1234WEBP", b"\0\0\0\x18ftypheic"])
+def test_image_files_are_named_as_what_they_are(window: MainWindow, tmp_path: Path, start: bytes) -> None:
+    (tmp_path / "photo").write_bytes(start + bytes(100))
+    drop(window, tmp_path / "photo")
+    assert "is an image" in notices(window)[0]
 
 
 def test_the_attachments_of_a_message_have_a_limit(composer: Composer, window: MainWindow) -> None:
