@@ -241,6 +241,7 @@ class QuestionTile(MessageTile):
         self._bubble = QRect()
         self._shows_all = False  # as the text was written last
         self._show_text()
+        self._show_edit_button()
         if entry.editing:
             self._open_editor()
 
@@ -366,11 +367,17 @@ class QuestionTile(MessageTile):
         for part in (self.page, self.footer):
             part.setVisible(self.editor is None)
         self.more.setVisible(self.editor is None and self._folds())
-        self.footer.buttons[EDIT.name].set_word(_CONTINUE if self.entry.edit else EDIT.word)
+        self._show_edit_button()
         if self.editor is not None:
             self.editor.show()
         self.resized.emit()
         self.update()
+
+    def _show_edit_button(self) -> None:
+        """Has the button say, and stay shown, where the text of an edit is kept."""
+        self.footer.buttons[EDIT.name].set_word(_CONTINUE if self.entry.edit else EDIT.word)
+        self.footer.always = EDIT.name if self.entry.edit else ""
+        self._show_actions()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

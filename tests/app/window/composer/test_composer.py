@@ -18,7 +18,7 @@ from app.window.composer.composer import Composer
 from app.window.composer.prompt_editor import MAX_LINES
 from app.window.main_window.chat_presenter import SAVE_DRAFT_MS
 from app.window.main_window.main_window import MainWindow
-from app.window.transcript.question_tile import QuestionEditor
+from app.window.transcript.question_tile import QuestionEditor, QuestionTile
 from tests.app.window.chat.fake_host import command
 from tests.app.window.chats import end, open_chat, open_window
 from tests.app.window.stepped_clock import SteppedClock
@@ -394,6 +394,8 @@ def test_escape_keeps_an_edit_and_discarding_it_does_not(window: MainWindow, con
     begin_edit(window, " And how?")
     QTest.keyClick(editor_in(window).field, Qt.Key.Key_Escape)  # type: ignore[union-attr]
     assert editor_in(window) is None
+    tile = window.parts.transcript.findChild(QuestionTile)
+    assert tile is not None and tile.footer.buttons["Edit"].shown
     begin_edit(window, "?")
     editor = editor_in(window)
     assert editor is not None and editor.field.toPlainText() == "Why? And how??"
