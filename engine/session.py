@@ -79,8 +79,7 @@ class Session:
         continuation_ids: Sequence[int] = (),
         places: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answers a prompt of token ids; the rest as `reply`. places: lengths of it to which later prompts will go
-        back, ascending, in models whose caches cannot drop tokens (`ModelCache.needs_pins`)."""
+        """Answers a prompt of ids; the rest as `reply`. places: lengths of it that later prompts go back to."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
         parser = self.tokenizer.channels(prompt)
@@ -104,10 +103,9 @@ class Session:
         if drafter is not None and not _synced(drafter, prompt, cancelled):
             yield Finished("cancelled", 0, time.monotonic() - began_s)
             return
-        sampler = Sampler(settings, self.target.vocabulary, grammar)
+        sampler, policy = Sampler(settings, self.target.vocabulary, grammar), policy or FixedLength(0)
         ends = (settings.max_tokens, self.context, self.tokenizer.eos, cancelled, settings.max_thought_tokens)
-        limits = Limits(*ends, parser)
-        rounds = decode(self._driver, drafter, policy or FixedLength(0), sampler, self.tokens, limits, began_s)
+        rounds = decode(self._driver, drafter, policy, sampler, self.tokens, Limits(*ends, parser), began_s)
         for event in self._with_text(rounds, text, len(prompt)):
             yield event
             self._check_owner(reply)

@@ -295,10 +295,12 @@ def written_call(render: Render, shape: TurnShape, lists: bool) -> tuple[str, st
     call = {**_CALLS[0], "arguments": json.dumps({"probekey": "first line\nsecond line", "more": 3})}
     turn = {"role": "assistant", "content": "", "calls": [call]}
     result = {"role": "tool", "content": _RESULTS[0]["content"], "call_id": call["id"], "name": call["name"]}
-    before, *wholes = (
-        render(shaped(turns, shape, None, True), PROBE_TOOLS, lists) or ""
-        for turns in ([_QUESTION], [_QUESTION, turn], [_QUESTION, turn, result])  # some write a call with its result
-    )
+    tried: list[list[Message]] = [
+        [_QUESTION],
+        [_QUESTION, turn],
+        [_QUESTION, turn, result],
+    ]  # some write it with results
+    before, *wholes = (render(shaped(turns, shape, None, True), PROBE_TOOLS, lists) or "" for turns in tried)
     whole = next((text for text in wholes if text.count(call["name"]) > before.count(call["name"])), "")
     shared = next((i for i, pair in enumerate(zip(before, whole, strict=False)) if pair[0] != pair[1]), len(before))
     within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:shared])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -64,6 +65,8 @@ class ChatCompletions:
             if not fields["opening"]:
                 where = "continue_final_message"
                 raise ApiError(400, "invalid_value", f"{where}: the last message is no text of the assistant", where)
+            if self._engine.loaded.thinking:
+                settings = replace(settings, thinking=False)  # what is gone on with is the answer
         return self._engine.replies(turns, settings, body.n or 1, **fields)
 
     async def _events(

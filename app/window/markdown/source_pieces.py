@@ -189,7 +189,7 @@ class SourcePieces:
         if last is None or last.kind != "code" or is_closed(last.tokens, text):
             return ""
         first = text.rfind("\n", 0, last.start) + 1
-        fence, info = last.tokens[0].start, last.tokens[0].value
+        fence, info = last.tokens[0].start, str(last.tokens[0].value)
         marks = text[fence : text.find("\n", fence)].split(info)[0].rstrip() if info else text[fence:].split("\n")[0]
         return text[first:fence] + marks.rstrip() + info[:_LONGEST_INFO] + "\n"
 

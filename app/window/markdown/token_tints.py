@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QTextBlock, QTextDocument, QTextLine
@@ -142,8 +142,8 @@ def _boxes(line: QTextLine, first: int, last: int, mixed: bool) -> list[QRectF]:
 
 
 def _x(line: QTextLine, character: int) -> float:
-    found = line.cursorToX(character, _PARTS)
-    return float(found[0] if isinstance(found, tuple) else found)  # PySide's stubs know only the number
+    found: Any = line.cursorToX(character, _PARTS)  # a pair, which PySide's stubs do not know
+    return float(found[0])
 
 
 def _shaped_spans(line: QTextLine, first: int, last: int) -> list[tuple[float, float]]:

@@ -193,6 +193,7 @@ class _Prepared:
         """Yields each event with the characters [start, end) of `text` that it came from. Texts that are as in `text`
         and follow one another are one."""
         open_text = (0, 0)
+        event: Any  # one key or a name; the stubs of pyromark have a type for each
         for event, place in events_with_range(self.text.encode("utf-8", "replace").decode(), options=_OPTIONS):
             start, end = self._character(place["start"]), self._character(place["end"])
             literal = isinstance(event, dict) and event.get("Text", "") != "" and event["Text"] == self.text[start:end]
