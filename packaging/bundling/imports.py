@@ -44,11 +44,7 @@ ON_MACOS = (
     "truststore._macos",
 )
 # What other processes than the recorded ones import without naming it: pypdf, for PDF files that AES protects.
-ELSEWHERE = (
-    "cryptography.hazmat.bindings._rust",
-    "cryptography.hazmat.primitives.ciphers.modes",
-    "pypdf._crypt_providers._cryptography",
-)
+ELSEWHERE = ("Crypto.Cipher.AES", "Crypto.Cipher.ARC4", "pypdf._crypt_providers._pycryptodome")
 _HEADER = "# Modules that a run of the app imported. Written by `uv run packaging/record.py`.\n"
 
 
