@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from charset_normalizer import from_bytes
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
@@ -103,6 +102,8 @@ def _decode(name: str, data: bytes) -> str:
 def _encoding_of(name: str, data: bytes) -> str:
     """Returns the encoding of a text without a mark: UTF-8, or what its bytes are most likely. Raises
     AttachmentError."""
+    from charset_normalizer import from_bytes  # which loads all of Python's codecs
+
     with suppress(UnicodeDecodeError):
         data.decode()
         if not _has_controls(data):
