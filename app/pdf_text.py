@@ -21,6 +21,7 @@ MOST_CHARACTERS = 2_000_000
 PROTECTED = "is protected by a password. Save a copy without one and attach that."
 SCANNED = "has no text, only pictures of pages. Recognise its text first, as Preview and many scanners do."
 DAMAGED = "is damaged or not a PDF. Open it and save a copy, then attach that."
+UNREADABLE = "cannot be read ({}). Check that it is still there, then attach it again."
 TOO_LONG = f"has more than {MOST_CHARACTERS:,} characters or {MOST_PAGES:,} pages. Attach part of it."
 
 
@@ -46,9 +47,10 @@ def page_texts(path: Path) -> list[str]:
                 raise PdfError(TOO_LONG)
     except PdfError:
         raise
+    except OSError as error:
+        raise PdfError(UNREADABLE.format(error.strerror)) from error
     except Exception as error:
-        protected = "cryptography" in str(error)  # which pypdf asks for to read what AES protects
-        raise PdfError(PROTECTED if protected else DAMAGED) from error
+        raise PdfError(DAMAGED) from error
     if not any(pages):
         raise PdfError(SCANNED)
     return pages

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from bundling.checks import CHECKS, Bundle
-from bundling.imports import ON_MACOS, RECORD, recorded
+from bundling.imports import ELSEWHERE, ON_MACOS, RECORD, recorded
 from bundling.leaks import machine_paths
 from bundling.sizes import LIMIT_BYTES, by_part
 
@@ -24,7 +24,7 @@ def main() -> int:
     if not (args.bundle / "Contents").is_dir():
         print(f"verify: {args.bundle} is no app: give the folder Redline.app", file=sys.stderr)
         return 2
-    bundle = Bundle(args.bundle, [*recorded(args.record), *ON_MACOS], machine_paths(*args.machine))
+    bundle = Bundle(args.bundle, [*recorded(args.record), *ON_MACOS, *ELSEWHERE], machine_paths(*args.machine))
     faults = sum(_check(bundle, name) for name in CHECKS)
     _tell_sizes(bundle)
     print(f"{len(bundle.machos)} Mach-O files; " + (f"{faults} faults" if faults else "no fault"))

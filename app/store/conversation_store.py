@@ -19,8 +19,9 @@ from platformdirs import user_data_path
 from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
+from app.store.foreign_exports import read_documents
 from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
-from app.store.message_search import folded_texts, make_searchable, search
+from app.store.message_search import folded_texts, make_searchable, outdate, search
 from app.store.records import (
     CUT_NOTE,
     Attachment,
@@ -123,13 +124,15 @@ class Store:
         self._database.close()
 
     def _back_up(self) -> None:
-        if self._database.writable and self.conversations():
+        kept = "SELECT 1 FROM conversation WHERE deleted_s IS NULL LIMIT 1"
+        if self._database.writable and self._database.rows(kept):
             back_up(self._database.path, self._database.connection)
 
     def _mark_cut_replies(self) -> None:
         """Marks replies that are no longer streamed as cut, and makes all messages searchable."""
         with self._database.change():
             self._database.run("UPDATE message SET state = 'cut', note = ? WHERE state = 'streaming'", CUT_NOTE)
+            outdate(self._database)
         self._make_searchable(0)
 
     def _make_searchable(self, since: int) -> None:
@@ -152,6 +155,11 @@ class Store:
         if row is None:
             raise StoreError(f"conversation {conversation} no longer exists; open the list of conversations again")
         return _conversation_of(row)
+
+    def find(self, conversation: int) -> ConversationRecord | None:
+        """Returns one conversation, None where it is deleted or gone."""
+        row = self._database.row(f"{_CONVERSATION} WHERE id = ? AND deleted_s IS NULL", conversation)
+        return None if row is None else _conversation_of(row)
 
     def create(self, settings: ChatSettings) -> ConversationRecord:
         """Adds an empty conversation."""
@@ -443,11 +451,17 @@ class Store:
 
     def import_json(self, text: str) -> ConversationRecord:
         """Adds a conversation equal to the one that was exported. Raises StoreError: why not, in a line."""
-        document = json_export.read_document(text)
+        return self.import_all([text])[0]
+
+    def import_all(self, texts: Sequence[str]) -> list[ConversationRecord]:
+        """Adds the conversations of exports, of Redline or another program (`app.store.foreign_exports`): all or none.
+        Returns them, the one that was changed last first. Raises StoreError: why not, in a line."""
+        documents = [document for text in texts for document in read_documents(text)]
+        documents.sort(key=lambda document: document.updated_s)
         with self._database.change():
-            conversation, first = json_export.insert(self._database, document, self._show)
-        self._make_searchable(first)
-        return self.conversation(conversation)
+            added = [json_export.insert(self._database, document, self._show) for document in documents]
+        self._make_searchable(min((first for _, first in added if first), default=0))
+        return [self.conversation(conversation) for conversation, _ in reversed(added)]
 
 
 def _conversation_of(row: Row) -> ConversationRecord:

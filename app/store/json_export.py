@@ -135,14 +135,19 @@ class Document(Struct, frozen=True, kw_only=True):
     shown: Place | None = None
 
 
+def read_header(text: str) -> DocumentHeader | None:
+    """Returns what a document says of itself; None where it is of another program."""
+    try:
+        return msgspec.json.decode(text, type=DocumentHeader)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+
+
 def read_document(text: str) -> Document:
     """Returns what `text` says, checked. Raises StoreError: what is wrong with it, in a line."""
     if len(text) > MOST_CHARACTERS:
         raise StoreError(f"this file is too large to be a conversation ({len(text):,} characters); choose another")
-    try:
-        head = msgspec.json.decode(text, type=DocumentHeader)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        head = None
+    head = read_header(text)
     if head is None or head.format != FORMAT:
         raise StoreError("this is not a conversation exported by Redline; choose another file")
     if head.version > VERSION:

@@ -15,7 +15,9 @@ from collections.abc import Iterable, Sequence
 from app.store.database import Database
 from app.store.message_rows import attachments_of, clean
 from app.store.records import SearchHit
+from app.store.shown_text import shown_text
 
+_MANNER_KEY, _MANNER = "search.manner", "shown text"  # of how messages are made findable, in the app's values
 _LONGEST_QUERY = 256  # characters that count
 _MOST_TERMS = 16
 _BEFORE, _AFTER = 40, 120  # characters of a snippet around its first match
@@ -34,11 +36,18 @@ def folded_texts(database: Database, since: int) -> list[tuple[str, int]]:
     Call it outside of a change: millions of characters take seconds to fold, and whoever else writes would wait.
     """
     missing = database.rows(
-        "SELECT id, text || tail, attachments FROM message "
+        "SELECT id, role, text || tail, attachments FROM message "
         "WHERE id >= ? AND state != 'streaming' AND id NOT IN (SELECT message FROM folded)",
         since,
     )
-    return [(fold(_searchable(text, attachments)), message) for message, text, attachments in missing]
+    return [(fold(_searchable(*columns)), message) for message, *columns in missing]
+
+
+def outdate(database: Database) -> None:
+    """Has all replies made findable anew where that was done in another manner than today's; within a change."""
+    if database.row("SELECT 1 FROM value WHERE key = ? AND value = ?", _MANNER_KEY, _MANNER) is None:
+        database.run("DELETE FROM folded WHERE message IN (SELECT id FROM message WHERE role = 'assistant')")
+        database.run("INSERT OR REPLACE INTO value VALUES (?, ?)", _MANNER_KEY, _MANNER)
 
 
 def make_searchable(database: Database, texts: Iterable[tuple[str, int]]) -> None:
@@ -57,15 +66,15 @@ def search(database: Database, query: str, limit: int) -> list[SearchHit]:
         return []
     hits = _titles(database, terms)[:limit]
     rows = database.rows(
-        "SELECT message.id, conversation.id, title, message.text || tail, attachments "
+        "SELECT message.id, conversation.id, title, role, message.text || tail, attachments "
         "FROM folded CROSS JOIN message ON message.id = folded.message "
         "JOIN conversation ON conversation.id = message.conversation "
         f"WHERE {' AND '.join(['instr(folded.text, ?) > 0'] * len(terms))} AND deleted_s IS NULL "
         "ORDER BY folded.message DESC LIMIT ?",
         *(*terms, limit - len(hits)),
     )
-    for message, conversation, title, text, attachments in rows:
-        snippet, matches = snippet_of(_searchable(text, attachments), terms)
+    for message, conversation, title, *columns in rows:
+        snippet, matches = snippet_of(_searchable(*columns), terms)
         hit = SearchHit(conversation=conversation, title=title, message=message, snippet=snippet, matches=matches)
         hits.append(hit)
     return hits
@@ -82,9 +91,10 @@ def _titles(database: Database, terms: Sequence[str]) -> list[SearchHit]:
     ]
 
 
-def _searchable(text: str, attachments: str | None) -> str:
-    """Returns what a message is found by: its text, then the names and texts of its attachments."""
-    return "\n\n".join([text, *(f"{one.name}\n{one.text}" for one in attachments_of(attachments))])
+def _searchable(role: str, text: str, attachments: str | None) -> str:
+    """Returns what a message is found by: its text as it is shown, then the names and texts of its attachments."""
+    shown = shown_text(text) if role == "assistant" else text
+    return "\n\n".join([shown, *(f"{one.name}\n{one.text}" for one in attachments_of(attachments))])
 
 
 def terms_of(query: str) -> list[str]:

@@ -199,16 +199,13 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 
 def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
     """Returns the turns that a model is given for a branch. Replies without an answer are left out, and their questions
-    too; so is what was left out when the context was full, whose summary begins the first question that is left."""
+    stay; a template that wants turns to alternate has them joined (`models.turn_shape`). What was left out when the
+    context was full is left out too, and its summary begins the first question that is left."""
     trimmed = [place for place, record in enumerate(path) if record.trim is not None]
     trim = path[trimmed[-1]].trim if trimmed else None
     turns: list[Message] = []
     for record in path if trim is None else path[max(0, trimmed[-1] - trim.kept) :]:
-        if record.role == "assistant" and not record.text:
-            if turns and turns[-1].role == "user":
-                turns.pop()
-            continue
-        if turns or record.role == "user":
+        if record.role == "user" or (turns and record.text):
             turns.append(Message(role=record.role, content=record.content, thought=record.thought))
     if turns and trim is not None and trim.summary:
         content = f"{SUMMARY_OPENING}\n{trim.summary}\n\n{turns[0].content}"

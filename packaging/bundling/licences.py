@@ -26,8 +26,7 @@ _OURS = {
     "LGPL-3": (ROOT / "resources/licences/LGPL-3.0.txt", ROOT / "resources/licences/GPL-3.0.txt"),
     "Apache": (ROOT / "LICENSE",),
 }
-
-
+_UNNAMED = {"pyromark": "MIT"}  # packages that carry the text of their licence and do not name it
 _KATEX = ROOT / "resources/licences/KaTeX.txt"  # of resources/formulas/symbols.json
 
 
@@ -92,7 +91,8 @@ def _name_of(info: Path) -> str:
         c.removeprefix(_CLASSIFIER) for c in metadata.get_all("Classifier") or () if c.startswith(_CLASSIFIER)
     ]
     declared = " ".join(str(metadata.get("License") or "").split())  # type: ignore[attr-defined]
-    return declared if 0 < len(declared) <= _SHORT else ", ".join(classifiers)
+    named = declared if 0 < len(declared) <= _SHORT else ", ".join(classifiers)
+    return named or _UNNAMED.get(metadata["Name"], "")
 
 
 def _homepage(info: Path) -> str:

@@ -123,6 +123,14 @@ SITE_PACKAGES = (
             *(f"*.{suffix}" for suffix in ("pxd", "pyx", "pyi", "h", "hpp", "c", "cc", "cpp", "a")),
         ),
     ),
+    Rule(
+        "cryptography of which pypdf asks for nothing: it deciphers PDF files",
+        ("Crypto/*",),
+        (
+            *("Crypto/__init__.py", "Crypto/Random/*", "Crypto/Util/*", "Crypto/Cipher/*.py"),
+            *(f"Crypto/Cipher/_{name}.*" for name in ("ARC4", "raw_aes", "raw_cbc", "raw_ecb")),
+        ),
+    ),
     Rule("tests of packages", ("*/tests/*", "numpy/*/_*_tests.*", "numpy/_core/_simd.*")),
     Rule(
         "examples, documentation, commands and pictures of packages",

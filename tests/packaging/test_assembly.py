@@ -37,6 +37,7 @@ from PIL import Image
 
 from tests.packaging import toys
 from tests.packaging.machofiles import ARM64, X86_64, macho, universal
+from tests.toys.pdf_files import pdf, protected, written
 
 
 @pytest.fixture
@@ -364,6 +365,25 @@ def test_locked_packages_are_those_of_the_project() -> None:
     pinned = {line.split("==")[0] for line in wheels.LOCK.read_text().splitlines() if "==" in line}
     assert names <= pinned, "run `uv run packaging/build.py --lock`"
     assert not {"llm", "llama-cpp-python"} & pinned
+
+
+def test_the_bundle_for_macos_reads_pdf_files_that_aes_protects(layout: Layout, tmp_path: Path) -> None:
+    """With what trimming leaves of pycryptodome, and without cryptography, which only Linux has."""
+    assert re.search(r"^pycryptodome==\S+ \\$", wheels.LOCK.read_text(), re.MULTILINE)
+    assert re.search(r"^cryptography==.*sys_platform == 'linux'", wheels.LOCK.read_text(), re.MULTILINE)
+    (installed,) = find_spec("Crypto").submodule_search_locations  # type: ignore[union-attr,misc]
+    shutil.copytree(installed, layout.site_packages / "Crypto")
+    trim.trim(layout)
+    assert not (layout.site_packages / "Crypto/PublicKey").exists()
+    document = written(tmp_path / "a.pdf", protected(pdf("open"), "", "AES-256"))
+    program = (
+        "import sys; sys.modules |= {'cryptography': None, '_cffi_backend': None, 'cffi': None}\n"
+        f"sys.path.insert(0, {str(layout.site_packages)!r})\n"
+        "import Crypto; from pathlib import Path; from app.pdf_text import page_texts\n"
+        f"print(Crypto.__file__, page_texts(Path({str(document)!r})))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{layout.site_packages / 'Crypto/__init__.py'} ['open']\n"
 
 
 def test_workflows_run_what_is_here() -> None:

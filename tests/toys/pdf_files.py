@@ -35,10 +35,10 @@ def pdf(*pages: str, content: Sequence[bytes] = ()) -> bytes:
     return bytes(out)
 
 
-def protected(data: bytes, password: str) -> bytes:
-    """Returns the same document, protected by a password."""
+def protected(data: bytes, password: str, algorithm: str = "RC4-128") -> bytes:
+    """Returns the same document, protected by a password, which may be empty."""
     writer, made = PdfWriter(clone_from=PdfReader(io.BytesIO(data))), io.BytesIO()
-    writer.encrypt(password, algorithm="RC4-128")
+    writer.encrypt(password, algorithm=algorithm)
     writer.write(made)
     return made.getvalue()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace as changed
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import AnyAnswer, Count, Counted, Failed, Message, Reply, ReplyDone, RoundDone, Stop
+from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, Reply, ReplyDone, RoundDone, Stop
 from app.store.records import ContextTrim, MessageRecord, messages_of
 from app.store.round_encoding import text_of
 from app.window.common.sentence import sentence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.window.chat.controller import Controller
 
 SUMMARY_TOKENS = 400  # of a summary, at most
+THOUGHT_TOKENS = 4096  # of a thought that cannot be turned off, or a quarter of the context
 REQUEST = (
     "Summarize our conversation up to here in at most 200 words, so that it can be continued from the summary alone. "
     "Keep names, numbers, decisions and open questions. Write only the summary."
@@ -121,13 +122,21 @@ class ContextTrimmer(QObject):
         assert loaded is not None  # it has just counted
         rest = self._before[: len(self._before) - kept]
         request = MessageRecord(id=0, conversation=0, parent=None, role="user", text=REQUEST)
-        room = loaded.context - SUMMARY_TOKENS
+        room = loaded.context - SUMMARY_TOKENS - _thought_tokens(loaded)
         then = partial(self._request_summary, rest, request, kept)
         self._search(_Search(rest, request, room, then, -1, len(rest) // 2 + 1))
 
     def _request_summary(self, rest: list[MessageRecord], request: MessageRecord, kept: int, read: int) -> None:
-        settings = self._controller.conversation.settings
-        sampling = replace(settings.sampling, max_tokens=SUMMARY_TOKENS, max_thought_tokens=SUMMARY_TOKENS, seed=None)
+        settings, loaded = self._controller.conversation.settings, self._host.loaded
+        assert loaded is not None  # it has just counted
+        sampling = replace(
+            settings.sampling,
+            max_tokens=SUMMARY_TOKENS,
+            max_thought_tokens=_thought_tokens(loaded) or SUMMARY_TOKENS,
+            thinking=False if loaded.thinking else None,
+            effort="low" if "low" in loaded.efforts else "",
+            seed=None,
+        )
         trim = ContextTrim(kept=read, summary=self._carried)
         messages = messages_of(settings.system, [*rest, changed(request, trim=trim)])
         self._ask(Reply(id=0, messages=messages, sampling=sampling), partial(self._receive_summary, kept))
@@ -139,8 +148,8 @@ class ContextTrimmer(QObject):
         elif isinstance(answer, Failed):
             self._fail(sentence(answer.message))
         elif isinstance(answer, ReplyDone):
-            summary = f"{text_of(self._rounds)}{answer.finished.text}".strip()
-            if summary:
+            tail = answer.finished.text if answer.finished.reason != "thought" else ""
+            if summary := f"{text_of(self._rounds)}{tail}".strip():
                 self._finish(ContextTrim(kept=kept, summary=summary))
             else:
                 self._fail(EMPTY)
@@ -159,6 +168,11 @@ class ContextTrimmer(QObject):
             self._host.forget(self._request)
             self._request = 0
             self.failed.emit(why)
+
+
+def _thought_tokens(loaded: Loaded) -> int:
+    """Returns how many tokens a model may think before its summary: none where its template can turn that off."""
+    return 0 if loaded.thinking else min(THOUGHT_TOKENS, loaded.context // 4)
 
 
 def _visible(path: Sequence[MessageRecord]) -> tuple[list[MessageRecord], str]:

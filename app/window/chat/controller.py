@@ -18,6 +18,7 @@ from msgspec.structs import replace as changed
 from PySide6.QtCore import QObject, Signal
 
 from app.protocol import Loaded, Pair, RoundDone, SamplingSettings
+from app.store.import_files import read_texts
 from app.store.records import (
     UNTITLED,
     Attachment,
@@ -30,6 +31,7 @@ from app.store.records import (
 )
 from app.window.chat.chat_pair import ChatPair
 from app.window.chat.context_trimmer import ContextTrimmer
+from app.window.chat.conversation_deletion import ConversationDeletion
 from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary, title_of
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from app.store import Store
 
 UNSAVED = 0  # the id of a conversation that is not on disk
-LARGEST_IMPORT_BYTES = 512 << 20
 SAME_AGAIN = (
     "At temperature 0 this model always writes the same reply. Choose a higher temperature in the chat settings to get "
     "another one."
@@ -59,11 +60,12 @@ class Controller(QObject):
 
     library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
     its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: the reply that is
-    being written, and how.
+    being written, and how. deletion: what was deleted and can be restored. learned: earlier replies to draft from.
     """
 
     conversation_opened = Signal(object)  # ConversationRecord
     conversations_changed = Signal()
+    conversation_updated = Signal(object)  # ConversationRecord: the only one that has changed
     settings_changed = Signal(object)  # ConversationRecord
     path_changed = Signal(object)  # list[MessageRecord], the listener's to keep
     reply_began = Signal(object)  # MessageRecord
@@ -95,13 +97,13 @@ class Controller(QObject):
         self.path: list[MessageRecord] = []
         self.replies = ReplyController(self.host, store, self)
         self.library.latest = self.replies.for_export
-        self._history = history
+        self.learned = history
         self._verification = ReplyVerification(self)
         self._trimmer = ContextTrimmer(self)
         self._untrimmed: tuple[int | None, str, tuple[Attachment, ...]] = (None, "", ())  # a question that waits for it
         self.pair = ChatPair(self)
+        self.deletion = ConversationDeletion(self)
         self._was_busy = False
-        self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
         self._death = ""  # the cause of the last death of the host, which interrupted a reply
         self._connect()
 
@@ -110,6 +112,7 @@ class Controller(QObject):
         for part in (library, host, replies):
             part.notice.connect(self.notice)
         library.changed.connect(self._handle_library)
+        library.updated.connect(self._handle_update)
         replies.rounds_received.connect(self._handle_rounds)
         replies.progress.connect(self._handle_progress)
         replies.ended.connect(self._handle_reply_ended)
@@ -142,7 +145,7 @@ class Controller(QObject):
     def set_learning(self, on: bool) -> None:
         """Has drafts copy from earlier replies, or not; then what was learned is deleted. So is what belongs to
         conversations that are gone."""
-        history = self._history
+        history = self.learned
         self.replies.history = history if on else None
         if history is not None:
             known = {record.id for record in self.library.conversations()}
@@ -352,7 +355,7 @@ class Controller(QObject):
         self.reply_began.emit(reply)
         self.replies.begin(reply, pair, messages_of(system, before), earlier)
         self._update_busy()
-        self.library.changed.emit()
+        self.library.report(reply.conversation)
 
     def _pair_to_resume(self, reply: MessageRecord) -> Pair:
         """Returns the pair that began a reply, but with today's drafter: an earlier one may be why it was interrupted,
@@ -387,62 +390,33 @@ class Controller(QObject):
             self.notice.emit(Notice("warning", "This conversation no longer exists."))
 
     def delete(self, conversation: int) -> None:
-        """Deletes a conversation until `undo_delete`, or for good when the window closes. A reply there is stopped."""
-        record = self.library.find(conversation)
-        if record is None:
-            return
-        reply = self.replies.reply
-        if reply is not None and reply.record.conversation == conversation:
-            self.replies.stop()
-        if not self.library.change(partial(self.library.store.delete, conversation)):
-            return
-        if self._history is not None:
-            self.library.attempt(partial(self._history.forget, conversation), None)
-        was_open = conversation == self.conversation.id
-        self._deleted.append((conversation, was_open))
-        if was_open:
-            self.new()
-        undo = ("Undo", partial(self._undelete, conversation, was_open))
-        self.notice.emit(Notice("info", f"“{record.title or UNTITLED}” was deleted.", (undo,)))
+        """Deletes a conversation until `undo_delete`; see `ConversationDeletion`."""
+        self.deletion.delete(conversation)
 
     def undo_delete(self) -> None:
         """Restores the conversation that was deleted last."""
-        if self._deleted:
-            self._undelete(*self._deleted[-1])
-
-    def _undelete(self, conversation: int, was_open: bool) -> None:
-        if (conversation, was_open) not in self._deleted:
-            return
-        if self.library.change(partial(self.library.store.undelete, conversation)):
-            self._deleted.remove((conversation, was_open))
-            if was_open:
-                self._open_saved(conversation)
+        self.deletion.undo()
 
     def import_file(self, path: str) -> bool:
-        """Imports an exported conversation and opens it; returns whether it is one."""
-        file = Path(path)
-        try:
-            if file.stat().st_size > LARGEST_IMPORT_BYTES:
-                raise ValueError(f"it is larger than {LARGEST_IMPORT_BYTES >> 20} MiB")
-            text = file.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            why = f"“{file.name}” could not be read ({error}). Choose a conversation exported from Redline."
-            self.notice.emit(Notice("error", why))
-            return False
-        record = self.library.attempt(lambda: self.library.store.import_json(text), None)
-        if record is None:
+        """Imports the conversations of an export and opens the newest; returns whether there are any."""
+        none: list[ConversationRecord] = []
+        records = self.library.attempt(lambda: self.library.store.import_all(read_texts(Path(path))), none)
+        if not records:
             return False
         self.library.changed.emit()
-        return self._open_saved(record.id)
+        if len(records) > 1:
+            self.notice.emit(Notice("info", f"{len(records):,} conversations were imported."))
+        return self._open_saved(records[0].id)
 
     def change_settings(self, settings: ChatSettings) -> None:
-        """Changes the settings of the open conversation and of new ones."""
+        """Changes the settings of the open conversation and, but for its system prompt, of new ones."""
         conversation = self.conversation.id
         if conversation == UNSAVED:
             self.conversation = _unsaved(settings)
         elif not self.library.change(lambda: self.library.store.change_settings(conversation, settings)):
             return
-        self.library.set_default_settings(settings)
+        system = self.library.default_settings().system
+        self.library.set_default_settings(changed(settings, system=system))
         self.settings_changed.emit(self.conversation)
         self.pair.load()
         self.pair.schedule_count()
@@ -499,6 +473,11 @@ class Controller(QObject):
         self._refresh_record()
         self.conversations_changed.emit()
 
+    def _handle_update(self, record: ConversationRecord) -> None:
+        if record.id == self.conversation.id:
+            self.conversation = record
+        self.conversation_updated.emit(record)
+
     def _handle_rounds(self, message: int, rounds: list[RoundDone]) -> None:
         if self.find(message) is None:
             return
@@ -517,7 +496,7 @@ class Controller(QObject):
         elif record.conversation != self.conversation.id and record.state in ("complete", "failed"):
             self._report_reply_elsewhere(record)
         self._update_busy()
-        self.library.changed.emit()
+        self.library.report(record.conversation)
         self.pair.schedule_count()
         if record.state == "cut" and self.library.find(record.conversation) is not None:
             self._report_cut(record)

@@ -43,6 +43,7 @@ class ConversationLibrary(QObject):
     """
 
     changed = Signal()  # a title, the order, or the number of conversations
+    updated = Signal(object)  # ConversationRecord: the only one that has changed
     notice = Signal(object)  # Notice
 
     def __init__(self, store: Store, parent: QObject | None = None) -> None:
@@ -84,7 +85,12 @@ class ConversationLibrary(QObject):
 
     def find(self, conversation: int) -> ConversationRecord | None:
         """Returns the conversation with this id."""
-        return next((record for record in self.conversations() if record.id == conversation), None)
+        return self.attempt(lambda: self.store.find(conversation), None)
+
+    def report(self, conversation: int) -> None:
+        """Emits `updated` for a conversation with a new message or another state of one, unless it is gone."""
+        if (record := self.find(conversation)) is not None:
+            self.updated.emit(record)
 
     def search(self, text: str) -> list[SearchHit]:
         """Returns the titles and messages that contain `text`, best first."""

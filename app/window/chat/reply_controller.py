@@ -333,7 +333,7 @@ class ReplyController(QObject):
     def _is_kept(self, conversation: int) -> bool:
         """Returns whether a conversation is neither deleted nor gone."""
         try:
-            return any(record.id == conversation for record in self._store.conversations())
+            return self._store.find(conversation) is not None
         except RedlineError:
             return False
 

@@ -59,13 +59,15 @@ class Places(Struct, frozen=True, kw_only=True):
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """The text and attachments in the composer of a conversation that were not sent."""
+    """What was typed in a conversation and not sent: text and attachments in the composer, and the new texts of
+    questions that are being edited, by the question's id."""
 
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
+    edits: dict[int, str] = msgspec.field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.text or self.attachments)
+        return bool(self.text or self.attachments or self.edits)
 
 
 Kept = TypeVar("Kept", Preferences, Places, Draft)

@@ -45,6 +45,11 @@ class SectionModel(QAbstractListModel, Generic[Item]):
             self._rows = rows
             self.endResetModel()
 
+    def replace(self, row: int, item: Item) -> None:
+        """Shows an item in place of the one in a row, whose key it has."""
+        self._rows[row] = item
+        self.dataChanged.emit(self.index(row), self.index(row))
+
     def key(self, item: Item) -> object:
         """Returns what identifies an item in this list."""
         raise NotImplementedError
@@ -67,6 +72,11 @@ class SectionModel(QAbstractListModel, Generic[Item]):
         """Returns the row of an item; an invalid index if it is not in the list."""
         keys = self._keys(self._rows)
         return self.index(keys.index(key)) if key in keys else _NOWHERE
+
+    def heading_above(self, index: Index) -> str:
+        """Returns the heading directly above a row, "" where another item stands there."""
+        above = self._rows[index.row() - 1] if index.row() else ""
+        return above if isinstance(above, str) else ""
 
     def rowCount(self, parent: Index = _NOWHERE) -> int:
         return 0 if parent.isValid() else len(self._rows)

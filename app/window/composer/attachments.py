@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import re
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
@@ -16,6 +18,7 @@ from app.window.common.widgets import Glyph, IconButton, label, style
 from engine.errors import RedlineError
 from models.size_text import size_words
 
+NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
 LARGEST_BYTES = 1_000_000  # of one file, which is more than a context holds
 MAX_CHARACTERS = 2_000_000  # of all attachments of a message, well within the limit for a line of the protocol
 LONG_PASTE, LONG_PASTE_LINES = 4_000, 80  # characters, lines: a paste from here on becomes an attachment
@@ -26,7 +29,14 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_KINDS = ((b"PK\x03\x04", "a zip archive or an Office document"), (b"\x89PNG", "an image"))
+# Encodings of texts that are neither UTF-8 nor marked, in the order in which they are tried.
+_WIDE = ["utf_16_le", "utf_16_be"]
+_LEGACY = ["gb18030", "cp932", "euc_jp", "cp949", "big5", "cp1252", "cp1251", "cp1253", "cp1255", "cp1256", "cp874"]
+_IMAGES = (rb"\x89PNG", rb"\xff\xd8\xff", rb"GIF8", rb"II\*\0", rb"MM\0\*", rb"RIFF.{4}WEBP", rb".{4}ftyp(hei|avi|mif)")
+_KINDS = (
+    (re.compile(rb"PK\x03\x04"), "a zip archive or an Office document"),
+    (re.compile(b"|".join(_IMAGES), re.DOTALL), "an image"),
+)
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 
@@ -78,22 +88,42 @@ def check_total(attachments: Sequence[Attachment]) -> None:
 def _decode(name: str, data: bytes) -> str:
     encoding = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
     if not encoding:
-        _refuse_binary(name, data)
+        _refuse_kinds(name, data)
+        encoding = _encoding_of(name, data)
     try:
-        text = data.decode(encoding or "utf-8")
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise AttachmentError(f"“{name}” is not UTF-8 or UTF-16 text. Save it as UTF-8 and try again.") from error
+        raise AttachmentError(f"“{name}” is damaged text. Save it as UTF-8 and try again.") from error
     if not text.strip():
         raise AttachmentError(f"“{name}” is empty.")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _refuse_binary(name: str, data: bytes) -> None:
-    kind = next((kind for start, kind in _KINDS if data.startswith(start)), "")
+def _encoding_of(name: str, data: bytes) -> str:
+    """Returns the encoding of a text without a mark: UTF-8, or what its bytes are most likely. Raises
+    AttachmentError."""
+    from charset_normalizer import from_bytes  # which loads all of Python's codecs
+
+    with suppress(UnicodeDecodeError):
+        data.decode()
+        if not _has_controls(data):
+            return "utf-8"
+    found = from_bytes(data, cp_isolation=_WIDE if b"\0" in data else _LEGACY)
+    best = found.best()
+    if best is None or (b"\0" not in data and _has_controls(data)) or _has_controls(str(best).encode(errors="replace")):
+        raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
+    return best.encoding
+
+
+def _has_controls(data: bytes) -> bool:
+    return data.translate(None, _CONTROL) != data
+
+
+def _refuse_kinds(name: str, data: bytes) -> None:
+    """Refuses what begins as a file of a kind that is no text."""
+    kind = next((kind for start, kind in _KINDS if start.match(data)), "")
     if kind:
         raise AttachmentError(f"“{name}” is {kind}. Only text and PDF files can be attached; copy its text instead.")
-    if data.translate(None, _CONTROL) != data:
-        raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
 
 
 class Chip(QFrame):

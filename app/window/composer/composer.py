@@ -15,7 +15,7 @@ from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import Draft
 from app.window.common.widgets import IconButton, label, style, wrapped
-from app.window.composer.attachments import AttachmentError, Chips, check_total, from_paste, read_file
+from app.window.composer.attachments import NO_IMAGES, AttachmentError, Chips, check_total, from_paste, read_file
 from app.window.composer.context_meter import COMPOSER_WARNS_AT, ContextMeter
 from app.window.composer.pdf_reader import PdfReader, is_pdf
 from app.window.composer.prompt_editor import PromptEditor
@@ -29,7 +29,6 @@ CHOICES = {
     "summarize": "Have the model summarise the earlier messages first, and send the message with the summary.",
     "new_chat": "Start an empty chat with the same settings.",
 }
-NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
 
 
 class SendButton(IconButton):
@@ -202,7 +201,7 @@ class Composer(QWidget):
         self.editor.textChanged.connect(self._handle_change)
         self.editor.files_pasted.connect(self.attach_files)
         self.editor.long_text_pasted.connect(self._attach_paste)
-        self.editor.image_pasted.connect(lambda: self.refused.emit(NO_IMAGES))
+        self.editor.image_pasted.connect(self.refuse_image)
         self.editor.focused.connect(lambda focused: style(self._box, focused="true" if focused else "false"))
         self.attach.clicked.connect(self.attach_asked)
         self.send.clicked.connect(lambda: self.stop_asked.emit() if self._busy else self._submit())
@@ -210,6 +209,10 @@ class Composer(QWidget):
         self.summarize.clicked.connect(lambda: self._submit_trimmed(summarize=True))
         self.new_chat.clicked.connect(self.new_asked)
         self.chips.removed.connect(self._remove)
+
+    def refuse_image(self) -> None:
+        """Says that no image can be attached."""
+        self.refused.emit(NO_IMAGES)
 
     def _submit(self) -> None:
         """Sends the message, unless it is empty or too long, or a reply is being written."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from PySide6.QtCore import QObject, QProcess, Signal
 
-from app.pdf_text import DAMAGED, with_page_numbers
+from app.pdf_text import DAMAGED, UNREADABLE, with_page_numbers
 from app.store.records import Attachment
 from app.window.common.timer import Timer, call_later
 
@@ -20,6 +20,7 @@ MOST_MEMORY_BYTES = 1 << 30
 MOST_OUTPUT_BYTES = 16 << 20  # of two million characters, written as JSON
 _LOOK_MS = 200
 TOO_LONG = "takes too long to read. Save its text to a file and attach that."
+NOT_STARTED = "cannot be read, as its reader does not start. Restart Redline, then attach it again."
 TOO_LARGE = f"is larger than {LARGEST_BYTES // 1_000_000} MB. Attach part of it."
 
 
@@ -40,7 +41,7 @@ class PdfReader(QObject):
         self._looks = 0
         self._process = QProcess(self)
         self._process.finished.connect(self._finish)
-        self._process.errorOccurred.connect(lambda _: self._finish() if self._path is not None else None)
+        self._process.errorOccurred.connect(self._handle_error)
         self._process.readyReadStandardOutput.connect(self._collect)
         self._timer = Timer(self, interval=_LOOK_MS)
         self._timer.timeout.connect(self._look)
@@ -67,17 +68,22 @@ class PdfReader(QObject):
             self.began.emit("")
 
     def _next(self) -> None:
-        self._path = self._waiting.pop(0) if self._waiting else None
-        self.began.emit(self._path.name if self._path is not None else "")
-        if self._path is None:
+        path = self._path = self._waiting.pop(0) if self._waiting else None
+        self.began.emit(path.name if path is not None else "")
+        if path is None:
             return
-        self._killed, self._output, self._looks = "", b"", 0
-        if self._path.stat().st_size > LARGEST_BYTES:
-            self._killed = TOO_LARGE
-            call_later(self, self._finish)
+        self._killed, self._output, self._looks = _refusal(path), b"", 0
+        if self._killed:
+            call_later(self, lambda: self._finish() if self._path is path else None)
             return
-        self._process.start(sys.executable, ["-P", "-m", "app.pdf_text", str(self._path)])
+        self._process.start(sys.executable, ["-P", "-m", "app.pdf_text", str(path)])
         self._timer.start()
+
+    def _handle_error(self, error: QProcess.ProcessError) -> None:
+        """Gives a file up whose process did not start. Whatever happens to one that did, it also finishes."""
+        if error == QProcess.ProcessError.FailedToStart:
+            self._killed = NOT_STARTED
+            self._finish()
 
     def _collect(self) -> None:
         self._output += self._process.readAllStandardOutput().data()
@@ -119,6 +125,14 @@ def is_pdf(path: Path) -> bool:
             return file.read(5) == b"%PDF-"
     except OSError:
         return False
+
+
+def _refusal(path: Path) -> str:
+    """Returns why a file is not even tried, "" if it is."""
+    try:
+        return TOO_LARGE if path.stat().st_size > LARGEST_BYTES else ""
+    except OSError as error:
+        return UNREADABLE.format(error.strerror)
 
 
 def _result(output: bytes) -> tuple[list[str], str]:

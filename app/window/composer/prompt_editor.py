@@ -67,6 +67,11 @@ class PromptEditor(QPlainTextEdit):
         else:
             super().keyPressEvent(event)
 
+    @property
+    def in_composition(self) -> bool:
+        """Whether an input method composes a word here."""
+        return self._in_composition
+
     def inputMethodEvent(self, event: QInputMethodEvent) -> None:
         self._in_composition = bool(event.preeditString())
         super().inputMethodEvent(event)

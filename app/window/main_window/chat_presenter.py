@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.protocol import Loaded, RoundDone
 from app.replay_page import Lane, replay_page
@@ -64,6 +65,7 @@ class ChatPresenter(QObject):
         self._controller, self._parts, self._commands, self._window = controller, parts, commands, window
         self._inspected: MessageRecord | None = None  # the reply in the inspector
         self._inspector_outdated = False
+        self._draft = Draft()  # of the open conversation
         self._unsaved_drafts: dict[int, Draft] = {}  # by conversation
         self._draft_timer = Timer(self, singleShot=True, interval=SAVE_DRAFT_MS)
         self._draft_timer.timeout.connect(self.save_drafts)
@@ -102,6 +104,7 @@ class ChatPresenter(QObject):
         controller.conversation_opened.connect(self._show_conversation)
         controller.settings_changed.connect(self._show_settings)
         controller.conversations_changed.connect(self._show_list)
+        controller.conversation_updated.connect(self._show_update)
         controller.path_changed.connect(self._show_path)
         controller.reply_began.connect(self._begin_reply)
         controller.rounds_received.connect(self._add_rounds)
@@ -128,6 +131,7 @@ class ChatPresenter(QObject):
         for name in ("regenerate", "resume", "select", "verify"):
             getattr(parts.transcript, name).connect(getattr(controller, name))
         parts.transcript.edit.connect(self._edit)
+        parts.transcript.edit_changed.connect(self._change_edit)
         composer, sidebar, panel = parts.composer, parts.sidebar, parts.panel
         composer.sent.connect(self._send)
         composer.trim_asked.connect(controller.send_trimmed)
@@ -164,7 +168,6 @@ class ChatPresenter(QObject):
                 "export json": lambda: self.export(controller.conversation.id, "json"),
                 "export page": lambda: self._with_last_reply(self.export_page),
                 "copy conversation": lambda: self.copy(controller.conversation.id),
-                "undo": self._undo,
                 "edit last": self.edit_last,
                 "find": parts.transcript.find_bar.begin,
                 "find next": lambda: parts.transcript.find_next(1),
@@ -190,7 +193,8 @@ class ChatPresenter(QObject):
     def _show_conversation(self, conversation: ConversationRecord) -> None:
         self.save_drafts()
         parts, saved = self._parts, self._controller.library.value(DRAFT.format(conversation.id))
-        parts.composer.set_draft(read(saved, Draft))
+        self._draft = read(saved, Draft)
+        parts.composer.set_draft(self._draft)
         self._count(parts.composer.draft)
         parts.sidebar.set_open(conversation.id or None)
         self._show_title()
@@ -207,6 +211,12 @@ class ChatPresenter(QObject):
         self._parts.welcome.set_first(not records)
         self._show_title()
 
+    def _show_update(self, record: ConversationRecord) -> None:
+        self._parts.sidebar.show_update(record)
+        self._parts.sidebar.set_open(self._controller.conversation.id or None)
+        self._parts.welcome.set_first(False)
+        self._show_title()
+
     def _show_title(self) -> None:
         title = self._controller.conversation.title or UNTITLED
         self._parts.header.show_title(title)
@@ -214,7 +224,7 @@ class ChatPresenter(QObject):
 
     def _show_path(self, path: list[MessageRecord]) -> None:
         parts = self._parts
-        parts.transcript.show_branch(path, self._controller.iterate_rounds)
+        parts.transcript.show_branch(path, self._controller.iterate_rounds, self._draft.edits)
         parts.middle.setCurrentWidget(parts.transcript if path else parts.welcome)
         self._inspect(self._controller.last("assistant"))
 
@@ -273,12 +283,21 @@ class ChatPresenter(QObject):
 
     def _edit(self, message: int, text: str) -> None:
         if self._controller.edit(message, text):
+            self._change_edit(message, "")
             self._parts.composer.editor.setFocus()
 
+    def _change_edit(self, message: int, text: str) -> None:
+        """Keeps the new text of a question until it is sent; "" is none."""
+        others = {question: edit for question, edit in self._draft.edits.items() if question != message}
+        self._keep_draft(replace(self._draft, edits=others | {message: text} if text else others))
+
     def _change_draft(self, draft: Draft) -> None:
-        self._unsaved_drafts[self._controller.conversation.id] = draft
-        self._draft_timer.start()
+        self._keep_draft(replace(draft, edits=self._draft.edits))
         self._count(draft)
+
+    def _keep_draft(self, draft: Draft) -> None:
+        self._draft = self._unsaved_drafts[self._controller.conversation.id] = draft
+        self._draft_timer.start()
 
     def save_drafts(self) -> None:
         """Saves what is typed in every conversation."""
@@ -382,11 +401,6 @@ class ChatPresenter(QObject):
         neighbour = self._parts.sidebar.conversations.neighbour(current or None, step)
         if neighbour is not None and neighbour != current:
             self._controller.open(neighbour)
-
-    def _undo(self) -> None:
-        """Undoes typing; without a focused text field, the last deletion of a conversation."""
-        undo = getattr(QApplication.focusWidget(), "undo", self._controller.undo_delete)
-        undo()
 
     def update_commands(self, *_: object) -> None:
         """Enables the commands that can be used now."""

@@ -17,11 +17,13 @@ from app.window.common.appearance import GAP
 from app.window.common.file_output import FileError, file_name, write_text
 from app.window.common.timer import Timer
 from app.window.common.widgets import style
+from app.window.composer.attachments import NO_IMAGES
 from app.window.composer.prompt_editor import paths_of
 
 if TYPE_CHECKING:
     from app.window.chat.conversation_library import ConversationLibrary
 
+DROP_FILES = "Drop text or PDF files to attach them"
 # Formats of an export: the ending of the file, and the filter of the dialog.
 FORMATS = {
     "markdown": ("md", "Markdown (*.md)"),
@@ -37,8 +39,8 @@ def ask_attachments(parent: QWidget) -> list[Path]:
 
 
 def ask_conversation(parent: QWidget) -> Path | None:
-    """Asks for a conversation that was exported."""
-    name, _ = QFileDialog.getOpenFileName(parent, "Import Conversation", "", FORMATS["json"][1])
+    """Asks for conversations that were exported, from Redline or another program."""
+    name, _ = QFileDialog.getOpenFileName(parent, "Import Conversations", "", "Exported conversations (*.json *.zip)")
     return Path(name) if name else None
 
 
@@ -103,14 +105,16 @@ class ConversationExport(QObject):
 
 
 class DropTarget(QObject):
-    """Accepts files dropped anywhere on the window, and says so while they hover over it. dropped(list[Path])."""
+    """Accepts files dropped anywhere on the window, and says so while they hover over it. dropped(list[Path]).
+    image_dropped(): a picture that is no file, as from a web page, which cannot be attached."""
 
     dropped = Signal(list)
+    image_dropped = Signal()
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self.overlay = QLabel("Drop text or PDF files to attach them", window)
+        self.overlay = QLabel(window)
         style(self.overlay, kind="drop")
         self.overlay.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.overlay.hide()
@@ -118,8 +122,9 @@ class DropTarget(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDragEnterEvent) and paths_of(event.mimeData()):
+        if isinstance(event, QDragEnterEvent) and (paths_of(event.mimeData()) or event.mimeData().hasImage()):
             event.acceptProposedAction()
+            self.overlay.setText(DROP_FILES if paths_of(event.mimeData()) else NO_IMAGES)
             self.overlay.setGeometry(self._window.rect().adjusted(GAP, GAP, -GAP, -GAP))
             self.overlay.raise_()
             self.overlay.show()
@@ -129,6 +134,9 @@ class DropTarget(QObject):
         elif event.type() == QEvent.Type.Drop and isinstance(event, QDropEvent):
             self.overlay.hide()
             event.acceptProposedAction()
-            self.dropped.emit(paths_of(event.mimeData()))
+            if paths := paths_of(event.mimeData()):
+                self.dropped.emit(paths)
+            elif event.mimeData().hasImage():
+                self.image_dropped.emit()
             return True
         return False

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QByteArray, QEvent, QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
+from PySide6.QtCore import QByteArray, QEvent, QLocale, QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QStackedWidget, QWidget
 
 from app.reply_statistics import saved_in_words
@@ -44,6 +44,7 @@ from app.window.main_window.secondary_windows import (
     SettingsOpener,
     come_forward,
 )
+from app.window.main_window.undo_command import UndoCommand
 from app.window.main_window.welcome import Welcome
 from app.window.markdown import ask_to_open
 from app.window.settings.chat_panel import ChatPanel
@@ -56,6 +57,13 @@ if TYPE_CHECKING:
 FIRST_SIZE, MIN_SIZE = QSize(1180, 780), QSize(640, 480)
 SAVE_PLACES_MS = 500  # after the last change
 MIN_CENTRE = 320  # px
+_COMPOSED = (
+    QLocale.Language.Chinese,
+    QLocale.Language.Cantonese,
+    QLocale.Language.Japanese,
+    QLocale.Language.Korean,
+    QLocale.Language.Vietnamese,
+)
 SIDEBAR_RANGE, SIDE_RANGE = (190, 420), (300, 640)
 
 
@@ -176,6 +184,7 @@ class MainWindow(QMainWindow):
         self.settings, self.races, self.models = SettingsOpener(self, store_file), RaceOpener(self), ModelsOpener(self)
         self.api = ApiOpener(self, store_file)
         self.pair_menu = PairMenu(self)
+        self.undo = UndoCommand(self.commands["undo"], controller.deletion, self)
         self.quit_question = QuitQuestion(self, controller)
         self._save_timer = Timer(self, singleShot=True, interval=SAVE_PLACES_MS)
         self._connect_commands()
@@ -252,6 +261,7 @@ class MainWindow(QMainWindow):
     def _connect_parts(self) -> None:
         parts, controller = self.parts, self.controller
         self.drop_target.dropped.connect(parts.composer.attach_files)
+        self.drop_target.image_dropped.connect(parts.composer.refuse_image)
         parts.header.chip.clicked.connect(self.pair_menu.open)
         parts.panel.closed.connect(lambda: self.show_side(""))
         parts.transcript.link_clicked.connect(lambda url: ask_to_open(self, url))
@@ -364,8 +374,10 @@ class MainWindow(QMainWindow):
         if event.key() == Qt.Key.Key_Escape and self.controller.busy:
             self.controller.stop()
         elif _is_typing(event) and editor.isEnabled() and not editor.hasFocus():
+            composed = editor.in_composition or _is_composed(QGuiApplication.inputMethod().locale())
             editor.setFocus(Qt.FocusReason.OtherFocusReason)
-            QApplication.sendEvent(editor, event)
+            if not composed:
+                QApplication.sendEvent(editor, event)
         else:
             super().keyPressEvent(event)
 
@@ -404,6 +416,12 @@ def _is_typing(event: QKeyEvent) -> bool:
     """Whether a key that no control took writes a character: it belongs to the message."""
     command = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
     return event.text().isprintable() and bool(event.text().strip()) and not event.modifiers() & command
+
+
+def _is_composed(keyboard: QLocale) -> bool:
+    """Whether an input method makes words of what is typed. A key that was pressed elsewhere has passed it by, and
+    would be inserted raw: it only moves the focus, and the next one is composed."""
+    return keyboard.language() in _COMPOSED
 
 
 # --- the order of Tab -------------------------------------------------------------------------

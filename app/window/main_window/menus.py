@@ -37,7 +37,7 @@ MENUS: Mapping[str, tuple[Command, ...]] = {
         Command("new", "New Chat", Standard.New),
         Command("attach", "Attach Files…", "Ctrl+Shift+A"),
         SEPARATOR,
-        Command("import", "Import Conversation…", Standard.Open),
+        Command("import", "Import Conversations…", Standard.Open),
         Command("export markdown", "Export as Markdown…", "Ctrl+E"),
         Command("export json", "Export as JSON…", "Ctrl+Shift+E"),
         Command("export page", "Export Last Reply as Web Page…"),
@@ -118,7 +118,7 @@ OTHER_KEYS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Send", "Enter"),
         ("New line", "Shift-Enter"),
         ("Edit the last message, if nothing is typed", "Up"),
-        ("Stop the reply, or cancel an edit", "Esc"),
+        ("Stop the reply, or leave an edit, which is kept", "Esc"),
     ),
     "Conversations": (
         ("Open", "Enter"),

@@ -13,7 +13,6 @@ from PySide6.QtGui import (
     QColor,
     QFont,
     QFontMetrics,
-    QGuiApplication,
     QPainter,
     QPen,
     QPyTextObject,
@@ -24,6 +23,7 @@ from PySide6.QtGui import (
 )
 
 from app.window.common.appearance import Appearance
+from app.window.common.screens import text_dpi
 from app.window.markdown.formula_layout import Box, Mark, formula_box, formula_lines
 from app.window.markdown.text_blocks import Formula, Span
 from app.window.markdown.text_formats import (
@@ -52,7 +52,7 @@ def formula_format(
     Qt lays out an object as far below the baseline as its font's descent, so the format takes a font whose descent is
     that of the formula.
     """
-    size_px = round(points * QGuiApplication.primaryScreen().logicalDotsPerInchY() / 72, 1)
+    size_px = round(points * text_dpi() / 72, 1)
     box = formula_box(formula.source, size_px, style.formula == "display")
     assert box is not None  # only formulas that can be set become objects
     font = QFont(base.font())

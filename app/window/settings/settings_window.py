@@ -42,7 +42,9 @@ LEARNING_HELP = (
     "off deletes the saved data."
 )
 REFUSED_HELP = "Shows what the drafter proposed and the target refused."
-DEFAULTS_HELP = "New chats start with these settings. Changing the settings of a chat changes these too."
+DEFAULTS_HELP = (
+    "New chats start with these settings. Changing the settings of a chat changes these too, except the system prompt."
+)
 
 
 class AppearancePage(QWidget):

@@ -41,6 +41,15 @@ class ConversationModel(SectionModel[ConversationRecord]):
             groups[group_of(record, date.today())].append(record)
         self.show_sections(groups.items())
 
+    def show_update(self, record: ConversationRecord) -> None:
+        """Shows a conversation that is new or has changed. One at the head of its group, where every message but the
+        first finds it, is replaced alone."""
+        index = self.index_of(record.id)
+        if index.isValid() and self.heading_above(index) == group_of(record, date.today()):
+            self.replace(index.row(), record)
+        else:
+            self.show_all([*(item for item in self.items if item.id != record.id), record])
+
     def key(self, item: ConversationRecord) -> int:
         return item.id
 

@@ -53,10 +53,18 @@ class Sidebar(QWidget):
 
     def show_all(self, records: Sequence[ConversationRecord]) -> None:
         """Shows these conversations; the selection and the scroll position stay."""
+        self._keep_place(lambda: self.conversations.show_all(records))
+
+    def show_update(self, record: ConversationRecord) -> None:
+        """Shows a conversation that is new or has changed among the others, which have not."""
+        self._keep_place(lambda: self.conversations.show_update(record))
+
+    def _keep_place(self, change: Callable[[], None]) -> None:
+        """Changes the list; the selection and the scroll position stay."""
         if self.list.state() == QAbstractItemView.State.EditingState:
             self.list.setFocus()  # ends editing and keeps what was typed
         at = self.list.verticalScrollBar().value()
-        self.conversations.show_all(records)
+        change()
         self._select_open()
         self.list.verticalScrollBar().setValue(at)
         self._show_whether_empty()

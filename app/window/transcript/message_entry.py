@@ -32,12 +32,14 @@ class MessageEntry:
     rounds_of: returns the rounds of a reply; called when it first comes into view. Where they are damaged it raises
     StoreError, at the latest at their end. live: whether the reply is being written. check_progress: how far its
     verification is, "" while there is none. check_error: why the last one came to nothing, or "". unfolded: the
-    sections of thought that the reader unfolded. expanded: whether a long question is shown whole. height: px, an
+    sections of thought that the reader unfolded. expanded: whether a long question is shown whole. edit: the new text
+    of a question that has not been sent, or "". editing: whether its editor is open. height: px, an
     estimate until the message has been laid out.
     """
 
-    def __init__(self, record: MessageRecord, rounds_of: RoundsOf) -> None:
+    def __init__(self, record: MessageRecord, rounds_of: RoundsOf, edit: str = "") -> None:
         self.record = record
+        self.edit, self.editing = edit, bool(edit)
         self.live = record.state == "streaming"
         self.progress: PromptProgress | None = None
         self.check_progress = self.check_error = ""

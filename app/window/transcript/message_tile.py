@@ -59,6 +59,7 @@ class MessageFooter(QWidget):
         self.buttons = {action.name: FooterButton(action.icon, action.name, self) for action in actions}
         for action in actions:
             self.buttons[action.name].set_word(action.word)
+        self.always = ""  # the name of a button that stays shown
         self.before = IconButton("left", "Previous Version", self, BUTTON)
         self.after = IconButton("right", "Next Version", self, BUTTON)
         self._place = label(role="detail")
@@ -102,10 +103,11 @@ class MessageFooter(QWidget):
         self.show_actions(self._shown)
 
     def show_actions(self, shown: bool) -> None:
-        """Shows or hides the buttons. A verification can always be stopped without looking for its button."""
+        """Shows or hides the buttons. A verification can always be stopped without looking for its button. An edit that
+        was left can be found again as easily."""
         self._shown = shown
         for name, button in self.buttons.items():
-            now = shown or (self._verifying and name == VERIFY.name)
+            now = shown or (self._verifying and name == VERIFY.name) or name == self.always
             if button.shown != now:
                 button.shown = now
                 button.update()

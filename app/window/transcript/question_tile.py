@@ -33,6 +33,7 @@ _LONGEST_PREVIEW = 200_000  # characters
 _TALLEST = 320  # px of the editor, then it scrolls
 _INSET_X, _INSET_Y, _RADIUS = 14, 10, 14  # px around the text of the bubble
 _WIDEST = 0.82  # of the column
+_CONTINUE = "Continue Editing"  # a text that was not sent
 _LINES, _CHARACTERS = 16, 1400  # of a question; what is longer is folded
 
 
@@ -92,16 +93,28 @@ def preview(attachment: Attachment, parent: QWidget) -> QDialog:
 
 
 class QuestionEditor(QWidget):
-    """Edits a question in its own place. As in the composer, Enter sends and Shift-Enter begins a new line; Esc
-    cancels. saved: the new text. resized: it needs another height."""
+    """Edits a question in its own place. As in the composer, Enter sends and Shift-Enter begins a new line; Esc leaves
+    the editor.
+
+    text: of the question. edit: its new text so far, or "", which Undo turns back. saved: the new text. changed: the
+    text so far, "" if it is the question's own. left: the text is to be kept. discarded: it is not. resized: it needs
+    another height.
+    """
 
     saved = Signal(str)
-    cancelled = Signal()
+    changed = Signal(str)
+    left = Signal()
+    discarded = Signal()
     resized = Signal()
 
-    def __init__(self, text: str, parent: QWidget) -> None:
+    def __init__(self, text: str, edit: str, parent: QWidget) -> None:
         super().__init__(parent)
+        self._text = text
         self.field = QPlainTextEdit(text, self)
+        if edit:
+            cursor = QTextCursor(self.field.document())
+            cursor.select(QTextCursor.SelectionType.Document)
+            cursor.insertText(edit)
         self.field.setAccessibleName("Edit message")
         self.field.setTabChangesFocus(True)
         self.field.moveCursor(QTextCursor.MoveOperation.End)
@@ -123,14 +136,15 @@ class QuestionEditor(QWidget):
         column.addLayout(row)
         self.field.textChanged.connect(self._text_changed)
         self.save.clicked.connect(self._save)
-        self.cancel.clicked.connect(self.cancelled)
+        self.cancel.clicked.connect(self.discarded)
+        self._show_buttons()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if not isinstance(event, QKeyEvent) or event.type() != QEvent.Type.KeyPress:
             return super().eventFilter(watched, event)
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if event.key() == Qt.Key.Key_Escape:
-            self.cancelled.emit()
+            self.left.emit()
         elif enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             if not self.field.textCursor().block().layout().preeditAreaText():  # else it accepts what is composed
                 self._save()
@@ -152,8 +166,15 @@ class QuestionEditor(QWidget):
         return [self.field, self.cancel, self.save]
 
     def _text_changed(self) -> None:
-        self.save.setEnabled(bool(self.field.toPlainText().strip()))
+        text = self.field.toPlainText()
+        self._show_buttons()
+        self.changed.emit(text if text != self._text else "")
         self.resized.emit()
+
+    def _show_buttons(self) -> None:
+        text = self.field.toPlainText()
+        self.save.setEnabled(bool(text.strip()))
+        self.cancel.setText("Cancel" if text == self._text else "Discard Changes")
 
     def _save(self) -> None:
         if self.field.toPlainText().strip():
@@ -220,6 +241,9 @@ class QuestionTile(MessageTile):
         self._bubble = QRect()
         self._shows_all = False  # as the text was written last
         self._show_text()
+        self._show_edit_button()
+        if entry.editing:
+            self._open_editor()
 
     def arrange(self, width: int, top: int, bottom: int) -> int:
         y = GAP
@@ -296,13 +320,20 @@ class QuestionTile(MessageTile):
     def begin_edit(self, focused_after: QWidget) -> None:
         """Opens the editor, if it is not open. focused_after: what has the focus once the editor is left."""
         self._focused_after = focused_after
-        if self.editor is None:
-            self.editor = QuestionEditor(self.entry.record.text, self)
-            self.editor.saved.connect(self._save)
-            self.editor.cancelled.connect(self._end_edit)
-            self.editor.resized.connect(self.resized)
-            self._show_parts()
-        self.editor.field.setFocus(Qt.FocusReason.OtherFocusReason)
+        editor = self.editor or self._open_editor()
+        editor.field.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _open_editor(self) -> QuestionEditor:
+        """Opens the editor with what was typed in it last, without giving it the focus."""
+        self.editor = editor = QuestionEditor(self.entry.record.text, self.entry.edit, self)
+        self.entry.editing = True
+        editor.saved.connect(self._save)
+        editor.changed.connect(self._keep)
+        editor.left.connect(self._end_edit)
+        editor.discarded.connect(self._discard)
+        editor.resized.connect(self.resized)
+        self._show_parts()
+        return editor
 
     def _run(self, action: FooterAction) -> None:
         if action == EDIT:
@@ -314,7 +345,17 @@ class QuestionTile(MessageTile):
         """Asks for the edit. The branch with the new text has another tile; where it is refused, the editor stays."""
         self.requested.emit("edit", (self.entry.record.id, text))
 
+    def _keep(self, text: str) -> None:
+        self.entry.edit = text
+        self.requested.emit("edit_changed", (self.entry.record.id, text))
+
+    def _discard(self) -> None:
+        self._keep("")
+        self._end_edit()
+
     def _end_edit(self) -> None:
+        """Closes the editor. What was typed is there when it is opened again."""
+        self.entry.editing = False
         if self.editor is not None:
             self.editor.hide()
             self.editor.deleteLater()
@@ -326,10 +367,17 @@ class QuestionTile(MessageTile):
         for part in (self.page, self.footer):
             part.setVisible(self.editor is None)
         self.more.setVisible(self.editor is None and self._folds())
+        self._show_edit_button()
         if self.editor is not None:
             self.editor.show()
         self.resized.emit()
         self.update()
+
+    def _show_edit_button(self) -> None:
+        """Has the button say, and stay shown, where the text of an edit is kept."""
+        self.footer.buttons[EDIT.name].set_word(_CONTINUE if self.entry.edit else EDIT.word)
+        self.footer.always = EDIT.name if self.entry.edit else ""
+        self._show_actions()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

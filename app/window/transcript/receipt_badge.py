@@ -7,7 +7,6 @@ from html import escape
 from typing import NamedTuple
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
 from app.reply_statistics import sampling_in_words
@@ -15,6 +14,7 @@ from app.store.records import MessageRecord, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import Appearance
 from app.window.common.layouts import column
+from app.window.common.screens import screen_at
 from app.window.common.sentence import sentence
 from app.window.common.widgets import style
 from app.window.transcript.tile_buttons import BUTTON, LabelledButton
@@ -108,11 +108,12 @@ class ReceiptPopover(QFrame):
         bar = self._area.verticalScrollBar().sizeHint().width() if height > _HEIGHT else 0
         self._area.setFixedSize(_WIDTH + bar, min(height, _HEIGHT))
         self.adjustSize()
-        screen = QGuiApplication.screenAt(place) or QGuiApplication.primaryScreen()
-        free = screen.availableGeometry()
-        x = max(free.left(), min(place.x(), free.right() - self.width()))
-        y = place.y() - self.height() - 4
-        self.move(x, y if y >= free.top() else min(place.y() + BUTTON + 4, free.bottom() - self.height()))
+        x, y = place.x(), place.y() - self.height() - 4
+        if (screen := screen_at(place)) is not None:
+            free = screen.availableGeometry()
+            x = max(free.left(), min(x, free.right() - self.width()))
+            y = y if y >= free.top() else min(place.y() + BUTTON + 4, free.bottom() - self.height())
+        self.move(x, y)
         self.show()
         self._area.setFocus(Qt.FocusReason.PopupFocusReason)  # its keys scroll
 

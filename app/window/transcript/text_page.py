@@ -12,7 +12,6 @@ from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QFont,
-    QGuiApplication,
     QKeyEvent,
     QMouseEvent,
     QTextCharFormat,
@@ -23,6 +22,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 
 from app.palette import mix
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
+from app.window.common.screens import text_dpi
 from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text, token_of, token_runs
 from app.window.markdown.formula_object import formula_mark, token_within
 from app.window.markdown.markdown_writer import first_code
@@ -62,7 +62,7 @@ def column_width(width: int, appearance: Appearance) -> int:
 def document_font(appearance: Appearance) -> QFont:
     """Returns the system's font for documents, which measure in points."""
     made = appearance.font(BODY)
-    made.setPointSizeF(made.pixelSize() * 72 / QGuiApplication.primaryScreen().logicalDotsPerInchY())
+    made.setPointSizeF(made.pixelSize() * 72 / text_dpi())
     return made
 
 

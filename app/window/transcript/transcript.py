@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +42,8 @@ PRELOADED = ("Words.", "| a |\n| - |\n| $x$ |", *(f"```{language}\nx = 1\n```" f
 class Transcript(QWidget):
     """The messages of one branch of a conversation.
 
-    regenerate(message), resume(message), edit(message, text), select(id of another version), race(question),
+    regenerate(message), resume(message), edit(message, text), edit_changed(message, text so far; "" if it is the
+    message's own), select(id of another version), race(question),
     verify(message): the reader asks for it. token_hovered: a TokenDetail, or None.
     say: has a screen reader read a sentence.
     """
@@ -49,6 +51,7 @@ class Transcript(QWidget):
     regenerate = Signal(int)
     resume = Signal(int)
     edit = Signal(int, str)
+    edit_changed = Signal(int, str)
     select = Signal(int)
     race = Signal(int)
     verify = Signal(int)
@@ -59,6 +62,7 @@ class Transcript(QWidget):
         super().__init__(parent)
         self.options = DisplayOptions(theme.current())
         self._rounds_of: RoundsOf = lambda _: []
+        self._edits: Mapping[int, str] = {}
         self._say: Say = say or (lambda text: announce(self, text))
         self.column = VirtualList(_tile, self.options, self)
         self.column.setAccessibleName("Conversation")
@@ -89,10 +93,12 @@ class Transcript(QWidget):
 
     # --- what is shown ------------------------------------------------------------------------
 
-    def show_branch(self, path: list[MessageRecord], rounds_of: RoundsOf) -> None:
+    def show_branch(
+        self, path: list[MessageRecord], rounds_of: RoundsOf, edits: Mapping[int, str] | None = None
+    ) -> None:
         """Shows a conversation, or another branch of it. rounds_of: returns the rounds of a reply; called when it comes
-        into view."""
-        self._rounds_of = rounds_of
+        into view. edits: of questions, by their ids, that have not been sent; their editors are opened."""
+        self._rounds_of, self._edits = rounds_of, edits or {}
         before = self.column.entries
         known = {entry.record.id: entry for entry in before}
         entries = [self._entry(record, known.get(record.id)) for record in path]
@@ -236,7 +242,7 @@ class Transcript(QWidget):
     def _entry(self, record: MessageRecord, known: MessageEntry | None) -> MessageEntry:
         streams = known is not None and known.live and record.state == "streaming"
         if known is None or not (streams or known.record.text == record.text):
-            return MessageEntry(record, self._rounds_of)
+            return MessageEntry(record, self._rounds_of, self._edits.get(record.id, ""))
         if known.record != record:
             known.record = record
             tile = self.column.tiles.get(known)

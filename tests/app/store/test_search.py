@@ -1,5 +1,6 @@
 """Search finds what people type, in titles and texts, and nothing that they type is syntax."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from app.store import Store
 from app.store.message_search import fold, matches_in, snippet_of, terms_of
 from app.store.records import Attachment, Ending, SearchHit
+from app.store.shown_text import shown_text
 from tests.app.store.toys import SETTINGS, converse, prose, round_done, say
 
 
@@ -17,6 +19,15 @@ def put(store: Store, *texts: str, title: str = "") -> list[int]:
     conversation = store.create(SETTINGS).id
     store.rename(conversation, title)
     return [store.add_question(conversation, None, text).id for text in texts]
+
+
+def said(store: Store, text: str, question: str = "Well?") -> tuple[int, int]:
+    """Returns the ids of a question and of a reply with this text."""
+    asked = store.add_question(store.create(SETTINGS).id, None, question)
+    reply = store.begin_reply(asked.conversation, asked.id, SETTINGS.pair, SETTINGS.sampling)
+    store.append(reply.id, [round_done(0, [text])])
+    store.end_reply(reply.id, Ending("complete"))
+    return asked.id, reply.id
 
 
 def found(store: Store, query: str) -> list[int | None]:
@@ -185,3 +196,58 @@ def test_a_long_text_is_folded_like_its_characters_and_in_short_pieces() -> None
     text = Text("Crème  brûlée\u200d, 中文 ﬁnd\x00" * 700)
     assert fold(text) == "".join(map(fold, iter(str(text))))
     assert len(pieces) > 5 and max(map(len, pieces)) <= 1024
+
+
+# --- replies are found as they are shown ------------------------------------------------------
+
+REPLY = (
+    "the **brain *research*** is [documented](https://hidden.example/address) and ~~not~~ `x_y*z`\n\n"
+    "# A **big** heading\n\n| cell | 大脑**研究**是 |\n|--|--|\n| H<sub>2</sub>O<br>wet | ![a picture](img.png) |\n\n"
+    "**结论\uff1a**该方法 <https://seen.example> 2 * 3 * 4\n\n```py\ny = x**2 + __init__\n```\n"
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"brain research is documented and not x_y*z"',
+        '"a big heading"',
+        "大脑研究是",
+        "h2o",
+        '"a picture"',
+        "结论\uff1a该方法",
+        "https://seen.example",
+        '"2 * 3 * 4"',
+        '"x**2 + __init__"',
+    ],
+)
+def test_a_reply_is_found_across_its_marks(store: Store, query: str) -> None:
+    _, reply = said(store, REPLY)
+    hits = store.search(query)
+    assert [hit.message for hit in hits] == [reply]
+    assert "**brain" not in hits[0].snippet and marked(hits[0])
+
+
+def test_what_a_reply_hides_is_not_found_and_a_question_is_searched_as_it_was_typed(store: Store) -> None:
+    question, _ = said(store, REPLY, "What is **x**?")
+    assert found(store, "hidden.example") == found(store, "img.png") == found(store, "<sub>") == []
+    assert found(store, "**x**?") == [question]
+
+
+def test_replies_of_earlier_versions_are_found_across_their_marks_at_the_next_start(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "a.sqlite").store
+    _, reply = said(store, REPLY)
+    with store._database.change():
+        store._database.run("UPDATE folded SET text = 'as it was'")
+        store._database.run("DELETE FROM value")
+    store.close()
+    store = Store.open(tmp_path / "a.sqlite").store
+    assert found(store, '"brain research"') == [reply]
+    store.close()
+
+
+def test_long_and_hostile_texts_are_shown_within_their_time() -> None:
+    long = "a **b** c.\n\n" * 60_000
+    assert shown_text(long).split() == ["a", "b", "c."] * 60_000
+    for hostile in ("*a " * 100_000, "[" * 100_000, "> " * 20_000 + "x", "`" * 100_001, "| a " * 50_000):
+        assert len(shown_text(hostile)) <= 2 * len(hostile)

@@ -73,7 +73,13 @@ def test_a_model_is_given_the_thought_beside_the_answer(store: Store) -> None:
     assert (last.content, last.thought) == ("Blue", "The sun <b>.")
 
 
-def test_a_reply_that_never_answered_is_left_out_of_what_the_model_reads(store: Store) -> None:
-    conversation = thinking_reply(store, REPLY[:2])
-    store.end_reply(store.path(conversation)[-1].id, Ending("stopped", statistics_of(REPLY[:2])))
-    assert messages_of("", store.path(conversation)) == ()
+@pytest.mark.parametrize("thought", [2, 0])
+def test_the_model_reads_the_question_of_a_reply_that_never_answered(store: Store, thought: int) -> None:
+    conversation = thinking_reply(store, REPLY[:thought])
+    question, reply = store.path(conversation)
+    store.end_reply(reply.id, Ending("stopped", statistics_of(REPLY[:thought])))
+    store.add_question(conversation, reply.id, "And now?")
+    assert [(message.role, message.content) for message in messages_of("", store.path(conversation))] == [
+        ("user", question.text),
+        ("user", "And now?"),
+    ]

@@ -38,7 +38,8 @@ class Behaviour(msgspec.Struct, frozen=True):
     then on it does nothing until Quit. pause_s: between rounds, for programs that measure.
 
     A verification fails with `refuse_verify`, or finds that plain decoding writes `differ` at token 4. thought: how
-    many tokens of a reply, from its beginning, are thought. reason: why replies end. temperature: the model's own.
+    many tokens of a reply, from its beginning, are thought; thinking: whether that can be
+    turned off. reason: why replies end. temperature: the model's own.
     bad_line: lines written as they are, in the middle of every reply; overlong_bytes: the length of another such line.
     flood: writes without end. lose_after: another machine is lost then. unreachable: why other machines cannot be
     joined.
@@ -61,6 +62,7 @@ class Behaviour(msgspec.Struct, frozen=True):
     refuse_verify: str = ""
     differ: str = ""
     thought: int = 0
+    thinking: bool = False
     reason: Reason = "eos"
     temperature: float = 0.0
     kill_on_load: bool = False
@@ -197,6 +199,7 @@ class FakeHost:
                 drafter=drafter,
                 speculation="on",
                 vocabulary="abc",
+                thinking=behaviour.thinking,
                 machines=shared if request.pair.hosts else None,
                 **state,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from app.protocol import Load, Pair, SamplingSettings
 from app.store.records import ChatSettings
@@ -26,7 +27,7 @@ def test_settings_belong_to_a_conversation_and_to_the_next_new_one(tmp_path: Pat
         controller.library.save_preset("Hot", controller.conversation.settings)
         assert controller.status.state == "off" and "draft length is 0" in controller.status.detail
         controller.new()
-        assert controller.conversation.settings == hot
+        assert controller.conversation.settings == replace(hot, system="")
         controller.change_settings(ChatSettings())
         controller.change_settings(controller.library.presets()["Hot"])
         assert controller.conversation.settings == hot
@@ -36,7 +37,7 @@ def test_settings_belong_to_a_conversation_and_to_the_next_new_one(tmp_path: Pat
         assert controller.conversation.settings == hot
     with Scene(tmp_path) as scene:
         scene.controller.new()
-        assert scene.controller.conversation.settings == hot
+        assert scene.controller.conversation.settings == replace(hot, system="")
 
 
 # --- loading ----------------------------------------------------------------------------------

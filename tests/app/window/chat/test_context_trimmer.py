@@ -159,3 +159,19 @@ def test_the_model_is_given_what_is_kept_from_a_question_on(kept: int, summary: 
     assert [message.content for message in messages_of("", path)] == want
     later = [*path, record(5, "f"), record(6, "g")]
     assert [message.content for message in messages_of("", later)] == [*want, "f", "g"]
+
+
+@pytest.mark.parametrize("switch", [True, False])
+def test_a_model_that_thinks_has_room_to_or_is_told_not_to_and_its_thought_is_no_summary(
+    tmp_path: Path, switch: bool
+) -> None:
+    with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT, thought=REPLY // 2, thinking=switch) as scene:
+        full(scene)
+        send_trimmed(scene, summarize=True)
+        asked = scene.requested(Reply)[-2].sampling
+        assert asked.thinking is (False if switch else None) and asked.max_tokens == SUMMARY_TOKENS
+        assert asked.max_thought_tokens == (SUMMARY_TOKENS if switch else CONTEXT // 4)
+        room = CONTEXT - SUMMARY_TOKENS - (0 if switch else CONTEXT // 4)
+        assert words(scene.requested(Reply)[-2].messages) <= room
+        summary = text_of(REPLY).removeprefix(text_of(REPLY // 2)).strip()
+        assert scene.controller.path[-2].trim.summary == summary

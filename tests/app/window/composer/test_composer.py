@@ -13,12 +13,12 @@ from PySide6.QtWidgets import QApplication
 from app.store.records import Attachment
 from app.window.chat import Controller
 from app.window.common.preferences import DRAFT, Draft
-from app.window.composer.attachments import LONG_PASTE
+from app.window.composer.attachments import LONG_PASTE, NO_IMAGES
 from app.window.composer.composer import Composer
 from app.window.composer.prompt_editor import MAX_LINES
 from app.window.main_window.chat_presenter import SAVE_DRAFT_MS
 from app.window.main_window.main_window import MainWindow
-from app.window.transcript.question_tile import QuestionEditor
+from app.window.transcript.question_tile import QuestionEditor, QuestionTile
 from tests.app.window.chat.fake_host import command
 from tests.app.window.chats import end, open_chat, open_window
 from tests.app.window.stepped_clock import SteppedClock
@@ -48,7 +48,10 @@ def content_of(*paths: Path) -> QMimeData:
 
 def drop(window: MainWindow, *paths: Path) -> None:
     """Drags files over the window and drops them."""
-    given = content_of(*paths)
+    drop_content(window, content_of(*paths))
+
+
+def drop_content(window: MainWindow, given: QMimeData) -> None:
     at, copy, left = QPoint(300, 300), Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
     none = Qt.KeyboardModifier.NoModifier
     QApplication.sendEvent(window, QDragEnterEvent(at, copy, given, left, none))
@@ -200,7 +203,7 @@ def test_files_dropped_on_the_window_are_attached_and_sent(
 
 
 def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow, tmp_path: Path) -> None:
-    files = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "latin.txt": b"Gr\xfc\xdfe", "empty.txt": b" \n"}
+    files = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "empty.txt": b" \n"}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "huge.txt").write_bytes(b"x" * 1_000_001)
@@ -211,7 +214,6 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
     reasons = {
         "photo.png": "is an image",
         "data.bin": "is a binary file",
-        "latin.txt": "is not UTF-8",
         "empty.txt": "is empty",
         "huge.txt": "the limit is 1 MB",
         "folder": "is a folder",
@@ -219,6 +221,26 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
     }
     texts = notices(window)
     assert all(any(name in text and why in text for text in texts) for name, why in reasons.items())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("gbk", "这是一个测试文件,我们正在检查编码。\n第二行的价格是100元。"),
+        ("shift_jis", "これはテストです。日本語の文章を読み込みます。\n二行目の価格は100円。"),
+        ("cp1252", "Grüße aus “Köln”: 5 €\nZweite Zeile."),
+        ("latin_1", "café, naïve\nname,prénom\n"),
+        ("utf-16-le", "name;value\n1;2\n"),
+        ("utf-16-be", "name;value\n1;2\n"),
+        ("utf-16", "name;値\n1;2\n"),
+    ],
+)
+def test_a_text_in_another_encoding_is_attached(
+    composer: Composer, window: MainWindow, tmp_path: Path, encoding: str, text: str
+) -> None:
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    drop(window, tmp_path / "a.txt")
+    assert [attachment.text for attachment in composer.draft.attachments] == [text]
 
 
 def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
@@ -229,6 +251,20 @@ def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWin
     assert composer.draft == Draft()
     assert any("is a folder" in text for text in notices(window))
     assert any("Images cannot be attached" in text for text in notices(window))
+
+
+def test_an_image_that_is_dragged_in_is_refused_before_it_is_dropped(window: MainWindow) -> None:
+    image = QMimeData()
+    image.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
+    drop_content(window, image)
+    assert window.drop_target.overlay.text() == NO_IMAGES and notices(window) == [NO_IMAGES]
+
+
+@pytest.mark.parametrize("start", [b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF1234WEBP", b"\0\0\0\x18ftypheic"])
+def test_image_files_are_named_as_what_they_are(window: MainWindow, tmp_path: Path, start: bytes) -> None:
+    (tmp_path / "photo").write_bytes(start + bytes(100))
+    drop(window, tmp_path / "photo")
+    assert "is an image" in notices(window)[0]
 
 
 def test_the_attachments_of_a_message_have_a_limit(composer: Composer, window: MainWindow) -> None:
@@ -308,3 +344,63 @@ def test_a_full_context_goes_on_as_the_user_chooses(composer: Composer, controll
     assert composer.warning.text() == "Summarising earlier messages: They spoke of the sea"
     controller.question_sent.emit()
     assert composer.editor.toPlainText() == ""
+
+
+# --- edits of earlier questions ---------------------------------------------------------------
+
+
+def editor_in(window: MainWindow) -> QuestionEditor | None:
+    found = [editor for editor in window.parts.transcript.findChildren(QuestionEditor) if editor.isVisible()]
+    return found[0] if found else None
+
+
+def begin_edit(window: MainWindow, typed: str) -> None:
+    window.presenter.edit_last()
+    if editor := editor_in(window):
+        QTest.keyClicks(editor.field, typed)
+
+
+def test_an_edit_is_kept_when_another_chat_is_opened(window: MainWindow, controller: Controller) -> None:
+    question, _ = open_chat(controller, "Why?", "So.")
+    begin_edit(window, " And how?")
+    controller.new()
+    assert editor_in(window) is None
+    controller.open(question.conversation)
+    editor = editor_in(window)
+    assert editor is not None and editor.field.toPlainText() == "Why? And how?"
+    assert window.parts.composer.editor.hasFocus()
+    editor.field.undo()
+    assert editor.field.toPlainText() == "Why?"
+
+
+def test_an_edit_is_kept_after_a_crash_until_it_is_sent(
+    clock: SteppedClock, window: MainWindow, controller: Controller
+) -> None:
+    open_chat(controller, "Why?", "So.")
+    begin_edit(window, " And how?")
+    clock.advance(SAVE_DRAFT_MS / 1000)
+    second = open_window(controller)
+    editor = editor_in(second)
+    assert editor is not None and editor.field.toPlainText() == "Why? And how?"
+    end(second)
+    QTest.keyClick(editor_in(window).field, Qt.Key.Key_Return)  # type: ignore[union-attr]
+    assert controller.path[0].text == "Why? And how?"
+    clock.advance(SAVE_DRAFT_MS / 1000)
+    assert controller.library.value(DRAFT.format(controller.conversation.id)) == ""
+
+
+def test_escape_keeps_an_edit_and_discarding_it_does_not(window: MainWindow, controller: Controller) -> None:
+    open_chat(controller, "Why?", "So.")
+    begin_edit(window, " And how?")
+    QTest.keyClick(editor_in(window).field, Qt.Key.Key_Escape)  # type: ignore[union-attr]
+    assert editor_in(window) is None
+    tile = window.parts.transcript.findChild(QuestionTile)
+    assert tile is not None and tile.footer.buttons["Edit"].shown
+    begin_edit(window, "?")
+    editor = editor_in(window)
+    assert editor is not None and editor.field.toPlainText() == "Why? And how??"
+    assert editor.cancel.text() == "Discard Changes"
+    editor.cancel.click()
+    begin_edit(window, "")
+    editor = editor_in(window)
+    assert editor is not None and editor.field.toPlainText() == "Why?" and editor.cancel.text() == "Cancel"

@@ -14,7 +14,7 @@ from app.window.composer import pdf_reader
 from app.window.composer.composer import Composer
 from app.window.composer.pdf_reader import PdfReader
 from app.window.main_window.main_window import MainWindow
-from tests.app.window.stepped_clock import SteppedClock
+from tests.app.window.stepped_clock import LongWaitsClock, SteppedClock
 from tests.app.window.waiting import until
 from tests.toys.pdf_files import pdf, protected, written
 
@@ -39,7 +39,8 @@ def test_pages_are_named_and_empty_ones_left_out(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_says_why_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reasons(written(tmp_path / "a.pdf", protected(pdf("secret"), "word"))) == pdf_text.PROTECTED
-    assert pdf_text.page_texts(written(tmp_path / "b.pdf", protected(pdf("open"), ""))) == ["open"]
+    for algorithm in ("RC4-128", "AES-128", "AES-256"):
+        assert pdf_text.page_texts(written(tmp_path / "b.pdf", protected(pdf("open"), "", algorithm))) == ["open"]
     assert reasons(written(tmp_path / "c.pdf", pdf("", ""))) == pdf_text.SCANNED
     assert reasons(written(tmp_path / "d.pdf", b"%PDF-1.7\nnothing")) == pdf_text.DAMAGED
     monkeypatch.setattr(pdf_text, "MOST_CHARACTERS", 10)
@@ -92,3 +93,28 @@ def test_a_file_that_takes_too_much_is_given_up(
     clock.advance(pdf_reader.MOST_SECONDS + 1 if limit == "MOST_SECONDS" else 1)
     until(lambda: failures)
     assert failures == [f"“bomb.pdf” {pdf_reader.TOO_LARGE if large else pdf_reader.TOO_LONG}"] and not reader.busy
+
+
+def test_the_file_after_one_that_was_killed_is_read(
+    long_waits: LongWaitsClock, composer: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = tmp_path / "bomb.pdf"
+    os.mkfifo(bomb)
+    composer.attach_files([written(tmp_path / "a.pdf", pdf("Hello"))])
+    until(lambda: composer.draft.attachments)
+    composer._pdf_reader.add(bomb)
+    composer._pdf_reader.add(written(tmp_path / "b.pdf", pdf("there")))
+    composer._pdf_reader._kill()
+    until(lambda: not composer._pdf_reader.busy)
+    assert [attachment.text for attachment in composer.draft.attachments] == ["[Page 1]\nHello", "[Page 1]\nthere"]
+
+
+def test_a_file_that_has_vanished_is_named_and_the_message_can_be_sent(composer: Composer, tmp_path: Path) -> None:
+    refused: list[str] = []
+    composer.refused.connect(refused.append)
+    composer.editor.setPlainText("Read this.")
+    composer._pdf_reader.add(tmp_path / "gone.pdf")
+    until(lambda: refused)
+    assert not composer._pdf_reader.busy and composer.send.isEnabled()
+    assert refused == ["“gone.pdf” " + pdf_text.UNREADABLE.format("No such file or directory")]
+    assert reasons(tmp_path / "gone.pdf") == pdf_text.UNREADABLE.format("No such file or directory")

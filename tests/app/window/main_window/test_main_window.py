@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtCore import QCoreApplication, QLocale, QPoint, Qt
+from PySide6.QtGui import QInputMethodEvent
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.protocol import Pair
 from app.store.records import ChatSettings
 from app.window.chat import Controller, SpeculationStatus
+from app.window.common import theme
 from app.window.common.preferences import PLACES, Places, read
 from app.window.main_window.header import STATE_TEXTS
 from app.window.main_window.main_window import SAVE_PLACES_MS, MainWindow
 from app.window.main_window.welcome import PROMPTS
 from app.window.transcript.question_tile import QuestionTile
+from app.window.transcript.receipt_badge import ReceiptPopover
+from app.window.transcript.text_page import document_font
 from tests.app.window.chat.fake_host import command
 from tests.app.window.chats import end, make_controller, open_chat, open_window, show_loaded
 from tests.app.window.stepped_clock import SteppedClock
@@ -236,3 +242,37 @@ def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_a
     controller.change_settings(ChatSettings())
     until(lambda: controller.loaded_pair is not None and controller.loaded_pair.machines is None)
     assert "network" not in about.text() and "verified" in about.text()
+
+
+def test_a_key_typed_elsewhere_is_not_inserted_into_a_word_that_is_composed(window: MainWindow) -> None:
+    editor = window.parts.composer.editor
+    QTest.keyClicks(editor, "A")
+    QApplication.sendEvent(editor, QInputMethodEvent("に", []))
+    window.parts.sidebar.new.setFocus()
+    QTest.keyClick(window, Qt.Key.Key_H)
+    assert editor.toPlainText() == "A" and editor.hasFocus()
+
+
+@pytest.mark.parametrize(("language", "typed"), [("JA", ""), ("ZH", ""), ("KO", ""), ("DE", "h")])
+def test_a_key_that_an_input_method_would_compose_is_not_inserted_raw(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, language: str, typed: str
+) -> None:
+    keyboard = SimpleNamespace(locale=lambda: QLocale(language.lower()))
+    monkeypatch.setattr("app.window.main_window.main_window.QGuiApplication.inputMethod", lambda: keyboard)
+    window.setFocus()
+    QTest.keyClick(window, Qt.Key.Key_H)
+    editor = window.parts.composer.editor
+    assert editor.toPlainText() == typed and editor.hasFocus()
+
+
+def test_text_has_a_size_and_notes_a_place_without_a_screen(
+    window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a moment when displays are plugged in."""
+    question, _ = open_chat(controller, "Why?", "So.")
+    for name in ("primaryScreen", "screenAt", "focusWindow"):
+        monkeypatch.setattr(f"app.window.common.screens.QGuiApplication.{name}", lambda *_: None)
+    assert document_font(theme.current()).pointSizeF() > 0
+    note = ReceiptPopover(question, "why", window)
+    note.show_at(QPoint(5, 5))
+    assert note.isVisible()

@@ -96,6 +96,17 @@ def test_new_chats_begin_with_the_defaults(window: MainWindow, controller: Contr
     assert controller.library.default_settings() == NEW_CHAT
 
 
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_system_prompt_of_a_chat_is_not_that_of_new_ones(controller: Controller, saved: bool) -> None:
+    """They have the one in the settings of new chats."""
+    controller.library.set_default_settings(replace(NEW_CHAT, system="Be brief."))
+    controller.open(1) if saved else controller.new()
+    controller.change_settings(replace(NEW_CHAT, system="You are a pirate."))
+    assert controller.conversation.settings.system == "You are a pirate."
+    controller.new()
+    assert controller.conversation.settings.system == "Be brief."
+
+
 def test_escape_closes_the_settings_and_a_menu_shows_a_page(window: MainWindow) -> None:
     shown = window.settings.show("info")
     QTest.keyClick(shown, Qt.Key.Key_Escape)

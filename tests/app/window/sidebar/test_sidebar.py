@@ -97,6 +97,23 @@ def test_the_open_conversation_stays_marked_when_the_list_changes(sidebar: Sideb
     assert sidebar.list.currentIndex().data(ITEM).id == 3
 
 
+def test_a_message_changes_one_row_and_reads_no_other_conversation(
+    sidebar: Sidebar, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.open(3)
+    monkeypatch.setattr(controller.library.store, "conversations", lambda: pytest.fail("all were read"))
+    resets: list[None] = []
+    sidebar.conversations.modelReset.connect(lambda: resets.append(None))
+    assert controller.send("Rye?")
+    assert rows(sidebar)[:2] == ["Today", "Bread"] and len(resets) == 1
+    controller.stop()
+    assert controller.send("Wheat?") and len(resets) == 1
+    controller.stop()
+    controller.new()
+    assert controller.send("What does a heron eat?")
+    assert rows(sidebar)[:3] == ["Today", "What does a heron eat?", "Bread"]
+
+
 @pytest.mark.timing
 def test_thousands_of_conversations_are_shown_and_scrolled_at_once(sidebar: Sidebar) -> None:
     now = time.time()
@@ -146,20 +163,34 @@ def test_a_conversation_is_pinned_and_unpinned_from_its_menu(sidebar: Sidebar) -
     assert "Pinned" not in rows(sidebar)
 
 
-def test_delete_removes_a_conversation_and_undo_restores_it_except_while_typing(
-    window: MainWindow, sidebar: Sidebar
+def test_undo_takes_back_a_deletion_or_typing_whichever_was_last(
+    clock: SteppedClock, window: MainWindow, sidebar: Sidebar
 ) -> None:
+    """With the focus in the composer, by keyboard, and when the notice has long gone."""
+    editor, undo = window.parts.composer.editor, window.commands["undo"]
+    QTest.keyClicks(editor, "ab")
     sidebar.list.setCurrentIndex(index_of(sidebar, 3))
     sidebar.list.setFocus()
     QTest.keyClick(sidebar.list, Qt.Key.Key_Delete)
-    editor = window.parts.composer.editor
     editor.setFocus()
-    QTest.keyClicks(editor, "ab")
-    window.commands["undo"].trigger()
-    assert "Bread" not in rows(sidebar) and editor.toPlainText() == ""
-    sidebar.list.setFocus()
-    window.commands["undo"].trigger()
-    assert "Bread" in rows(sidebar)
+    clock.advance(60)
+    assert not window.parts.notices.banners and undo.text() == "Undo Delete Chat"
+    QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert "Bread" in rows(sidebar) and editor.toPlainText() == "ab" and undo.text() == "Undo"
+    window.controller.delete(3)
+    QTest.keyClicks(editor, "c")
+    assert undo.text() == "Undo"
+    QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert "Bread" not in rows(sidebar) and "c" not in editor.toPlainText()
+
+
+def test_deleting_the_open_chat_is_undone_from_the_composer(window: MainWindow, sidebar: Sidebar) -> None:
+    window.controller.open(3)
+    window.commands["delete"].trigger()
+    editor = window.parts.composer.editor
+    assert editor.hasFocus() and window.controller.conversation.id != 3
+    QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert "Bread" in rows(sidebar) and window.controller.conversation.id == 3
 
 
 # --- search -----------------------------------------------------------------------------------

@@ -1,0 +1,43 @@
+"""Files of conversations to import: JSON, by itself or in the ZIP archive of an export."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+
+from app.store.database import StoreError
+
+LARGEST_BYTES = 512 << 20  # of a file, and of what is in an archive, unpacked
+_MEMBER = re.compile(r"(.*/)?(conversations(-\d+)?|[^/]*chat-export[^/]*|[^/]*\.conversation)\.json")
+
+
+def read_texts(path: Path) -> list[str]:
+    """Returns the JSON of a file, or of each file of conversations in an archive. Raises StoreError."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise ValueError(f"it is larger than {LARGEST_BYTES >> 20} MiB")
+        if zipfile.is_zipfile(path):
+            return [data.decode() for data in _members(path)]
+        return [path.read_text(encoding="utf-8")]
+    except (OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile) as error:
+        why = (
+            f"“{path.name}” could not be read ({error}). Choose an export of Redline, ChatGPT, LM Studio or Open WebUI"
+        )
+        raise StoreError(why) from error
+
+
+def _members(path: Path) -> list[bytes]:
+    """Returns the files of conversations in an archive, by what they really hold, whatever it says of their sizes."""
+    found: list[bytes] = []
+    left = LARGEST_BYTES
+    with zipfile.ZipFile(path) as archive:
+        for name in sorted(filter(_MEMBER.fullmatch, archive.namelist())):
+            with archive.open(name) as member:
+                found.append(member.read(left + 1))
+            left -= len(found[-1])
+            if left < 0:
+                raise ValueError(f"its conversations are larger than {LARGEST_BYTES >> 20} MiB")
+    if not found:
+        raise ValueError("there is no conversations.json in it")
+    return found
