@@ -18,6 +18,11 @@ def _every_fourth_without(text: Config) -> list[int]:
     return [int((place + 1) % 4 != 0) for place in range(int(text["num_hidden_layers"]))]
 
 
+def _interval_that_counts(text: Config) -> Any:
+    """Of layers without positions, where no list of them is given."""
+    return text.get("no_rope_layer_interval") if text.get("no_rope_layers") else 4
+
+
 # By family: a field, or a path of fields, and the value that is computed with. A function gives that of a
 # configuration. A field that is missing or null says nothing.
 _COMPUTED: dict[str, dict[str, Any]] = {
@@ -30,7 +35,7 @@ _COMPUTED: dict[str, dict[str, Any]] = {
     "gemma3": {"use_bidirectional_attention": False, "final_logit_softcapping": None},
     "glm4_moe_lite": {"rope_interleave": True},
     "gpt_oss": {"swiglu_alpha": 1.702, "swiglu_limit": 7.0},
-    "llama4": {"no_rope_layers": _every_fourth_without},
+    "llama4": {"no_rope_layers": _every_fourth_without, "no_rope_layer_interval": _interval_that_counts},
     "mamba": {"layer_norm_epsilon": 1e-5},
     "mamba2": {"layer_norm_epsilon": 1e-5},
     "mimo_v2_flash": {

@@ -67,7 +67,7 @@ def why_misread(config: Config, names: frozenset[str]) -> str | None:
         return None  # trained in a quantized form, and saved in a plain one
     if method == "gptq":
         return "mlx-lm reads its groups in another order"
-    if method == "awq" and str(found.get("version", "gemm")).lower() != "gemm":
+    if method == "awq" and str(found.get("version") or "gemm").lower() != "gemm":
         return f"in the layout {str(found['version'])[:20]!r}, of which mlx-lm reads 'gemm' only"
     if method == "compressed-tensors" and found.get("format") == "pack-quantized" and _is_not_int4(found):
         return "of which mlx-lm reads symmetric integers of 4 bits in groups only"

@@ -10,6 +10,7 @@ from engine.backend.mlx_lm_imports import KVCache, RotatingKVCache
 from engine.errors import ModelError
 from models import loader
 from models.corrections import corrected_classes
+from models.fixed_fields import check_fields
 from models.model_config import for_mlx_lm
 from tests.models.references.comparison import FOLDER, folder_of
 from tests.programs.config_fields import changed
@@ -39,6 +40,13 @@ def test_a_field_that_mlx_lm_ignores_is_refused_by_name(name: str, path: str, va
     named = "activation" if path == "hidden_act" else path.rpartition(".")[2]
     with pytest.raises(ModelError, match=named):
         loader.load(folder)
+
+
+def test_an_interval_counts_where_no_list_of_layers_is_given() -> None:
+    text = {"num_hidden_layers": 4, "no_rope_layer_interval": 2}
+    with pytest.raises(ModelError, match="no_rope_layer_interval"):
+        check_fields(text, "llama4")
+    check_fields({**text, "no_rope_layers": [1, 1, 1, 0]}, "llama4")
 
 
 @pytest.mark.parametrize("rank", [0, 1])
