@@ -13,6 +13,7 @@ neither a question nor a reply (system messages, results of tools) is left out.
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -37,6 +38,7 @@ from app.store.message_rows import clean, clean_title
 from app.store.records import ChatSettings, Role
 
 _REASONING = re.compile(r'<details type="reasoning"[^>]*>\s*(?:<summary>[^<]*</summary>)?(.*?)</details>\s*', re.DOTALL)
+_CALLS = re.compile(r'<details type="(?:tool_calls|code_interpreter)"[^>]*>.*?</details>\s*', re.DOTALL)
 _NO_TEXT = "[A picture or file that was not imported]"
 _UNKNOWN = "this is not an export of Redline, ChatGPT, LM Studio or Open WebUI; choose another file"
 _LATEST_S = 1e11  # later than any clock: a time in milliseconds
@@ -64,13 +66,13 @@ class _Author(msgspec.Struct, frozen=True):
 class _Content(msgspec.Struct, frozen=True):
     content_type: str = "text"
     parts: list[Any] | None = None
-    text: str | None = None
-    thoughts: list[Any] | None = None
+    text: Any = None
+    thoughts: Any = None
 
 
 class _GptMessage(msgspec.Struct, frozen=True):
-    author: _Author = _Author()
-    content: _Content = _Content()
+    author: _Author | None = None
+    content: _Content | None = None
     create_time: float | None = None
     recipient: str | None = "all"
     metadata: dict[str, Any] | None = None
@@ -79,7 +81,7 @@ class _GptMessage(msgspec.Struct, frozen=True):
 class _GptNode(msgspec.Struct, frozen=True):
     message: _GptMessage | None = None
     parent: str | None = None
-    children: tuple[str, ...] = ()
+    children: tuple[str, ...] | None = None
 
 
 class _GptConversation(msgspec.Struct, frozen=True):
@@ -92,9 +94,9 @@ class _GptConversation(msgspec.Struct, frozen=True):
 
 class _WebuiMessage(msgspec.Struct, frozen=True, rename="camel"):
     role: str
-    content: str | list[Any] = ""
+    content: str | list[Any] | None = None
     parent_id: str | None = None
-    children_ids: tuple[str, ...] = ()
+    children_ids: tuple[str, ...] | None = None
     timestamp: float | None = None
 
 
@@ -178,35 +180,44 @@ def _chatgpt(given: Any) -> Document:
         said, thought = _gpt_texts(message)
         hidden = (message.metadata or {}).get("is_visually_hidden_from_conversation") is True
         spoken = message.recipient in (None, "all") and not hidden
-        role = message.author.role if spoken else ""
-        nodes[key] = _Node(node.parent, node.children, role, said, thought, message.create_time or 0.0)
+        role = message.author.role if spoken and message.author is not None else ""
+        nodes[key] = _Node(node.parent, node.children or (), role, said, thought, message.create_time or 0.0)
     return _document(one.title, (one.create_time, one.update_time), nodes, one.current_node)
 
 
 def _gpt_texts(message: _GptMessage) -> tuple[str, str]:
     """Returns what a message says and what was thought."""
-    content = message.content
+    content = message.content or _Content()
+    text = content.text if isinstance(content.text, str) else ""
     if content.content_type == "thoughts":
-        thoughts = [one.get("content", "") for one in content.thoughts or [] if isinstance(one, dict)]
+        given = content.thoughts if isinstance(content.thoughts, list) else []
+        thoughts = [one.get("content") or "" for one in given if isinstance(one, dict)]
         return "", "\n\n".join(filter(None, map(str, thoughts)))
     if content.content_type == "code":
-        return f"```\n{content.text or ''}\n```", ""
+        return f"```\n{text}\n```", ""
     if content.content_type not in ("text", "multimodal_text"):
         return "", ""
-    return _texts(content.parts or content.text or ""), ""
+    return _texts(content.parts or text), ""
 
 
 def _webui(given: Any) -> Document:
     one = msgspec.convert(given, _WebuiConversation)
     nodes: dict[str, _Node] = {}
     for key, message in one.chat.history.messages.items():
-        said = _texts(message.content)
-        thoughts = [found.strip().removeprefix("> ").replace("\n> ", "\n") for found in _REASONING.findall(said)]
-        said = _REASONING.sub("", said) if thoughts else said
-        links = (message.parent_id, message.children_ids)
+        said = _texts(message.content or "")
+        thoughts = [_unquoted(found) for found in _REASONING.findall(said)]
+        said = _CALLS.sub("", _REASONING.sub("", said)) if message.role == "assistant" else said
+        links = (message.parent_id, message.children_ids or ())
         nodes[key] = _Node(*links, message.role, said, "\n\n".join(thoughts), message.timestamp or 0.0)
     times = (one.created_at, one.updated_at)
     return _document(one.title or one.chat.title, times, nodes, one.chat.history.current_id, one.chat.system or "")
+
+
+def _unquoted(thought: str) -> str:
+    """Returns a thought, whose lines Open WebUI quotes with "> ", and in later versions escapes as HTML."""
+    thought = thought.strip()
+    thought = html.unescape(thought) if thought.startswith("&gt;") else thought
+    return thought.removeprefix("> ").replace("\n> ", "\n")
 
 
 def _studio(given: Any) -> Document:

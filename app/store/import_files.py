@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import zipfile
+import zlib
 from pathlib import Path
 
 from app.store.database import StoreError
 
 LARGEST_BYTES = 512 << 20  # of a file, and of what is in an archive, unpacked
+_UNREADABLE = (
+    *(OSError, ValueError, RuntimeError, NotImplementedError, EOFError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
 _MEMBER = re.compile(r"(.*/)?(conversations(-\d+)?|[^/]*chat-export[^/]*|[^/]*\.conversation)\.json")
 
 
@@ -18,9 +24,9 @@ def read_texts(path: Path) -> list[str]:
         if path.stat().st_size > LARGEST_BYTES:
             raise ValueError(f"it is larger than {LARGEST_BYTES >> 20} MiB")
         if zipfile.is_zipfile(path):
-            return [data.decode() for data in _members(path)]
-        return [path.read_text(encoding="utf-8")]
-    except (OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile) as error:
+            return [data.decode("utf-8-sig") for data in _members(path)]
+        return [path.read_text(encoding="utf-8-sig")]
+    except _UNREADABLE as error:
         why = (
             f"“{path.name}” could not be read ({error}). Choose an export of Redline, ChatGPT, LM Studio or Open WebUI"
         )

@@ -8,11 +8,11 @@ from typing import Any
 
 from pyromark import Options, events
 
-_OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS
+_OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS | Options.ENABLE_MATH
 _WITHIN_LINE = ("Emphasis", "Strong", "Strikethrough", "Link", "Image")
 _PART = 200_000  # characters that are parsed at once, in 20 ms, in which no other thread runs
 _CJK = "\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
-_STARS = re.compile(rf"(?<=[{_CJK}])\*+|\*+(?=[{_CJK}])")  # marks there too, though not by CommonMark
+_STARS = re.compile(rf"(?<=[{_CJK}])\*\*|\*\*(?=[{_CJK}])")  # marks there too, though not by CommonMark
 _TAG = re.compile(r"</?(?:sub|sup|kbd)\s*>", re.IGNORECASE)  # the others are shown, but for <br>
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
@@ -34,6 +34,8 @@ def _said(event: Any) -> Iterator[str]:
         yield _STARS.sub("", value)
     elif kind == "Code":
         yield value
+    elif kind in ("InlineMath", "DisplayMath"):  # which may be the names of variables
+        yield f"${value}$"
     elif kind in ("InlineHtml", "Html"):
         yield _TAG.sub("", _BREAK.sub("\n", value))
     elif kind == "End" and value not in _WITHIN_LINE:

@@ -32,6 +32,19 @@ _MARKS = (
 # Encodings of texts that are neither UTF-8 nor marked, in the order in which they are tried.
 _WIDE = ["utf_16_le", "utf_16_be"]
 _LEGACY = ["gb18030", "cp932", "euc_jp", "cp949", "big5", "cp1252", "cp1251", "cp1253", "cp1255", "cp1256", "cp874"]
+_NAMES = {
+    "utf_16_le": "UTF-16",
+    "utf_16_be": "UTF-16",
+    "gb18030": "GBK",
+    "cp932": "Shift-JIS",
+    "euc_jp": "EUC-JP",
+    "big5": "Big5",
+    "cp949": "EUC-KR",
+    "cp874": "TIS-620",
+    **{f"cp{number}": f"Windows-{number}" for number in (1251, 1252, 1253, 1255, 1256)},
+}
+_WESTERN = re.compile(rb"(?:[\0-\x7f]|(?<![\x80-\xff])[\x80\x85\x91-\x97\xa0-\xff](?![\x80-\xff]))*")
+_MOST_ACCENTS = 0.3  # of the bytes of a word in a Western language
 _IMAGES = (rb"\x89PNG", rb"\xff\xd8\xff", rb"GIF8", rb"II\*\0", rb"MM\0\*", rb"RIFF.{4}WEBP", rb".{4}ftyp(hei|avi|mif)")
 _KINDS = (
     (re.compile(rb"PK\x03\x04"), "a zip archive or an Office document"),
@@ -44,8 +57,9 @@ class AttachmentError(RedlineError):
     """A file cannot be attached. Says which one, why, and what to do."""
 
 
-def read_file(path: Path) -> Attachment:
-    """Returns the text of a file. Raises AttachmentError unless it is a readable text of at most LARGEST_BYTES."""
+def read_file(path: Path) -> tuple[Attachment, str]:
+    """Returns the text of a file, and which encoding it was taken to have where that had to be guessed, as a sentence.
+    Raises AttachmentError unless it is a readable text of at most LARGEST_BYTES."""
     name = path.name or str(path)
     try:
         status = path.stat()
@@ -63,7 +77,10 @@ def read_file(path: Path) -> Attachment:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise AttachmentError(f"“{name}” could not be read ({why}). Check its permissions.") from error
-    return Attachment(name=name, text=_decode(name, data))
+    encoding = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
+    guessed = "" if encoding else _encoding_of(name, data)
+    attachment = Attachment(name=name, text=_decode(name, data, encoding or guessed))
+    return attachment, "" if guessed in ("", "utf-8") else _note(name, guessed)
 
 
 def from_paste(text: str, used_names: Iterable[str]) -> Attachment:
@@ -85,11 +102,12 @@ def check_total(attachments: Sequence[Attachment]) -> None:
         raise AttachmentError(f"The attachments exceed {MAX_CHARACTERS:,} characters in total. Remove some of them.")
 
 
-def _decode(name: str, data: bytes) -> str:
-    encoding = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
-    if not encoding:
-        _refuse_kinds(name, data)
-        encoding = _encoding_of(name, data)
+def _note(name: str, encoding: str) -> str:
+    known = _NAMES.get(encoding, encoding)
+    return f"“{name}” was read as {known}. If its characters look wrong, save it as UTF-8 and attach it again."
+
+
+def _decode(name: str, data: bytes, encoding: str) -> str:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -102,17 +120,35 @@ def _decode(name: str, data: bytes) -> str:
 def _encoding_of(name: str, data: bytes) -> str:
     """Returns the encoding of a text without a mark: UTF-8, or what its bytes are most likely. Raises
     AttachmentError."""
-    from charset_normalizer import from_bytes  # which loads all of Python's codecs
-
+    _refuse_kinds(name, data)
     with suppress(UnicodeDecodeError):
         data.decode()
         if not _has_controls(data):
             return "utf-8"
+    if b"\0" not in data and not _has_controls(data):
+        if _is_damaged_utf8(data):
+            return "utf-8"
+        if _is_western(data):
+            return "cp1252"
+    from charset_normalizer import from_bytes  # which loads all of Python's codecs
+
     found = from_bytes(data, cp_isolation=_WIDE if b"\0" in data else _LEGACY)
     best = found.best()
     if best is None or (b"\0" not in data and _has_controls(data)) or _has_controls(str(best).encode(errors="replace")):
         raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
     return best.encoding
+
+
+def _is_damaged_utf8(data: bytes) -> bool:
+    """Whether more characters beyond ASCII are UTF-8 than are not, as other encodings are by chance only."""
+    text = data.decode(errors="replace")
+    return sum(character > "\x7f" for character in text) > 2 * text.count("\ufffd")
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether letters with accents stand one by one among those of ASCII, which says too little to a detector."""
+    accents = len(data.translate(None, bytes(range(128))))
+    return accents <= _MOST_ACCENTS * len(data) and _WESTERN.fullmatch(data) is not None
 
 
 def _has_controls(data: bytes) -> bool:

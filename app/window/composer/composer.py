@@ -54,6 +54,7 @@ class Composer(QWidget):
     sent(str, tuple[Attachment]): a new message. trim_asked(str, tuple[Attachment], bool): a new message for which the
     context is too full, to be sent with the last messages alone or, if True, with a summary of the others too.
     changed(Draft): the user typed or attached something. refused(str): why something cannot be attached.
+    noted(str): how a file was read.
     """
 
     sent = Signal(str, object)
@@ -64,6 +65,7 @@ class Composer(QWidget):
     edit_last_asked = Signal()
     changed = Signal(object)
     refused = Signal(str)
+    noted = Signal(str)
 
     def __init__(self, meter: ContextMeter, legend: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -105,13 +107,16 @@ class Composer(QWidget):
 
     def attach_files(self, paths: Sequence[Path]) -> None:
         """Attaches text files, and the text of PDF files once it has been read; emits `refused` for each one that
-        cannot be attached."""
+        cannot be attached, and `noted` where the encoding was guessed."""
         for path in paths:
             if is_pdf(path):
                 self._pdf_reader.add(path)
                 continue
             try:
-                self._attach(read_file(path))
+                attachment, note = read_file(path)
+                self._attach(attachment)
+                if note:
+                    self.noted.emit(note)
             except AttachmentError as error:
                 self.refused.emit(str(error))
         self.editor.setFocus()

@@ -141,6 +141,7 @@ class ChatPresenter(QObject):
         composer.edit_last_asked.connect(self.edit_last)
         composer.changed.connect(self._change_draft)
         composer.refused.connect(lambda text: controller.notice.emit(Notice("warning", text)))
+        composer.noted.connect(lambda text: controller.notice.emit(Notice("info", text)))
         composer.attach_asked.connect(self.attach)
         sidebar.opened.connect(self._open_hit)
         sidebar.renamed.connect(controller.library.rename)

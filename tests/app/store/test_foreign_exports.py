@@ -159,6 +159,46 @@ def test_hostile_texts_are_refused_or_read_within_bounds(store: Store) -> None:
     assert len(record.title) <= 200 and len(store.path(record.id)) == 5_000
 
 
+ESCAPED = (
+    '<details type="reasoning" done="true" duration="2">\n<summary>Thought for 2 seconds</summary>\n'
+    "&gt; if a &lt; b\n&gt; then c\n</details>\n"
+    '<details type="tool_calls" done="true" name="f" arguments="{&quot;a&quot;: 1}">\n<summary>Done</summary>\n'
+    "</details>\nYes."
+)
+
+
+def test_escaped_thoughts_are_read_and_calls_of_tools_are_left_out(store: Store) -> None:
+    messages = {"q": webui("user", "a < b?", None, "r"), "r": webui("assistant", ESCAPED, "q")}
+    (record,) = imported(store, [{"title": "", "chat": {"history": {"currentId": "r", "messages": messages}}}])
+    reply = store.path(record.id)[1]
+    assert (reply.text, reply.thought) == ("Yes.", "if a < b\nthen c")
+
+
+def test_a_message_without_content_takes_no_other_one_with_it(store: Store) -> None:
+    nodes = {"q": gpt("user", "Hi", None, "r"), "r": gpt("assistant", "Hello.", "q")}
+    nodes |= {"x": gpt("tool", "", "r", content=None), "y": {"message": {"author": None}, "parent": "r"}}
+    nodes["z"] = gpt("user", "", "r", content={"content_type": "model_editable_context", "text": {"a": 1}})
+    (record,) = imported(store, [{"title": "", "mapping": nodes, "current_node": "r"}])
+    assert [one.text for one in store.path(record.id)][:2] == ["Hi", "Hello."]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_an_archive_with_a_damaged_file_is_refused(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("conversations.json", json.dumps([n * 7919 % 1013 for n in range(3000)]))
+    data = bytearray(path.read_bytes())
+    data[80:300] = bytes(byte ^ 0xFF for byte in data[80:300])
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="could not be read"):
+        read_texts(path)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(CHATGPT), encoding="utf-8-sig")
+    assert len(store.import_all(read_texts(tmp_path / "a.json"))) == 1
+
+
 def zipped(path: Path, **files: str) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():

@@ -246,6 +246,11 @@ def test_replies_of_earlier_versions_are_found_across_their_marks_at_the_next_st
     store.close()
 
 
+@pytest.mark.parametrize("written", ["价格*数量", "$x*y*z$", "$USER/$HOST", "2 * 3 * 4"])
+def test_signs_that_are_no_marks_stay(written: str) -> None:
+    assert shown_text(written).strip() == written
+
+
 def test_long_and_hostile_texts_are_shown_within_their_time() -> None:
     long = "a **b** c.\n\n" * 60_000
     assert shown_text(long).split() == ["a", "b", "c."] * 60_000

@@ -224,23 +224,31 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
 
 
 @pytest.mark.parametrize(
-    ("encoding", "text"),
+    ("encoding", "name", "text"),
     [
-        ("gbk", "这是一个测试文件,我们正在检查编码。\n第二行的价格是100元。"),
-        ("shift_jis", "これはテストです。日本語の文章を読み込みます。\n二行目の価格は100円。"),
-        ("cp1252", "Grüße aus “Köln”: 5 €\nZweite Zeile."),
-        ("latin_1", "café, naïve\nname,prénom\n"),
-        ("utf-16-le", "name;value\n1;2\n"),
-        ("utf-16-be", "name;value\n1;2\n"),
-        ("utf-16", "name;値\n1;2\n"),
+        ("gbk", "GBK", "这是一个测试文件,我们正在检查编码。\n第二行的价格是100元。"),
+        ("shift_jis", "Shift-JIS", "これはテストです。日本語の文章を読み込みます。\n二行目の価格は100円。"),
+        ("cp1252", "Windows-1252", "Grüße aus “Köln”: 5 €\nZweite Zeile."),
+        ("cp1252", "Windows-1252", "café"),
+        ("cp1251", "Windows-1251", "Привет, как дела? Это русский текст."),
+        ("utf-16-le", "UTF-16", "name;value\n1;2\n"),
+        ("utf-16-be", "UTF-16", "name;value\n1;2\n"),
+        ("utf-16", "", "name;値\n1;2\n"),
     ],
 )
-def test_a_text_in_another_encoding_is_attached(
-    composer: Composer, window: MainWindow, tmp_path: Path, encoding: str, text: str
+def test_a_text_in_another_encoding_is_attached_and_the_encoding_named(
+    composer: Composer, window: MainWindow, tmp_path: Path, encoding: str, name: str, text: str
 ) -> None:
     (tmp_path / "a.txt").write_bytes(text.encode(encoding))
     drop(window, tmp_path / "a.txt")
     assert [attachment.text for attachment in composer.draft.attachments] == [text]
+    assert [f"was read as {name}." in notice for notice in notices(window)] == ([True] if name else [])
+
+
+def test_damaged_utf_8_is_not_read_as_another_encoding(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("über alles\n".encode() * 50 + b"\xc3")
+    drop(window, tmp_path / "a.txt")
+    assert composer.draft == Draft() and "“a.txt” is damaged text" in notices(window)[0]
 
 
 def test_a_pasted_folder_or_image_is_refused(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
