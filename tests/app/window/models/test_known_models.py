@@ -10,6 +10,7 @@ import pytest
 from app.protocol.model_documents import CatalogueEntries, InstalledModels, MachineOverview, MemoryFit, PairVerdicts
 from app.window.models.downloads import Download
 from app.window.models.known_models import DOWNLOADING, FITTING, HERE, MORE, RECOMMENDED, KnownModels, ModelRow
+from app.window.models.model_details import _facts
 from app.window.models.model_list import description, facts
 from app.window.models.model_text import TIMES, speedup
 from tests.app.window.models.fake_models import EAGLE, LARGE, QWEN, SMALL, FakeModels, model, pair
@@ -132,3 +133,22 @@ def test_drafters_are_listed_only_in_a_search(fake: FakeModels) -> None:
 def test_the_alternative_to_a_model_that_is_too_large_is_of_the_same_family(tmp_path: Path) -> None:
     other = known_by(FakeModels(tmp_path, 16)).alternative("Qwen3")
     assert other is not None and (other.family, other.name) == ("Qwen3", "Qwen3 8B")
+
+
+def test_a_model_whose_weights_become_32_bit_floats_is_judged_by_them(tmp_path: Path) -> None:
+    """And one that the catalogue does not know not at all, until `models fits` has looked at it."""
+    fake = FakeModels(tmp_path, gb=36)
+    fake.put(model("x/unknown", 2.0))
+    known = known_by(fake)
+    assert known.overview is not None
+    machine = msgspec.structs.replace(known.overview.machine, in_float32=True)
+    known.overview = msgspec.structs.replace(known.overview, machine=machine)
+    found = {row.key: row.fit for row in known.rows({}, only_fitting=False)}
+    assert (found[QWEN], found[SMALL], found["x/unknown"]) == ("no", "good", "")
+    assert (rows(fake)["x/unknown"].fit, rows(fake)[QWEN].fit) == ("good", "good")
+
+
+def test_the_page_of_a_model_says_what_its_architecture_was_compared_with(fake: FakeModels) -> None:
+    fake.put(model(QWEN, 4.62, reference="qwen3: logits within 4e-06 of something 5.24"))
+    row = rows(fake)[QWEN]
+    assert ("Architecture", "qwen3: logits within 4e-06 of something 5.24") in _facts(row, 0.0)
