@@ -29,7 +29,6 @@ class Rule:
 # What the window imports, and what that is linked against.
 _QT_BINDINGS = ("Core", "Gui", "Network", "Svg", "Widgets")
 _QT_LIBRARIES = (*_QT_BINDINGS, "DBus")
-_TOKENIZERS_OF = ("__init__", "tokenization_*", "configuration_*")
 _PILLOW_LIBRARIES = ("avif", "lcms2")
 
 SITE_PACKAGES = (
@@ -54,14 +53,27 @@ SITE_PACKAGES = (
     ),
     Rule("what Qt's classes are called in C++", ("shiboken6/include/*", "shiboken6_generator/*")),
     Rule(
-        "transformers' model code: models here are mlx-lm's; of a model there, tokenizers and configurations are used",
+        "transformers' models, their tokenizers and configurations: models here are mlx-lm's, and tokenizers are read"
+        " from tokenizer.json",
         ("transformers/models/*",),
         (
-            "transformers/models/__init__.py",
-            "transformers/models/auto/*",
-            *(f"transformers/models/*/{kind}.py" for kind in _TOKENIZERS_OF),
+            *("transformers/models/__init__.py", "transformers/models/auto/*"),
+            *(f"transformers/models/encoder_decoder/{kind}.py" for kind in ("__init__", "configuration_*")),
         ),
     ),
+    Rule(
+        "mlx-lm's commands, training and parsers of calls: Redline's own are in models",
+        (
+            *(f"mlx_lm/{name}/*" for name in ("tuner", "quant", "tool_parsers")),
+            *(
+                f"mlx_lm/{name}.py"
+                for name in ("benchmark", "cache_prompt", "chat", "cli", "cli_ui", "evaluate", "fuse")
+            ),
+            *(f"mlx_lm/{name}.py" for name in ("lora", "manage", "perplexity", "server", "share", "upload")),
+            "mlx_lm/*.md",
+        ),
+    ),
+    Rule("Markdown in the terminal, which nothing writes there", ("markdown_it/*", "rich/markdown.py")),
     Rule(
         "transformers' training, serving and pipelines",
         (
@@ -158,6 +170,13 @@ STDLIB = (
             *(f"lib-dynload/{name}*" for name in ("_curses", "libncurses", "libpanel")),
         ),
     ),
+    Rule(
+        "Python's own documentation and debugger, mailboxes, and servers of other protocols",
+        (
+            *(f"{name}/*" for name in ("pydoc_data", "xmlrpc", "wsgiref")),
+            *(f"{name}.py" for name in ("pydoc", "pdb", "mailbox", "pickletools")),
+        ),
+    ),
 )
 
 
@@ -174,7 +193,7 @@ METADATA = (
 
 def trim(layout: Layout) -> dict[str, int]:
     """Leave out what the rules say; bytes by reason. A package of which nothing stays loses its metadata too."""
-    taken = _apply(layout.site_packages, (*SITE_PACKAGES, unknown_architectures(layout)), below="")
+    taken = _apply(layout.site_packages, SITE_PACKAGES, below="")
     taken |= _apply(layout.stdlib, STDLIB, below="site-packages/")
     for info in sorted(layout.site_packages.glob("*.dist-info")):
         if not _stays(layout, info):
@@ -193,19 +212,6 @@ def trim_metadata(layout: Layout) -> dict[str, int]:
     taken = _apply(layout.site_packages, METADATA, below="")
     _drop_empty_folders(layout.site_packages)
     return taken
-
-
-def unknown_architectures(layout: Layout) -> Rule:
-    """Of transformers' models only those stay whose architecture mlx-lm has, and all tokenizers: a tokenizer goes by
-    the name of its class, whatever model has it."""
-    known = sorted(path.stem for path in (layout.site_packages / "mlx_lm" / "models").glob("*.py"))
-    models = layout.site_packages / "transformers" / "models"
-    tokenizers = sorted({path.parent.name for path in models.glob("*/tokenization_*.py")})
-    return Rule(
-        "configurations of models that mlx-lm has not",
-        ("transformers/models/*/*",),
-        tuple(f"transformers/models/{name}/*" for name in ("auto", "encoder_decoder", *known, *tokenizers)),
-    )
 
 
 def _stays(layout: Layout, info: Path) -> bool:
