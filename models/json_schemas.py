@@ -38,7 +38,7 @@ def _walked(schema: Any, place: str, left_out: list[str]) -> Any:
         return schema
     kept: dict[str, Any] = {}
     for word, value in schema.items():
-        if _says_too_much(word, value):
+        if _is_unenforceable(word, value):
             left_out.append(f"{word} at {place or '/'}")
         elif word in _MAPS and isinstance(value, dict):
             kept[word] = {name: _walked(one, f"{place}/{name}", left_out) for name, one in value.items()}
@@ -49,7 +49,7 @@ def _walked(schema: Any, place: str, left_out: list[str]) -> Any:
     return kept
 
 
-def _says_too_much(word: str, value: Any) -> bool:
+def _is_unenforceable(word: str, value: Any) -> bool:
     """Whether a word of a schema with this value cannot be enforced."""
     if word == "format":
         return value not in _FORMATS
@@ -72,6 +72,25 @@ def resolved(schema: Any, root: Schema, depth: int = 0) -> Schema | None:
         step = step.replace("~1", "/").replace("~0", "~")
         found = found.get(step) if isinstance(found, dict) else None
     return resolved(found, root, depth + 1)
+
+
+def properties_of(schema: Any, root: Schema, depth: int = 0) -> tuple[dict[str, Any], frozenset[str]] | None:
+    """Returns the properties that an object has by a schema, and those that it must have, over all branches of an
+    `allOf`; None where the schema names none. root: that its references are within."""
+    found = resolved(schema, root)
+    if found is None or depth > 64:
+        return None
+    own = found.get("properties")
+    properties: dict[str, Any] | None = dict(own) if isinstance(own, dict) else None
+    needed = found.get("required")
+    required = frozenset(name for name in needed if isinstance(name, str)) if isinstance(needed, list) else frozenset()
+    for branch in found.get("allOf") or () if isinstance(found.get("allOf"), list) else ():
+        if (more := properties_of(branch, root, depth + 1)) is not None:
+            properties = {**(properties or {}), **more[0]}
+            required |= more[1]
+    if properties is None:
+        return None
+    return {**properties, **{name: {} for name in required - set(properties)}}, required
 
 
 def types_of(schema: Any, root: Schema, depth: int = 0) -> set[str] | None:

@@ -17,12 +17,12 @@ from typing import Any
 from engine.errors import UsageError
 from engine.settings import Grammar
 from models.grammar_matcher import json_expression
-from models.json_schemas import resolved, types_of
+from models.json_schemas import properties_of, resolved, types_of
 from models.tool_formats import JsonForm, ToolFormat
 
 _KEY = re.compile(r"[^<>\"=:\s,{}\[\]]{1,64}")
 _LARGEST = 2**53 - 1  # integers beyond it are not kept by parsers that read them as floats
-_DEEPEST = 16  # levels of schemas within each other, in Gemma 4's form
+_DEEPEST = 5  # levels of schemas within each other, in Gemma 4's form
 _ANY = {"type": "object"}
 
 
@@ -40,6 +40,7 @@ class _Rules:
 
     added: Mapping[str, int]
     lines: list[str] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)  # the expressions of `text_until`, by the end
 
     def text(self, text: str) -> str:
         """Returns the expression of a text that must follow, in which names of tokens stand for these tokens."""
@@ -56,12 +57,15 @@ class _Rules:
     def text_until(self, end: str) -> str:
         """Returns the expression of any text and the first `end` after it. Where `end` is a token, no text contains
         it."""
-        if end in self.added:
-            self.lines.append(f"T{len(self.lines)}: /(.|\\n)*/")
-            return f"T{len(self.lines) - 1} {self.text(end)}"
-        name = f"t{len(self.lines)}"
-        self.lines += [f"{name}[lazy]: {name.upper()} {json.dumps(end)}", f"{name.upper()}: /(.|\\n)*/"]
-        return name
+        if end not in self.texts:
+            name = f"t{len(self.lines)}"
+            self.lines.append(f"{name.upper()}: /(.|\\n)*/")
+            if end in self.added:
+                self.texts[end] = f"{name.upper()} {self.text(end)}"
+            else:
+                self.lines.append(f"{name}[lazy]: {name.upper()} {json.dumps(end)}")
+                self.texts[end] = name
+        return self.texts[end]
 
 
 _Writer = Callable[[_Rules, Offer], str]
@@ -86,7 +90,7 @@ def tool_grammar(
     marks = [rules.text(format_.start), rules.text(form.before), calls, rules.text(form.after), rules.text(format_.end)]
     start, rest = marks[0], " ".join(mark for mark in marks[1:] if mark)
     repeats = several and not form.within and bool(format_.end or format_.parser == "mistral")
-    lines = ["TEXT: /(.|\\n)+/", "BREAK: /\\n{1,2}/"]
+    lines = ["TEXT: /(.|\\n)+/", "BREAK: /\\n{1,2}/", 'KEY: /[^<>="\\s]{1,64}/']
     if required or answer is not None:
         block = rules.rule(f"{start} {rest}")
         called = f"BREAK? {block}" + (f" (BREAK? {block})*" if repeats else "")
@@ -189,7 +193,8 @@ def _json(schema: Mapping[str, Any] | None) -> str:
     no others, unless it says that there may be others: what nobody described is of no use to a tool."""
     schema = _ANY if schema is None else schema
     if "properties" in schema and "additionalProperties" not in schema and "patternProperties" not in schema:
-        schema = {"additionalProperties": False, **schema}
+        described, _ = properties_of(schema, schema) or ({}, frozenset())
+        schema = {**schema, "additionalProperties": False, "properties": described}
     return json_expression(schema)
 
 
@@ -258,14 +263,13 @@ def _minicpm5(rules: _Rules, offer: Offer) -> str:
 
 
 def _arguments(rules: _Rules, offer: Offer, argument: _Argument, end: str) -> str:
-    """Returns the expression of all arguments of a tool, in the order of its schema; of any arguments where it has
-    none. end: the text after a value."""
-    if offer.schema is None:
-        value = rules.text_until(end)
-        rules.lines.append('KEY: /[^<>="\\s]{1,64}/')
-        return f"({rules.rule(argument('KEY', value, True))})*"
+    """Returns the expression of all arguments of a tool, in the order of its schema; of any arguments where it names
+    none, or names that cannot be written. end: the text after a value."""
+    properties = None if offer.schema is None else _properties(offer.schema, offer.name)
+    if offer.schema is None or properties is None or not all(_KEY.fullmatch(name) for name, _, _ in properties):
+        return f"({rules.rule(argument('KEY', rules.text_until(end), True))})*"
     expressions = []
-    for name, schema, required in _properties(offer.schema, offer.name):
+    for name, schema, required in properties:
         kinds = types_of(schema, offer.schema)
         is_text = kinds is not None and "string" in kinds
         value = _tagged_value(rules, schema, offer.schema, end)
@@ -309,15 +313,18 @@ def _gemma_any(rules: _Rules) -> str:
     return "any"
 
 
-def _gemma_object(rules: _Rules, schema: Mapping[str, Any] | None, root: Mapping[str, Any], where: str) -> str:
+def _gemma_object(
+    rules: _Rules, schema: Mapping[str, Any] | None, root: Mapping[str, Any], where: str, depth: int = 0
+) -> str:
     """Returns the expression of an object: keys without quotes, a comma between its properties."""
-    if schema is None or "properties" not in schema:
+    properties = None if schema is None else _properties(schema, where, root)
+    if properties is None or not all(_KEY.fullmatch(name) for name, _, _ in properties):
         _gemma_any(rules)
         return "fields"
     after = rules.rule('""')  # what may follow the last property, with and without one before it
     first = after
-    for name, value, required in reversed(_properties(schema, where)):
-        one = rules.rule(f"{rules.text(f'{name}:')} {_gemma_value(rules, value, root, where)}")
+    for name, value, required in reversed(properties):
+        one = rules.rule(f"{rules.text(f'{name}:')} {_gemma_value(rules, value, root, where, depth + 1)}")
         first = rules.rule(f"{one} {after}" + ("" if required else f" | {first}"))
         after = rules.rule(f'"," {one} {after}' + ("" if required else f" | {after}"))
     return f'"{{" {first} "}}"'
@@ -332,7 +339,7 @@ def _gemma_value(rules: _Rules, schema: Any, root: Mapping[str, Any], where: str
         choice = _choice(found)
         return f"{quote} {choice} {quote}" if choice else f"{quote} {rules.text_until(_QUOTE)}"
     if kinds == {"object"}:
-        return _gemma_object(rules, found, root, where)
+        return _gemma_object(rules, found, root, where, depth)
     if kinds == {"array"}:
         item = rules.rule(_gemma_value(rules, found.get("items"), root, where, depth + 1))
         return f'"[" ({item} ("," {item})*)? "]"'
@@ -342,15 +349,18 @@ def _gemma_value(rules: _Rules, schema: Any, root: Mapping[str, Any], where: str
 # --- schemas of named properties -----------------------------------------------------------------------
 
 
-def _properties(schema: Mapping[str, Any], where: str) -> list[tuple[str, Any, bool]]:
-    """Returns name, schema and whether it is required, of each property. Raises UsageError for what is no schema of an
-    object, and for names that cannot be written."""
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    if schema.get("type", "object") != "object" or not isinstance(properties, dict) or not isinstance(required, list):
+def _properties(
+    schema: Mapping[str, Any], where: str, root: Mapping[str, Any] | None = None
+) -> list[tuple[str, Any, bool]] | None:
+    """Returns name, schema and whether it is required, of each property; None where the schema names none. Raises
+    UsageError for what is no schema of an object. root: that references are within, the schema itself if not given."""
+    kinds = types_of(schema, root or schema)
+    if kinds is not None and "object" not in kinds:
         raise UsageError(f"the schema of {where!r} is not that of an object: correct it")
-    for name in properties:
-        if not _KEY.fullmatch(name):
-            raise UsageError(f"the property {name[:64]!r} of {where!r} cannot be written in this model's format")
+    found = properties_of(schema, root or schema)
+    if found is None:
+        return None
+    properties, required = found
     return [(name, value, name in required) for name, value in properties.items()]
 
 

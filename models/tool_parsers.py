@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from models.json_schemas import Schema, resolved, types_of
+from models.json_schemas import Schema, properties_of, resolved, types_of
 from models.tool_formats import HARMONY, LONGEST_NAME, ToolFormat
 
 Found = tuple[str, dict[str, Any]]  # the name of a tool, and its arguments
@@ -111,11 +111,11 @@ def _tags(head: str, argument: str, close: str, tail: str = "") -> _Tags:
     return _Tags(re.compile(head), re.compile(argument), re.compile(close), re.compile(tail) if tail else None)
 
 
-_PREFIX = r"(?:[\w:\uff5c|]+)?"
+_PREFIX = r"[\w:\uff5c|]{0,20}"
 _QWEN3_CODER = _tags(r"<function=([^>\n]+)>", r"\s*<parameter=([^>\n]+)>()", r"</parameter>", r"\s*</function>")
 _ARG_KEYS = _tags(
     r"\s*([^\s<>]+)(?:<tool_sep(?::\w+)?>)?",
-    r"\s*<(?:\w+_)?arg_key(?::\w+)?>\s*([^<>]*?)\s*</(?:\w+_)?arg_key(?::\w+)?>\s*<(?:\w+_)?arg_value(?::\w+)?>()",
+    r"\s*<(?:\w+_)?arg_key(?::\w+)?>([^<>]*)</(?:\w+_)?arg_key(?::\w+)?>\s*<(?:\w+_)?arg_value(?::\w+)?>()",
     r"</(?:\w+_)?arg_value(?::\w+)?>",
     r"\s*</(?:\w+_)?tool_call(?::\w+)?>",
 )
@@ -148,10 +148,10 @@ def _tagged(tags: _Tags) -> Callable[[str, Mapping[str, Schema], ToolFormat], li
                 raise ValueError("a tool was not offered")
             arguments, at = _tagged_arguments(text, head.end(), tags, offered[name], format_)
             found.append((name, arguments))
-            if tags.tail is None:
-                break
-            tail = tags.tail.match(text, at)
-            at = tail.end() if tail is not None else len(text)
+            tail = None if tags.tail is None else tags.tail.match(text, at)
+            if tail is None and text[at:].strip():
+                raise ValueError("a call does not end")
+            at = len(text) if tail is None else tail.end()
         return found
 
     return parse
@@ -228,7 +228,7 @@ def _element(parts: list[re.Match[str]], at: int, schema: Schema | None, root: S
         raise ValueError("a call is nested too deep")
     items: list[Any] = []
     fields: dict[str, Any] = {}
-    known = _properties(resolved(schema, root) or {})
+    known = _properties(schema or {}, root)
     inner = (resolved(schema, root) or {}).get("items")
     while at < len(parts) and not parts[at][1]:
         tag, content = parts[at][2], parts[at][3]
@@ -375,6 +375,9 @@ def _ends_of_value(text: str, at: int) -> Iterator[int]:
 
 
 def _literal(text: str, schema: Schema, key: str) -> Any:
+    wanted = _properties(schema).get(key)
+    if text[:1] not in ("'", '"') and types_of(wanted, schema) == {"string"}:
+        return text
     try:
         return json.loads(text)
     except ValueError:
@@ -382,15 +385,15 @@ def _literal(text: str, schema: Schema, key: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return _typed(text, _properties(schema).get(key), schema)
+        return _typed(text, wanted, schema)
 
 
 # --- what a text stands for ---------------------------------------------------------------------------------
 
 
-def _properties(schema: Schema) -> Mapping[str, Schema]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+def _properties(schema: Schema, root: Schema | None = None) -> Mapping[str, Any]:
+    found = properties_of(schema, root or schema)
+    return {} if found is None else found[0]
 
 
 def _typed(text: str, schema: Any, root: Schema, is_json: bool = False) -> Any:

@@ -1,10 +1,11 @@
 """The gate of the API: a pure ASGI middleware in front of every route, which decides before anything is decoded.
 
 In this order: the Host and Origin headers (against DNS rebinding and foreign web pages), the key, the method, the type
-of the body, its size and the time it takes, and the depth of its JSON. The body is read here, once and bounded; routes
-get it whole. What is left of the body of a refused request is received too, bounded and not kept: where a connection is
-closed before that, the client may be told of a reset instead of the refusal. There are no CORS headers, so no web page
-can read an answer, but for origins that the user allows by name.
+of the body, its size and the time it takes, and the depth of its JSON. The preflight of an allowed origin needs no
+key. The body is read here, once and bounded; routes get it whole. What is left of the body of a refused request is
+received too, bounded and not kept: where a connection is closed before that, the client may be told of a reset instead
+of the refusal. There are no CORS headers, so no web page can read an answer, but for origins that the user allows by
+name.
 """
 
 from __future__ import annotations

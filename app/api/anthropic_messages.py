@@ -1,6 +1,6 @@
 """`POST /v1/messages` and `/v1/messages/count_tokens`, Anthropic's protocol.
 
-A conversation that ends with a turn of the assistant's is gone on with, as the protocol says.
+A last turn of the assistant's is continued, as the protocol says.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AnthropicMessages:
         given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format", left_out)}
         turns, opening = split_opening(messages_of(body, left_out))
         if opening and self._engine.loaded.thinking:
-            given["thinking"] = False  # what is gone on with is the answer
+            given["thinking"] = False  # what is continued is the answer
         settings = self._engine.settings(given)
         return self._engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, left_out))[0]
 

@@ -66,7 +66,7 @@ class ChatCompletions:
                 where = "continue_final_message"
                 raise ApiError(400, "invalid_value", f"{where}: the last message is no text of the assistant", where)
             if self._engine.loaded.thinking:
-                settings = replace(settings, thinking=False)  # what is gone on with is the answer
+                settings = replace(settings, thinking=False)  # what is continued is the answer
         return self._engine.replies(turns, settings, body.n or 1, **fields)
 
     async def _events(

@@ -78,7 +78,7 @@ class EventStream(Response):
         """Awaits the first event for FIRST_S; returns the same. Raises ApiError."""
         try:
             await until_gone(request.receive, self._wait(FIRST_S))
-        except ApiError:
+        except BaseException:
             await self._end()
             raise
         return self

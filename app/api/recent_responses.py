@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from app.api.access import LONGEST_BODY
 from app.api.api_errors import ApiError
 from app.api.request_schema import ResponseItem, ResponsesRequest
 
-MOST_BYTES = 32 * 1024 * 1024
+MOST_BYTES, MOST_RESPONSES = 32 * 1024 * 1024, 256
 
 
 class RecentResponses:
@@ -26,17 +27,19 @@ class RecentResponses:
         self._kept: OrderedDict[str, tuple[Sequence[ResponseItem], list[dict[str, Any]], int]] = OrderedDict()
 
     def keep(self, response: str, given: Sequence[ResponseItem], output: list[dict[str, Any]]) -> None:
-        """Remembers a response. output: its items, which a stream still adds to."""
-        size = len(msgspec.json.encode(given)) + 64 * 1024  # what the output takes is not known yet
+        """Remembers a response that is complete, unless it is larger than all may be together."""
+        size = len(msgspec.json.encode(given)) + len(msgspec.json.encode(output))
+        if size > self._most_bytes:
+            return
         self._kept[response] = (given, output, size)
         self._bytes += size
-        while self._bytes > self._most_bytes:
+        while self._bytes > self._most_bytes or len(self._kept) > MOST_RESPONSES:
             _, (_, _, freed) = self._kept.popitem(last=False)
             self._bytes -= freed
 
     def items(self, body: ResponsesRequest) -> tuple[ResponseItem, ...]:
         """Returns the items of the conversation of a request, references resolved. Raises ApiError for those that are
-        not known any more."""
+        not known any more, and for more than a request may hold."""
         before: tuple[ResponseItem, ...] = ()
         if (response := body.previous_response_id) is not None:
             if response not in self._kept:
@@ -46,7 +49,14 @@ class RecentResponses:
             before = (*given, *msgspec.convert(output, tuple[ResponseItem, ...]))
         if isinstance(body.input, str):
             return (*before, ResponseItem(role="user", content=body.input))
-        return (*before, *(self._resolved(item) for item in body.input))
+        size, items = len(msgspec.json.encode(before)), list(before)
+        for item in body.input:
+            items.append(self._resolved(item))
+            size += len(msgspec.json.encode(items[-1])) if item.type == "item_reference" else 0
+            if size > LONGEST_BODY:
+                message = f"the items that are referred to have more than {LONGEST_BODY} bytes together"
+                raise ApiError(413, "request_too_large", message, "input")
+        return tuple(items)
 
     def _resolved(self, item: ResponseItem) -> ResponseItem:
         if item.type != "item_reference":

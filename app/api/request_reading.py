@@ -61,7 +61,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
     "function_call": ("auto", "none"),
     "stop": ("", [], [""]),
-    "stop_sequences": ([""], None),
+    "stop_sequences": ([""],),
     "repetition_penalty": (0,),
 }
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
@@ -94,6 +94,8 @@ def _asked(fields: Mapping[str, Any], kind: type[msgspec.Struct], left_out: Left
 
 def _is_neutral(name: str, value: Any) -> bool:
     known = NEUTRAL.get(name, ())
+    if value is None:
+        return True
     if name in REFUSED or name in LEFT_OUT:
         return value in (*known, *_EMPTY)
     return any(value == one and type(value) is type(one) for one in known)

@@ -281,6 +281,7 @@ def _part_text(part: TextPart, param: str, left_out: LeftOut | None) -> str:
     if source.get("type") == "text" and isinstance(source.get("data"), str):  # a document, as Anthropic has it
         return str(source["data"])
     if left_out is None:
-        raise unsupported(param, f"the model reads only text, but one part is of type {part.type[:40]!r}")
+        message = f"the model reads only text, but a part of the last question is of type {part.type[:40]!r}"
+        raise ApiError(400, "unsupported_parameter", message, param)
     left_out.add(param, f"a part of type {part.type[:40]!r}, which is no text")
     return f"[{part.type[:40]}]"

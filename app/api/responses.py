@@ -40,16 +40,21 @@ class Responses:
         head = self._head(body)
         items = _Items((body.reasoning or {}).get("summary") is not None)
         if body.stream:
-            events = _numbered(self._events(reply, head, items, left_out))
+            events = _numbered(self._events(reply, head, items, left_out, body, given))
             response: Response = await EventStream(events, _failed, headers=left_out.headers).begin(request)
         else:
             tally = await until_gone(request.receive, whole(self._engine.client, reply))
             for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
                 pass
+            self._keep(head, body, given, items.output)
             response = json_response(_complete(head, tally, items.output, left_out), headers=left_out.headers)
-        if body.store is not False:
-            self._recent.keep(head["id"], given, items.output)
         return response
+
+    def _keep(
+        self, head: dict[str, Any], body: ResponsesRequest, given: Sequence[ResponseItem], output: list[dict[str, Any]]
+    ) -> None:
+        if body.store is not False:
+            self._recent.keep(head["id"], given, output)
 
     def _head(self, body: ResponsesRequest) -> dict[str, Any]:
         """Returns what is known of a response before it begins."""
@@ -85,7 +90,13 @@ class Responses:
         return self._engine.replies(turns, settings, tools=response_tools(body, left_out))[0]
 
     async def _events(
-        self, reply: protocol.Reply, head: dict[str, Any], items: _Items, left_out: LeftOut
+        self,
+        reply: protocol.Reply,
+        head: dict[str, Any],
+        items: _Items,
+        left_out: LeftOut,
+        body: ResponsesRequest,
+        given: Sequence[ResponseItem],
     ) -> AsyncGenerator[Event]:
         tally, begun = Tally(), False
         async with aclosing(deltas(self._engine.client, reply, tally)) as added:
@@ -102,6 +113,7 @@ class Responses:
                     yield event
         for event in items.end():
             yield event
+        self._keep(head, body, given, items.output)
         last = _complete(head, tally, items.output, left_out)
         yield _named(f"response.{last['status']}", response=last)
 

@@ -66,6 +66,12 @@ def _tools(offer: _Offer, choice: Any, several: bool | None, left_out: LeftOut) 
     offered, foreign = offer
     for one in foreign:
         left_out.add("tools", f"{one[:40]!r} is a tool of another server")
+    if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
+        allowed = choice.get("allowed_tools") if isinstance(choice.get("allowed_tools"), Mapping) else choice
+        names = {_name_of(tool) for tool in allowed.get("tools") or ()}
+        offered, choice = [tool for tool in offered if tool.name in names], allowed.get("mode", "auto")
+        if not offered:
+            raise ApiError(400, "invalid_value", "tool_choice allows none of the tools", "tool_choice")
     kind, named = _choice(choice, foreign)
     if not offered:
         if kind in ("required", "named"):
@@ -80,6 +86,12 @@ def _tools(offer: _Offer, choice: Any, several: bool | None, left_out: LeftOut) 
             left_out.add(f"tools: {tool.name}", f"{word} is not enforced")
     required = kind != "auto"
     return protocol.Tools(offered=tuple(offered), required=required, named=named, several=several is not False)
+
+
+def _name_of(tool: Any) -> Any:
+    """Returns the name of a tool that a tool_choice allows."""
+    named = tool.get("function", tool) if isinstance(tool, Mapping) else {}
+    return named.get("name") if isinstance(named, Mapping) else None
 
 
 def _choice(choice: Any, foreign: Sequence[str]) -> tuple[str, str]:

@@ -60,10 +60,10 @@ class Turns:
 
 
 def split_opening(turns: tuple[protocol.Message, ...]) -> tuple[tuple[protocol.Message, ...], str]:
-    """Returns the turns before a last one of the assistant's, and its text, which the reply goes on from; all turns and
+    """Returns the turns before a last one of the assistant's, and its text, which the reply continues; all turns and
     "" where the conversation ends otherwise."""
     last = turns[-1]
-    if last.role != "assistant" or last.calls or not last.content:
+    if last.role != "assistant" or last.calls or not last.content.strip():
         return turns, ""
     return turns[:-1], last.content
 

@@ -218,12 +218,18 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
 
 
 def _answer_counts(tasks: TaskQueue, worker: Worker, writer: AnswerWriter) -> None:
-    """Answers the counts that wait behind a reply, which takes much longer than they do. Raises WindowGoneError."""
+    """Answers the counts that wait behind a reply, which takes much longer than they do. Raises WindowGoneError and
+    MachineLostError."""
     while (task := tasks.take_count()) is not None:
         try:
             for answer in _answers(worker, task):
                 writer.write(answer)
-        except RedlineError as error:
+        except (WindowGoneError, MachineLostError):
+            raise
+        except Exception as error:  # noqa: BLE001  broad: the reply goes on whatever a count meets
+            raise_if_machine_lost(error)
+            if not isinstance(error, RedlineError):
+                print(traceback_of(error), file=sys.stderr)
             writer.write(_failed(task, error, worker))
 
 

@@ -137,6 +137,21 @@ def test_what_is_no_text_is_what_the_schema_says(form: str):
     assert python == [("edit", {"deep": {"a": None, "b": True}})]
 
 
+def test_text_stays_text_where_the_schema_is_a_reference_or_a_word_without_quotes():
+    linked = {"$ref": "#/$defs/X", "$defs": {"X": TOOL["function"]["parameters"]}}  # type: ignore[index]
+    tool = {"function": {"name": "edit", "parameters": linked}}
+    text = "<function=edit>\n<parameter=text>\n5\n</parameter>\n</function>"
+    assert json.loads(parse_calls(format_of("qwen3_coder"), text, [tool])[0].arguments) == {"text": "5"}
+    assert json.loads(parse_calls(ToolFormat("pythonic", "", ""), "[edit(text=true)]", [TOOL])[0].arguments) == {
+        "text": "true"
+    }
+
+
+def test_blanks_without_end_take_no_time():
+    with pytest.raises(ValueError, match="a call does not end"):
+        parse_calls(format_of("glm"), "edit<arg_key>" + " " * 200_000, [TOOL])
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

@@ -1,6 +1,7 @@
 """What clients send as a matter of course is taken; what cannot be honored is left out, and told."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ from msgspec import structs
 
 from app import protocol
 from app.api import http_replies
+from app.api.api_errors import ApiError
 from app.api.http_replies import PING_S
 from app.api.left_out import HEADER
+from app.api.recent_responses import RecentResponses
+from app.api.request_schema import ResponseItem, ResponsesRequest
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import Grammar
 from tests.app.api import stepped_loop
@@ -121,6 +125,20 @@ def test_items_of_tools_that_only_another_server_has_are_left_out_of_the_convers
     assert [turn.role for turn in asked(RESPONSES, {"input": []})[1].messages] == ["user"]
 
 
+def test_a_choice_of_allowed_tools_narrows_the_offer():
+    other = {"type": "function", "function": {"name": "other"}}
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [CHAT_TOOLS[0]]}}
+    tools = asked(COMPLETE, {**CHAT, "tools": [*CHAT_TOOLS, other], "tool_choice": allowed})[1].tools
+    assert tools is not None and [tool.name for tool in tools.offered] == ["weather"] and tools.required
+    flat = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "weather"}]}
+    tools = asked(
+        RESPONSES, {"input": "Hi", "tools": [*FLAT_TOOLS, {"type": "function", "name": "o"}], "tool_choice": flat}
+    )[1].tools
+    assert tools is not None and len(tools.offered) == 1 and not tools.required
+    nulls = {**CLAUDE_CHAT, "system": None, "stream": None, "metadata": None, "stop_sequences": None}
+    assert post(CLAUDE, nulls).status == 200
+
+
 @pytest.mark.parametrize("wanted", ["output_config", "output_format"])
 def test_a_format_on_messages_becomes_a_grammar(wanted: str):
     format_ = {"type": "json_schema", "schema": {"type": "integer"}}
@@ -192,7 +210,14 @@ def test_a_level_that_a_model_does_not_have_is_told_and_a_budget_bounds_the_thou
         {"max_tokens": -1, "seed": -1, "top_k": -1, "stop": ""},
         {"max_tokens": 0, "stop": [""], "add_generation_prompt": True, "best_of": 1, "suffix": "", "grammar": ""},
         {"guided_json": "", "chat_template": "", "function_call": "auto", "typical_p": 1.0, "mirostat": 0},
-        {"temperature": None, "tools": None, "response_format": None, "min_tokens": 0, "ignore_eos": False},
+        {
+            "temperature": None,
+            "stream": None,
+            "tools": None,
+            "response_format": None,
+            "min_tokens": 0,
+            "ignore_eos": False,
+        },
     ],
 )
 def test_values_that_ask_for_nothing_change_nothing(fields: dict[str, Any]):
@@ -265,6 +290,22 @@ def test_items_and_responses_can_be_referred_to_unless_they_were_not_to_be_store
         assert (answer.status, answer.json["error"]["code"]) == (400, "previous_response_not_found")
 
     with_api(scenario)
+
+
+def test_what_is_remembered_and_referred_to_is_bounded():
+    recent = RecentResponses(3000)
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "x" * 900}]}
+    for number in range(5):
+        recent.keep(str(number), (), [{**item, "id": f"m{number}"}])
+    for number, known in ((0, False), (4, True)):
+        body = ResponsesRequest(input=(ResponseItem(type="item_reference", id=f"m{number}"),))
+        with nullcontext() if known else pytest.raises(ApiError):
+            assert len(recent.items(body)) == 1
+    large = RecentResponses()
+    large.keep("r", (), [{**item, "content": [{"type": "output_text", "text": "x" * 1_000_000}]}])
+    with pytest.raises(ApiError) as refused:
+        large.items(ResponsesRequest(input=(ResponseItem(type="item_reference", id="m"),) * 60))
+    assert refused.value.status == 413
 
 
 class ThinkingHost(FakeHost):

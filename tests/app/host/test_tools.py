@@ -17,6 +17,7 @@ from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.reply_text import ReplyText
 from engine.settings import Grammar
+from models.grammar_matcher import check_grammar
 from tests.engine.fewer import paired
 from tests.toys.tool_families import FAMILIES, ToolFamily, make_tool_folder
 
@@ -164,7 +165,6 @@ def test_formats_without_a_grammar_say_so_and_are_free_otherwise(
 @pytest.mark.parametrize(
     ("name", "properties", "message"),
     [
-        ("glm", {"<b>": {"type": "string"}}, "cannot be written"),
         ("qwen3", {"a": {"type": "string", "pattern": "("}}, "grammar cannot be used"),
         ("qwen3", {"a": {"type": "something"}}, "grammar cannot be used"),
         ("mistral", {"a": {"$ref": "http://example.com/x.json"}}, "grammar cannot be used"),
@@ -203,6 +203,43 @@ def test_free_texts_references_and_options_can_be_required(workers: dict[str, Mo
         assert calls or done.finished.reason == "length"
         for call in calls:
             assert isinstance(json.loads(call.arguments)["path"], str)
+
+
+X = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city", "days"]}
+WITH_ARGUMENTS = (
+    {"type": "object"},
+    {},
+    {"type": ["object", "null"]},
+    {"$ref": "#/$defs/X", "$defs": {"X": X}},
+    {"allOf": [X]},
+)
+ODD = (
+    {"type": "object", "properties": {"a b": {"type": "string"}, "<c>": {}}, "required": ["a b"]},
+    {
+        "type": "object",
+        "properties": {"in": {"$ref": "#/$defs/X"}},
+        "$defs": {"X": {"properties": {"x": {"$ref": "#/$defs/X"}}}},
+    },
+    {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "undescribed"]},
+)
+
+
+@each
+@pytest.mark.parametrize("schema", [*WITH_ARGUMENTS, *ODD], ids=str)
+def test_a_schema_of_any_shape_leaves_room_for_arguments(
+    workers: dict[str, ModelWorker], family: ToolFamily, schema: dict[str, Any]
+) -> None:
+    """Among several tools that are free, as agents have them."""
+    tokenizer = workers[family.name]._pair.target.tokenizer
+    free = [p.Tool(name=name, parameters=json.dumps(PARAMETERS)) for name in ("f", "g")]
+    offered = (p.Tool(name="weather", parameters=json.dumps(schema), strict=True), *free)
+    grammar = ReplyTools(tokenizer, p.Tools(offered=offered)).grammar
+    assert grammar is not None
+    check_grammar(grammar)
+    matcher = tokenizer.matchers(grammar)
+    if schema in WITH_ARGUMENTS:
+        for token in tokenizer.pieces(family.written[: family.written.index("K\u00f6ln") + 2]):
+            assert matcher.consume(token)
 
 
 @each
