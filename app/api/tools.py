@@ -67,7 +67,8 @@ def _tools(offer: _Offer, choice: Any, several: bool | None, left_out: LeftOut) 
     for one in foreign:
         left_out.add("tools", f"{one[:40]!r} is a tool of another server")
     if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
-        allowed = choice.get("allowed_tools") if isinstance(choice.get("allowed_tools"), Mapping) else choice
+        listed = choice.get("allowed_tools")
+        allowed = listed if isinstance(listed, Mapping) else choice
         names = {_name_of(tool) for tool in allowed.get("tools") or ()}
         offered, choice = [tool for tool in offered if tool.name in names], allowed.get("mode", "auto")
         if not offered:
