@@ -34,10 +34,9 @@ _CLOSES = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _TAG = re.compile(r"</?think", re.IGNORECASE)
 _FENCE_MARK = r"(?:^|(?<=>))[ \t]*(?:`{3}|~{3})"
-# What can matter next: within a fence, within a thought, in text after a thought, and in text with nothing before it.
-_IN_FENCE, _IN_THOUGHT, _IN_TEXT, _AT_START = (
-    re.compile(_FENCE_MARK + more, re.IGNORECASE | re.MULTILINE)
-    for more in ("", "|</think", "|<think", r"|<think|^[^\S\n]*</think")
+# What can matter next: within a fence, within a thought, and in text.
+_IN_FENCE, _IN_THOUGHT, _IN_TEXT = (
+    re.compile(_FENCE_MARK + more, re.IGNORECASE | re.MULTILINE) for more in ("", "|</think", "|<think")
 )
 _TAG_LENGTH = 12
 _LOOK_BACK = 1000  # characters in which the last tag is looked for at once
@@ -282,8 +281,7 @@ class Section(NamedTuple):
 def sections(source: str) -> list[Section]:
     """Returns the sections of `source` in order, without empty ones: <think> ... </think>, as reasoning models write
     it, and the text around. A tag opens at the start of a line only and closes anywhere; within a code fence neither
-    counts. A line that is only </think>, with nothing opened before, closes what was thought from the start, because
-    some templates open it within the prompt.
+    counts. Thoughts that the prompt opens are told apart by the engine, so a </think> alone is text.
 
     After MOST_THOUGHTS sections of thought, each of which has a header of its own in the window, and after the first
     LARGEST_REPLY characters all is text, tags included, but for the end of a thought that began before."""
@@ -302,7 +300,7 @@ def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
     last_tag = _end_of_last_tag(source, start)
     thoughts = sum(part.kind == "think" and part.start > 0 for part in found)  # those that a tag opened
     while at < last_tag and thoughts < MOST_THOUGHTS:
-        can_matter = _IN_FENCE if fence else _IN_THOUGHT if thinks else _IN_TEXT if start else _AT_START
+        can_matter = _IN_FENCE if fence else _IN_THOUGHT if thinks else _IN_TEXT
         relevant = can_matter.search(source, at, last_tag)
         if relevant is None:
             break
@@ -321,9 +319,6 @@ def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
             found.append(Section("text", start, at, False))
             start, thinks = at + tag.end(), True
             end = start
-        elif not thinks and start == 0 and (tag := _CLOSES.fullmatch(line.strip())):
-            found.append(Section("think", 0, at, False))
-            start = at + len(line.rstrip())
         at = end
     if thinks and not fence and (tag := _CLOSES.search(source, max(at, last_tag))):
         found.append(Section("think", start, tag.start(), False))

@@ -32,10 +32,7 @@ CASES = {
         "<think>\n```\n</think>\n```\na</think>b",
         [("think", "\n```\n</think>\n```\na", False), ("text", "b", False)],
     ),
-    "an end alone on its line ends what the template began": (
-        "hm\n</think>\n\nyes",
-        [("think", "hm\n", False), ("text", "\n\nyes", False)],
-    ),
+    "an end alone on its line ends nothing": ("hm\n</think>\n\nyes", [("text", "hm\n</think>\n\nyes", False)]),
     "an end within a line is text": ("the tag </think> ends it", [("text", "the tag </think> ends it", False)]),
     "empty thinking is left out": ("<think>\n\n</think>\n\nyes", [("text", "\n\nyes", False)]),
 }
