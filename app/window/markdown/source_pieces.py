@@ -298,7 +298,7 @@ def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
     start, thinks = (known[-1].start, known[-1].kind == "think") if known else (0, False)
     fence, at = "", start
     last_tag = _end_of_last_tag(source, start)
-    thoughts = sum(part.kind == "think" and part.start > 0 for part in found)  # those that a tag opened
+    thoughts = sum(part.kind == "think" for part in found)
     while at < last_tag and thoughts < MOST_THOUGHTS:
         can_matter = _IN_FENCE if fence else _IN_THOUGHT if thinks else _IN_TEXT
         relevant = can_matter.search(source, at, last_tag)

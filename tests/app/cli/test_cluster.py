@@ -30,16 +30,18 @@ SAMPLED = ("--temperature", "0.8", "--seed", "1", "--acceptance", "coupled", "--
 
 # No machine is taken for silent, however slow this one is, before a line on standard input says so.
 PATIENT = """
-import sys, threading
+import os, sys, threading
 from app.inference import cluster
+lines = sys.stdin
 def hear():
-    if sys.stdin.readline():
+    if lines.readline():
         cluster.SILENCE_S = 0.5
 cluster.START_S, cluster.SILENCE_S = 600.0, 300.0
 """
 COMMAND = f"""{PATIENT}
 from app.cli.main import main
 threading.Thread(target=hear, daemon=True).start()
+sys.stdin = open(os.devnull)  # the command would read what is piped to it
 sys.exit(main(sys.argv[1:]))
 """
 HOST = f"""{PATIENT}
