@@ -118,3 +118,23 @@ def test_what_a_grammar_cannot_enforce_is_let_through(schema: dict[str, Any]):
     assert left_out or "oneOf" in schema
     kept = {"type": "object", "properties": {"pattern": {"type": "string", "minLength": 1}}, "enum": [{"not": 1}]}
     assert enforceable(kept) == (kept, [])
+
+
+@pytest.mark.parametrize(
+    ("schema", "written", "possible"),
+    [
+        ("string", '"\u00e9\u4e2d\U0001f600"', True),
+        ("string", r'"\n\t\"\\\b\f"', True),
+        ("string", r'"\u00e9"', False),
+        ("string", r'"\/"', False),
+        ("number", "-1.0e-3", True),
+        ("integer", "12345678901234567890", True),
+        ("integer", "1.0", False),
+        ("integer", "1e3", False),
+    ],
+)
+def test_json_has_one_form_for_each_value(schema: str, written: str, possible: bool):
+    """Narrower than JSON, as app/api/README.md says; every value can be written."""
+    tokenizer = make_tokenizer(512)
+    matcher = GrammarMatchers(tokenizer.to_str(), [0])(Grammar("json_schema", json.dumps({"type": schema})))
+    assert all(matcher.consume(token) for token in tokenizer.encode(written).ids) == possible
