@@ -150,7 +150,7 @@ class ReplyBudget:
         self._apart = parser is not None and max_thought_tokens is not None
         self._thought_left = max_thought_tokens if self._apart and max_thought_tokens is not None else 0
         self._parser = parser if self._apart else None
-        self._thinks = False
+        self._thinks = self._parser is not None and self._parser.channel != "answer"
 
     def push(self, token: int) -> None:
         """Counts a token."""
@@ -162,8 +162,9 @@ class ReplyBudget:
 
     @property
     def left(self) -> int:
-        """How many tokens the reply may still have, thought and answer together."""
-        return max(self._left, 0) + max(self._thought_left, 0)
+        """How many tokens the reply may still have: of thought and answer while it thinks, of the answer afterwards,
+        though an answer may turn out to hold another thought."""
+        return max(self._left, 0) + (max(self._thought_left, 0) if self._thinks else 0)
 
     @property
     def end(self) -> Literal["length", "thought"] | None:

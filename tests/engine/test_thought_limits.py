@@ -76,3 +76,15 @@ def test_a_reply_that_its_thought_ended_goes_on_to_the_same_text(network: Any) -
 def test_without_a_limit_of_its_own_the_thought_counts_to_the_reply(network: Any) -> None:
     rounds, last = reply_of(network, replace(COUPLED, max_thought_tokens=None), 3)
     assert (len(ids_of(rounds)), last.reason) == (9, "length")
+
+
+def test_in_the_answer_no_round_drafts_more_tokens_than_the_answer_may_still_have(network: Any) -> None:
+    rounds, _ = reply_of(network, replace(COUPLED, seed=6, max_tokens=6, max_thought_tokens=40), 7)
+    left, thinks, checked = 6, False, 0
+    for one in rounds:
+        if not thinks:
+            assert len(one.drafted) < left
+            checked += 1
+        left -= one.channels.count("answer")
+        thinks = one.channels[-1] != "answer"
+    assert checked >= 2
