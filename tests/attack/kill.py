@@ -64,10 +64,10 @@ def carry_out(kill: Kill, folder: Path) -> Outcome:
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(words, env=environment, text=True, **pipes) as process:
         assert process.stdout is not None
-        said = next((line for line in process.stdout if "shown" in line), "")
+        said = next((line for line in process.stdout if '"shown":' in line), "")
         time.sleep(kill.moment_s)
         process.kill()
-        lines = [line for line in (said, *process.stdout) if "shown" in line and line.endswith("}\n")]
+        lines = [line for line in (said, *process.stdout) if '"shown":' in line and line.endswith("}\n")]
     return outcome(kill, folder, [json.loads(line) for line in lines])
 
 
