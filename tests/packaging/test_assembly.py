@@ -63,12 +63,13 @@ def test_what_the_list_names_goes_and_what_it_keeps_stays(layout: Layout) -> Non
     kept = {
         *("PySide6/__init__.py", "PySide6/QtGui.abi3.so", qt, "PySide6/Qt/plugins/platforms/libqcocoa.dylib"),
         *(f"{models}/__init__.py", f"{models}/auto/auto_factory.py", "mlx_lm/models/llama.py", "mlx/lib/mlx.metallib"),
-        *(f"{models}/llama/configuration_llama.py", f"{models}/bert/tokenization_bert.py", "resources/prompts/a.json"),
+        *(f"{models}/encoder_decoder/configuration_encoder_decoder.py", "resources/prompts/a.json"),
         "resources/drafters/eagle3/model.safetensors",
     }
     gone = {
         *("PySide6/QtQuick.abi3.so", "PySide6/translations/qt_de.qm", "PySide6/Qt/qml/a/b.dylib", "mlx/include/mlx.h"),
         *(f"{models}/llama/modeling_llama.py", f"{models}/vit/configuration_vit.py", "numpy/a/tests/test_a.py"),
+        *(f"{models}/bert/tokenization_bert.py", "mlx_lm/server.py", "mlx_lm/tool_parsers/glm47.py"),
         *("matplotlib/pyplot.py", "resources/drafters/draft/model.safetensors", "hf_xet/hf_xet.abi3.so"),
     }
     fill(layout.site_packages, *kept, *gone)
