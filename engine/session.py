@@ -99,7 +99,7 @@ class Session:
             if done > reused and cancelled():
                 yield Finished("cancelled", 0, time.monotonic() - began_s)
                 return
-        self.target.pin_mark()
+        self.target.pin_mark(places)
         if drafter is not None and not _synced(drafter, prompt, cancelled):
             yield Finished("cancelled", 0, time.monotonic() - began_s)
             return
@@ -242,7 +242,7 @@ class Session:
             if done < end - begin:  # it was cancelled
                 return
             if end < len(prompt) - 1:
-                self.target.pin_mark()
+                self.target.pin_mark(places)
 
     def _with_text(self, rounds: Iterator[Round | Finished], text: ReplyText, prompt: int) -> Iterator[Event]:
         """Yields the events with their texts, and ends the reply at a stop string."""

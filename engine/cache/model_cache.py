@@ -144,16 +144,18 @@ class ModelCache:
         """Notes that `tokens` more tokens have gone through the model."""
         self.length += tokens
 
-    def mark(self, pinned: bool = False) -> None:
+    def mark(self, pinned: bool = False, needed: Sequence[int] = ()) -> None:
         """Remembers this place. The newest unpinned mark replaces the one before. Of the pinned ones, which are for
-        later turns, edits and other conversations that begin alike, the oldest and the newest stay, PINNED_MARKS in
-        all."""
+        later turns, edits and other conversations that begin alike, PINNED_MARKS stay: the oldest, those from which the
+        `needed` lengths are reached, and the newest."""
         if not self.replays and not (pinned and self._has_window()):
             return
         pinned = pinned or any(m.pinned and m.length == self.length for m in self._marks)
         kept = [m for m in self._marks if m.pinned and m.length < self.length]
         if pinned and len(kept) >= PINNED_MARKS:
-            kept = [kept[0], *kept[len(kept) - PINNED_MARKS + 2 :]]
+            used = {max((m.length for m in kept if m.length <= length), default=0) for length in needed}
+            least = min(kept[1:], key=lambda m: (m.length in used, m.length))
+            kept = [m for m in kept if m is not least]
         self._marks = [*kept, _Mark(self.length, tuple(_save(leaf, pinned) for leaf in self._leaves()), pinned)]
 
     def rewind(self, length: int) -> int:

@@ -252,9 +252,10 @@ class CachedModel:
         """Made once: an operation less in every round."""
         return mx.zeros((0, 2), mx.uint32)
 
-    def pin_mark(self) -> None:
-        """Keeps this place reachable for later turns, in models whose state cannot drop tokens."""
-        self.cache.mark(pinned=True)
+    def pin_mark(self, needed: Sequence[int] = ()) -> None:
+        """Keeps this place reachable for later turns, in models whose state cannot drop tokens. needed: lengths that
+        must stay reachable too, as far as they are."""
+        self.cache.mark(pinned=True, needed=needed)
 
     def keep_path(self, path: Sequence[int]) -> None:
         """Keeps of the tree of the latest pass the nodes on `path`, and with them the root."""

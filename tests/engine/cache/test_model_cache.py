@@ -95,6 +95,15 @@ def test_a_pinned_place_is_reached_again(network: nn.Module, fresh: Straight) ->
     assert agree(logits_after(model, 42), fresh[42])
 
 
+def test_a_pinned_place_that_is_needed_outlives_newer_ones() -> None:
+    """As in a loop of calls, whose thoughts the next question takes back: the place of the last question stays."""
+    model = CachedModel(build("qwen3_next"))
+    for place in range(10, 90, 10):
+        model.feed(SEQUENCE[model.length : place])
+        model.pin_mark([31])
+    assert model.rewind(31) >= 30
+
+
 def test_a_run_of_refusals_does_not_widen_the_pass(network: nn.Module) -> None:
     model = CachedModel(network)
     model.feed(SEQUENCE[:10])
