@@ -17,7 +17,7 @@ from engine.audit.verify_blocks import VerifyBlocks
 from engine.cache.snapshot import Snapshot, arrays_in
 
 LEAST_TOKENS = 64  # fewer are faster to read again than to keep
-_OTHER_QUESTION = 16  # tokens: templates take back a few at the end of a prompt, such as <think>
+_OTHER_QUESTION = 8  # tokens: templates take back a few at the end of a prompt, such as <think>
 MOST = 32  # conversations: programs that never ask the same twice would fill the memory
 
 

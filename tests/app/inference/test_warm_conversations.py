@@ -117,3 +117,13 @@ def test_agents_that_share_a_prompt_keep_their_conversations(root: Path, name: s
     )
     possible = common_prefix(before[0], prompt)
     assert ask(worker, agents[0])[1] >= 0.98 * possible - 1
+
+
+def test_two_short_questions_after_one_system_prompt_are_two_conversations(root: Path) -> None:
+    worker = worker_of(root, "qwen3", "kept")
+    turns = [SYSTEM, user("hi")]
+    reply, _, _ = ask(worker, turns)
+    turns += [reply, user("and then")]
+    possible = shared_with(worker, turns)
+    ask(worker, [SYSTEM, user("go")])
+    assert ask(worker, turns)[1] >= 0.98 * possible - 1
