@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.audit.exact_target import ExactTarget
 from engine.audit.verify_blocks import VerifyBlocks
@@ -26,6 +26,15 @@ from engine.reply_text import Message, ReplyText, Tokenizer
 from engine.sampling import Sampler
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a reply answers. stable_lengths: how many of its ids later prompts of the conversation begin with, by what
+    may come next; a cache that cannot drop tokens stays able to return there."""
+
+    ids: Sequence[int]
+    stable_lengths: Sequence[int] = ()
 
 
 class Session:
@@ -67,46 +76,45 @@ class Session:
         Raises ContextError when the prompt leaves no room for a single token.
         """
         prompt = self.tokenizer.chat(messages, **settings.switches)
-        return self.continue_tokens(prompt, settings, drafter, policy, cancelled, continuation_ids)
+        return self.continue_tokens(Prompt(prompt), settings, drafter, policy, cancelled, continuation_ids)
 
     def continue_tokens(
         self,
-        prompt: Sequence[int],
+        prompt: Prompt,
         settings: SamplingSettings,
         drafter: Drafter | None = None,
         policy: Policy | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
-        places: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answers a prompt of ids; the rest as `reply`. places: lengths of it that later prompts go back to."""
+        """Answers a prompt of ids; the rest as `reply`."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
-        parser = self.tokenizer.channels(prompt)
+        parser = self.tokenizer.channels(prompt.ids)
         text = ReplyText(self.tokenizer.stream(), settings.stop, continuation_ids, parser)
         if text.stopped or self.tokenizer.eos.intersection(continuation_ids):
             yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
             return
         grammar = self.reply_grammar(settings, parser, continuation_ids)
-        blocks = VerifyBlocks.for_prompt(len(prompt)) if settings.exact else None
-        prompt = [*prompt, *continuation_ids]
-        self._check_length(prompt)
-        reused = self._reuse(prompt, drafter, blocks)
-        reply = self._reply
-        for done in self._prefill(prompt, reused, drafter, cancelled, places if blocks is None else ()):
-            yield PromptProgress(done, len(prompt), reused, time.monotonic() - began_s)
+        blocks = VerifyBlocks.for_prompt(len(prompt.ids)) if settings.exact else None
+        ids = [*prompt.ids, *continuation_ids]
+        self._check_length(ids)
+        reused = self._reuse(ids, drafter, blocks)
+        reply, stable = self._reply, prompt.stable_lengths
+        for done in self._prefill(ids, reused, drafter, cancelled, stable if blocks is None else ()):
+            yield PromptProgress(done, len(ids), reused, time.monotonic() - began_s)
             self._check_owner(reply)
             if done > reused and cancelled():
                 yield Finished("cancelled", 0, time.monotonic() - began_s)
                 return
-        self.target.pin_mark(places)
-        if drafter is not None and not _synced(drafter, prompt, cancelled):
+        self.target.pin_mark(stable)
+        if drafter is not None and not _synced(drafter, ids, cancelled):
             yield Finished("cancelled", 0, time.monotonic() - began_s)
             return
         sampler, policy = Sampler(settings, self.target.vocabulary, grammar), policy or FixedLength(0)
         ends = (settings.max_tokens, self.context, self.tokenizer.eos, cancelled, settings.max_thought_tokens)
         rounds = decode(self._driver, drafter, policy, sampler, self.tokens, Limits(*ends, parser), began_s)
-        for event in self._with_text(rounds, text, len(prompt)):
+        for event in self._with_text(rounds, text, len(ids)):
             yield event
             self._check_owner(reply)
 
@@ -227,12 +235,12 @@ class Session:
         reused: int,
         drafter: Drafter | None,
         cancelled: Callable[[], bool],
-        places: Sequence[int],
+        stable_lengths: Sequence[int],
     ) -> Iterator[int]:
         """Feeds what the caches lack of `prompt`, all but its last token; yields before and after each chunk how many
-        of its tokens are in. Pins the places that it comes by."""
+        of its tokens are in. Pins the marks at its stable lengths."""
         yield reused
-        ends = [*(place for place in places if reused < place < len(prompt) - 1), len(prompt) - 1]
+        ends = [*(length for length in stable_lengths if reused < length < len(prompt) - 1), len(prompt) - 1]
         for begin, end in zip([reused, *ends], ends, strict=False):
             done = 0
             for done in self._driver.prefill(prompt[begin:end], cancelled=cancelled):
@@ -242,7 +250,7 @@ class Session:
             if done < end - begin:  # it was cancelled
                 return
             if end < len(prompt) - 1:
-                self.target.pin_mark(places)
+                self.target.pin_mark(stable_lengths)
 
     def _with_text(self, rounds: Iterator[Round | Finished], text: ReplyText, prompt: int) -> Iterator[Event]:
         """Yields the events with their texts, and ends the reply at a stop string."""

@@ -26,6 +26,7 @@ from engine.errors import ModelError
 from engine.events import Round
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
+from engine.session import Prompt
 from engine.settings import SamplingSettings
 
 FORMAT = 1
@@ -124,7 +125,7 @@ class MetalReport:
         mx.reset_peak_memory()
         prompt = pair.prompt_ids([{"role": "user", "content": PROMPTS[-1]}], SamplingSettings())
         settings = SamplingSettings(temperature=1, seed=1, max_tokens=MEMORY_TOKENS)
-        for event in pair.session.continue_tokens(prompt, settings, None, FixedLength(0)):
+        for event in pair.session.continue_tokens(Prompt(prompt), settings, None, FixedLength(0)):
             if isinstance(event, Round):
                 tokens += len(event.tokens)
                 if tokens % 32 == 1:
@@ -167,7 +168,7 @@ class MetalReport:
                 plain, rounds = (
                     [
                         e
-                        for e in pair.session.continue_tokens(prompt, settings, one, FixedLength(n))
+                        for e in pair.session.continue_tokens(Prompt(prompt), settings, one, FixedLength(n))
                         if isinstance(e, Round)
                     ]
                     for one, n in ((None, 0), (drafter.drafter, length))

@@ -25,7 +25,7 @@ from engine.cost_measurement import measure
 from engine.events import Finished, Round
 from engine.policy.costs import Costs
 from engine.sampling import Sampler
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from models.forecast.teacher_forcing import TargetText
 from models.loader import Loaded
@@ -122,7 +122,7 @@ class PlainReplies:
 
     def _write(self, prompt: Sequence[int]) -> _Reply:
         self._session.forget()
-        events = list(self._session.continue_tokens(prompt, self._settings))
+        events = list(self._session.continue_tokens(Prompt(prompt), self._settings))
         assert isinstance(events[-1], Finished)
         tokens = tuple(token for event in events if isinstance(event, Round) for token in event.tokens)
         self._session.forget()

@@ -296,7 +296,7 @@ class LoadedPair:
             return self.target.tokenizer.encode(messages, cancelled)
         return self.target.tokenizer.chat(list(messages), cancelled, tools, **settings.switches)
 
-    def places_to_return(
+    def stable_lengths(
         self,
         messages: Sequence[Mapping[str, Any]] | str,
         settings: SamplingSettings,

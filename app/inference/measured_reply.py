@@ -18,6 +18,7 @@ from engine.audit.receipt import Receipt
 from engine.events import Event, Finished, Round
 from engine.metrics import Metrics
 from engine.policy.costs import Costs
+from engine.session import Prompt
 from engine.settings import SamplingSettings
 
 WARM_UP_TOKENS = 32  # of a shorter reply, draft length auto lends too little for a draft
@@ -66,7 +67,7 @@ def begin_reply(
     policy = pair.policy(settings, len(prompt))
     pair.session.forget()
     drafter = pair_loader.wanted(pair.drafter.drafter, policy)
-    return pair.session.continue_tokens(prompt, settings, drafter, policy, cancelled)
+    return pair.session.continue_tokens(Prompt(prompt), settings, drafter, policy, cancelled)
 
 
 def measure_reply(pair: LoadedPair, prompt: Sequence[int], settings: SamplingSettings) -> Reply:

@@ -24,6 +24,7 @@ from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
+from engine.session import Prompt
 from engine.settings import SamplingSettings
 
 ESTIMATING = "timing these models on this machine"
@@ -57,7 +58,7 @@ class ReplyRunner:
         self._ids = list(given.continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
-        self._places: tuple[int, ...] = ()
+        self._stable_lengths: tuple[int, ...] = ()
         self.predicted = 0
         self._prediction: set[tuple[int, ...]] = set()  # every stretch of it that a draft begins or goes on in
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
@@ -69,8 +70,9 @@ class ReplyRunner:
         ContextError and ModelError."""
         self._began_s, given = time.monotonic(), self._input
         try:
-            self.prompt = self._prompt_ids()
-            self._places = self._pair.places_to_return(given.messages, self._settings, self._cancelled, given.tools)
+            asked = (given.messages, self._settings, self._cancelled, given.tools)
+            self.prompt = self._pair.prompt_ids(*asked)
+            self._stable_lengths = self._pair.stable_lengths(*asked)
             if self._input.prediction:
                 tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
@@ -86,10 +88,6 @@ class ReplyRunner:
             yield FellBack(failure)
             self._pair.reset()
         yield from self._attempt(None, None)
-
-    def _prompt_ids(self) -> list[int]:
-        given = self._input
-        return self._pair.prompt_ids(given.messages, self._settings, self._cancelled, given.tools)
 
     def _prepare(self) -> Generator[ReplyEvent, None, bool]:
         """Estimates what draft length auto needs if nothing is known of this pair yet. Returns whether the drafter can
@@ -151,8 +149,9 @@ class ReplyRunner:
         since_s = time.monotonic() - self._began_s
         settings = self._settings_of_rest()
         session = self._pair.session
-        given = (drafter, policy, self._cancelled, tuple(self._ids), self._places)
-        with closing(session.continue_tokens(self.prompt, settings, *given)) as events:
+        prompt = Prompt(self.prompt, self._stable_lengths)
+        given = (drafter, policy, self._cancelled, tuple(self._ids))
+        with closing(session.continue_tokens(prompt, settings, *given)) as events:
             for event in events:
                 timed = replace(event, time_s=event.time_s + since_s)
                 if isinstance(timed, PromptProgress):

@@ -114,14 +114,14 @@ def drafted_along(
     pause: called between layers and passes; may raise to break off. Empties the target's cache."""
     from engine.events import Round
     from engine.policy.fixed import FixedLength
-    from engine.session import Session
+    from engine.session import Prompt, Session
     from engine.settings import SamplingSettings
     from engine.target.cached_model import calling
 
     session, policy = Session(target.model, target.tokenizer, len(prompt) + tokens + length + 1), FixedLength(length)
     try:
         events = session.continue_tokens(
-            prompt, SamplingSettings(max_tokens=tokens), drafter, policy, cancelled=calling(pause)
+            Prompt(prompt), SamplingSettings(max_tokens=tokens), drafter, policy, cancelled=calling(pause)
         )
         return [event for event in events if isinstance(event, Round)]
     finally:

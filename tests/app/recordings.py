@@ -9,6 +9,7 @@ from app.inference.loaded_pair import LoadedPair
 from app.inference.pair_loader import NamedDrafter
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.kept_conversations import KeptConversations
+from engine.session import Prompt
 from engine.settings import SamplingSettings
 
 
@@ -59,13 +60,12 @@ class RecordedSession:
 
     def continue_tokens(
         self,
-        prompt: Sequence[int],
+        prompt: Prompt,
         settings: SamplingSettings,
         drafter: object = None,
         policy: object = None,
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
-        places: Sequence[int] = (),
     ) -> Iterator[Event]:
         self.seeds.append(settings.seed)
         for event in self.events:

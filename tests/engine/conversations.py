@@ -14,7 +14,7 @@ from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.fakes import ByteTokenizer, nearby
@@ -77,7 +77,7 @@ def drafter(kind: str, name: str) -> Drafter | None:
 
 def events_of(s: Session, prompt: Sequence[int], settings: SamplingSettings, d: Drafter | None, **more: Any) -> Any:
     attach(d, s.target)
-    return s.continue_tokens(prompt, settings, d, FixedLength(3 if d else 0), **more)
+    return s.continue_tokens(Prompt(prompt), settings, d, FixedLength(3 if d else 0), **more)
 
 
 def answer(

@@ -13,6 +13,7 @@ from engine import verify_pass
 from engine.drafters.draft_model import DraftModel
 from engine.events import Finished, Round
 from engine.reply_text import ReplyText
+from engine.session import Prompt
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import SHAPED, SHORT, answer, drafter, fresh, session
 from tests.engine.fakes import ByteStream
@@ -43,12 +44,14 @@ def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, rule: st
 def test_a_reply_that_ended_does_not_go_on_past_its_end() -> None:
     whole = fresh("qwen3", PROMPT, SHORT)
     ended = list(
-        session("qwen3", frozenset([whole.ids[4]])).continue_tokens(PROMPT, SHORT, continuation_ids=whole.ids[:5])
+        session("qwen3", frozenset([whole.ids[4]])).continue_tokens(
+            Prompt(PROMPT), SHORT, continuation_ids=whole.ids[:5]
+        )
     )
     assert [(type(e), e.reason, e.tokens) for e in ended if isinstance(e, Finished)] == [(Finished, "eos", 0)]
     stop = whole.rounds[1].texts[0] + whole.rounds[2].texts[0]
     stopped = list(
-        session("qwen3").continue_tokens(PROMPT, replace(SHORT, stop=(stop,)), continuation_ids=whole.ids[:5])
+        session("qwen3").continue_tokens(Prompt(PROMPT), replace(SHORT, stop=(stop,)), continuation_ids=whole.ids[:5])
     )
     assert [(e.reason, e.tokens) for e in stopped if isinstance(e, Finished)] == [("stop", 0)]
 

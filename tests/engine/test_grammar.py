@@ -19,7 +19,7 @@ from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.reply_channels import ReplyFormat
 from engine.sampling import Sampler, TokenCounts
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.drafters.eagles import eagle, network_of
@@ -64,7 +64,7 @@ def reply_of(
     attach(drafter, target)
     length = 0 if drafter is None else 5
     *events, last = session.continue_tokens(
-        prompt, settings, drafter, policy or FixedLength(length), continuation_ids=before
+        Prompt(prompt), settings, drafter, policy or FixedLength(length), continuation_ids=before
     )
     assert isinstance(last, Finished)
     return [one for one in events if isinstance(one, Round)], last

@@ -16,7 +16,7 @@ from engine.drafters.eagle3 import Eagle3
 from engine.events import PromptProgress
 from engine.kept_conversations import LEAST_TOKENS, MOST, KeptConversation, KeptConversations
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.cache.test_model_cache import wide_llama
@@ -130,7 +130,7 @@ def test_an_edit_after_a_switch_goes_back_to_a_mark(name: str) -> None:
 
 def test_a_reply_that_was_abandoned_is_kept_as_far_as_it_came() -> None:
     session = session_with_room("qwen3")
-    events = session.continue_tokens(text(1), SHAPED, None, FixedLength(0))
+    events = session.continue_tokens(Prompt(text(1)), SHAPED, None, FixedLength(0))
     started = [next(events) for _ in range(4)]
     events.close()
     told = [token for event in started if not isinstance(event, PromptProgress) for token in event.tokens]

@@ -6,7 +6,7 @@ import pytest
 
 from engine.cache.sliding_window import SlidingKVCache
 from engine.events import Finished, PromptProgress
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
@@ -63,7 +63,7 @@ def test_a_full_prompt_is_fed_once() -> None:
     network = Counting(MODELS["qwen3"])
     s = Session(CachedModel(network), ByteTokenizer(), CONTEXT)
     network.rows.clear()
-    progress = [e for e in s.continue_tokens(LONG, SHORT) if isinstance(e, PromptProgress)]
+    progress = [e for e in s.continue_tokens(Prompt(LONG), SHORT) if isinstance(e, PromptProgress)]
     assert [(p.done, p.total, p.reused) for p in progress] == [
         (0, len(LONG), 0),
         (PREFILL_CHUNK, len(LONG), 0),
@@ -186,7 +186,7 @@ def test_a_reply_left_at_any_event_can_be_gone_on_from(name: str, kind: str, the
 def test_a_long_prompt_left_half_way_can_be_asked_again(name: str) -> None:
     for leave_at in range(4):
         s = session(name)
-        events = s.continue_tokens(LONG, SHORT)
+        events = s.continue_tokens(Prompt(LONG), SHORT)
         list(itertools.islice(events, leave_at))
         events.close()
         edited = [*LONG[:300], 5, 6]

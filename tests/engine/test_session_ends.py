@@ -5,7 +5,7 @@ import pytest
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Finished, PromptProgress
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
@@ -27,7 +27,7 @@ from tests.engine.replies import PROMPT
 
 def test_cancelling_during_the_prompt_ends_the_reply_and_keeps_what_was_fed() -> None:
     s = session("qwen3")
-    cut = list(s.continue_tokens(LONG, SHORT, cancelled=lambda: True))
+    cut = list(s.continue_tokens(Prompt(LONG), SHORT, cancelled=lambda: True))
     assert [type(e) for e in cut] == [PromptProgress, PromptProgress, Finished]
     assert (cut[-1].reason, cut[-1].tokens) == ("cancelled", 0)
     again = answer(s, LONG, SHORT)
@@ -107,7 +107,7 @@ def test_the_context_ends_a_reply_and_refuses_a_prompt_that_fills_it_or_is_empty
     assert (len(full.ids), full.end.reason) == (5, "context")
     kept, length = list(s.tokens), s.target.length
     with pytest.raises(ContextError, match=f"{len(s.tokens)} tokens"):
-        next(s.continue_tokens(s.tokens, SHORT))
+        next(s.continue_tokens(Prompt(s.tokens), SHORT))
     with pytest.raises(UsageError, match="empty"):
         next(s.reply([], SHORT))
     assert (s.tokens, s.target.length) == (kept, length)
@@ -139,7 +139,7 @@ def test_a_reply_cannot_go_on_after_another_has_begun(events: int, same_session:
     target = CachedModel(MODELS["qwen3"])
     one = Session(target, ByteTokenizer(), CONTEXT)
     two = one if same_session else Session(target, ByteTokenizer(), CONTEXT)
-    first = one.continue_tokens(PROMPT, SHORT)
+    first = one.continue_tokens(Prompt(PROMPT), SHORT)
     for _ in range(events):
         next(first)
     answer(two, [*PROMPT, 40, 41], SHORT)

@@ -26,7 +26,7 @@ from engine.audit.reply_check import compare_replies
 from engine.events import Round
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 
 SAMPLINGS = (SamplingSettings(), SamplingSettings(temperature=1), SamplingSettings(temperature=0.7, top_p=0.9))
@@ -35,7 +35,7 @@ SAMPLINGS = (SamplingSettings(), SamplingSettings(temperature=1), SamplingSettin
 def rounds_of(
     session: Session, prompt: list[int], settings: SamplingSettings, drafter: NamedDrafter, length: int
 ) -> list[Round]:
-    events = session.continue_tokens(prompt, settings, drafter.drafter, FixedLength(length))
+    events = session.continue_tokens(Prompt(prompt), settings, drafter.drafter, FixedLength(length))
     return [e for e in events if isinstance(e, Round)]
 
 

@@ -17,7 +17,7 @@ from app.bench.prompt_file import Question, read_questions
 from engine.drafters import Drafter
 from engine.events import Round
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import AcceptanceRule, SamplingSettings
 from models.drafters.draft_model_kind import load as load_drafter
 from models.loader import Loaded, load
@@ -32,7 +32,7 @@ def answer(
     prompt = target.tokenizer.chat([{"role": "user", "content": question.turns[0]}])
     session = Session(target.model, target.tokenizer, len(prompt) + settings.max_tokens + length + 1)
     try:
-        events = session.continue_tokens(prompt, settings, drafter, FixedLength(length))
+        events = session.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(length))
         return [event for event in events if isinstance(event, Round)]
     finally:
         session.forget()

@@ -13,7 +13,7 @@ from engine.audit.fingerprints import first_other_bits
 from engine.audit.verify_blocks import BLOCK_WIDTH, VerifyBlocks
 from engine.errors import RedlineError, UnsupportedCache, UsageError
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
 from tests.engine.bits import RowLogModel, reply_bits
@@ -134,9 +134,11 @@ def test_a_reply_gone_on_with_has_the_bits_of_one_that_was_never_cut(name: str) 
 
     prompt = LONG[:60]  # with what was said there would be a block of 64
     settings = replace(EXACT_SHAPED, max_tokens=30)
-    whole = [round_ for round_ in session().continue_tokens(prompt, settings) if hasattr(round_, "fingerprints")]
+    whole = [
+        round_ for round_ in session().continue_tokens(Prompt(prompt), settings) if hasattr(round_, "fingerprints")
+    ]
     said = [token for round_ in whole[:13] for token in round_.tokens]
-    rest = session().continue_tokens(prompt, replace(settings, max_tokens=17), continuation_ids=said)
+    rest = session().continue_tokens(Prompt(prompt), replace(settings, max_tokens=17), continuation_ids=said)
     assert first_other_bits(whole[13:], [round_ for round_ in rest if hasattr(round_, "fingerprints")]) is None
 
 

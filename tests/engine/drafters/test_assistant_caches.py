@@ -12,7 +12,7 @@ from engine.backend.mlx_lm_imports import QuantizedKVCache
 from engine.cache.sliding_window import SLACK, SlidingKVCache
 from engine.errors import UnsupportedCache
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import read
@@ -61,7 +61,7 @@ def test_drafts_after_rounds_and_edits_are_those_from_nothing(kv_bits: int | Non
         for one in (session, Session(target_of(kv_bits), ByteTokenizer(), 1000)):
             attach(drafter, one.target)
             drafter.rewind(0)
-            replies.append(read(list(one.continue_tokens(prompt, settings, drafter, FixedLength(4)))))
+            replies.append(read(list(one.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(4)))))
         mine, fresh = replies
         assert (mine.drafts, mine.ids) == (fresh.drafts, fresh.ids)
         prompt = [*prompt, *mine.ids, *turn]

@@ -11,7 +11,7 @@ import pytest
 
 from engine.drafters.cross_tokenizer import CrossTokenizerModel, TextDrafter, TokenBytes
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import MODELS, NEARBY, read
@@ -84,7 +84,7 @@ def test_what_is_read_is_the_committed_text_whatever_was_refused_or_edited(name:
     session, settings = Session(target, ByteTokenizer(), 1000), SamplingSettings(max_tokens=8, temperature=0.8, seed=1)
     prompt = list(PROMPT)
     for turn in ([7, 8, 9], [40, 41], [], [5, 6]):
-        events = list(session.continue_tokens(prompt, settings, drafter, FixedLength(3)))
+        events = list(session.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(3)))
         committed = b"".join(TARGET[token] for token in session.tokens[:-1])
         drafter._read(session.tokens[:-1])
         assert committed.startswith(read_bytes(drafter)) and len(committed) - len(read_bytes(drafter)) <= 3

@@ -14,6 +14,7 @@ from engine.loop import Limits, decode
 from engine.policy import Plan
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
+from engine.session import Prompt
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import LONG, SHORT, TURN, answer, events_of, same, session
@@ -174,7 +175,7 @@ def test_features_of_a_prompt_are_let_go_as_it_is_read() -> None:
     attach(d, s.target)
     prompt = (LONG * 4)[: 3 * PREFILL_CHUNK + 70]
     held = []
-    for event in s.continue_tokens(prompt, SHORT, d, FixedLength(5)):
+    for event in s.continue_tokens(Prompt(prompt), SHORT, d, FixedLength(5)):
         held.append((type(event), sum(rows.shape[0] for _, rows in s.target.taps._stretches)))
     assert max(rows for kind, rows in held if kind is PromptProgress) <= 2 * PREFILL_CHUNK
     assert held[-1][1] <= 6 + 1

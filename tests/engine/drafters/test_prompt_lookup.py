@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, SuffixIndex
 from engine.policy.fixed import FixedLength
+from engine.session import Prompt
 from engine.settings import SamplingSettings
 from tests.engine.conversations import MODELS, fresh, read, session
 from tests.engine.replies import PROMPT, draft_context, reply
@@ -191,7 +192,7 @@ def test_an_edited_conversation_is_drafted_and_answered_like_a_new_one() -> None
         plain = fresh("llama", prompt, settings)
         earlier.extend([*plain.ids, END])
         mine, other = (
-            read(list(one.continue_tokens(prompt, settings, drafts, FixedLength(6))))
+            read(list(one.continue_tokens(Prompt(prompt), settings, drafts, FixedLength(6))))
             for one, drafts in ((used, drafter), (session("llama"), PromptLookup(history=earlier)))
         )
         assert mine.ids == plain.ids == other.ids

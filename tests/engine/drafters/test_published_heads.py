@@ -12,7 +12,7 @@ import pytest
 
 from engine.drafters.eagle3 import Eagle3
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import read
@@ -67,9 +67,9 @@ def test_drafts_are_the_same_after_rounds_and_edits_as_from_nothing(maker: str) 
     session = Session(target, ByteTokenizer(), 1000)
     prompt = list(PROMPT)
     for turn in ([7, 8, 9], [5]):
-        events = list(session.continue_tokens(prompt, settings, drafter, FixedLength(4)))
+        events = list(session.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(4)))
         again = Session(target, ByteTokenizer(), 1000)
-        fresh = list(again.continue_tokens(prompt, settings, drafter, FixedLength(4)))
+        fresh = list(again.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(4)))
         assert read(events).drafts == read(fresh).drafts
         assert read(events).ids == read(fresh).ids
         prompt = [*prompt[: -len(turn) if turn == [5] else None], *read(events).ids, *turn]

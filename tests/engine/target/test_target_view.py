@@ -14,7 +14,7 @@ from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import UnsupportedCache
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
@@ -70,7 +70,7 @@ def test_a_new_kind_of_drafter_needs_one_file() -> None:
     for kind in (drafter, DrafterGroup([PromptLookup(), drafter])):
         prompt = list(REPEATED)
         for _ in range(2):
-            told = read(list(session.continue_tokens(prompt, settings, kind, FixedLength(3))))
+            told = read(list(session.continue_tokens(Prompt(prompt), settings, kind, FixedLength(3))))
             assert told.ids == answer(fresh, prompt, settings).ids
             prompt = [*prompt, *told.ids, *TURN]
 

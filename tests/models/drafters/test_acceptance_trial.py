@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError, StoppedError
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from models.drafters import acceptance_trial
 from models.drafters.acceptance_trial import measure_acceptance, remembered_acceptance
@@ -25,7 +25,7 @@ def scripted(target: Loaded, every: int) -> Scripted:
     """A drafter that knows the answer to the one prompt of the trial, but for every n-th token."""
     prompt = target.tokenizer.chat([{"role": "user", "content": acceptance_trial.PROMPTS[0]}])
     session = Session(target.model, target.tokenizer, 500)
-    answer: Sequence[int] = read(list(session.continue_tokens(prompt, SamplingSettings(max_tokens=TOKENS)))).ids
+    answer: Sequence[int] = read(list(session.continue_tokens(Prompt(prompt), SamplingSettings(max_tokens=TOKENS)))).ids
     session.forget()
     return Scripted(len(prompt), answer, frozenset(range(0, len(answer), every)), 300)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.drafters.eagle3 import Eagle3, Eagle3Head
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from models.drafters import variant_trial
 from models.drafters.eagle3_folder import load_eagle3, save_eagle3
@@ -35,7 +35,7 @@ def text(target: Loaded) -> list[int]:
     """The trial's prompt and the target's own answer to it."""
     prompt = target.tokenizer.chat([{"role": "user", "content": variant_trial._PROMPT}])
     session, settings = Session(target.model, target.tokenizer, 1000), SamplingSettings(max_tokens=variant_trial.TOKENS)
-    return [*prompt, *read(list(session.continue_tokens(prompt, settings))).ids]
+    return [*prompt, *read(list(session.continue_tokens(Prompt(prompt), settings))).ids]
 
 
 def fitted_head(points: tuple[int, ...], normed: bool, target: Loaded, text: list[int]) -> Eagle3Head:

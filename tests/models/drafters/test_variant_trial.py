@@ -10,7 +10,7 @@ import pytest
 
 from engine.drafters import Drafter
 from engine.errors import MachineLostError
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from models.drafters import trial_results, variant_trial
 from models.drafters.drafter_kind import LoadedDrafter
@@ -25,7 +25,7 @@ def truth(target: Loaded) -> tuple[int, list[int]]:
     """The length of the trial's prompt, and the target's own answer to it."""
     prompt = target.tokenizer.chat([{"role": "user", "content": variant_trial._PROMPT}])
     session = Session(target.model, target.tokenizer, 500)
-    return len(prompt), read(list(session.continue_tokens(prompt, SamplingSettings(max_tokens=TOKENS)))).ids
+    return len(prompt), read(list(session.continue_tokens(Prompt(prompt), SamplingSettings(max_tokens=TOKENS)))).ids
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from engine.events import Finished, Round
 from engine.loop import Limits
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
-from engine.session import Session
+from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from models import loader
@@ -54,7 +54,7 @@ def in_session(session: Session, prompt: list[int], drafter: Drafter | None = No
     """The tokens of a reply that crosses the place where the rotation changes."""
     settings = SamplingSettings(max_tokens=20, exact=exact)
     policy: Policy = FixedLength(0) if drafter is None else EveryLength()
-    events = list(session.continue_tokens(prompt, settings, drafter, policy))
+    events = list(session.continue_tokens(Prompt(prompt), settings, drafter, policy))
     return [token for event in events if isinstance(event, Round) for token in event.tokens]
 
 
