@@ -14,6 +14,7 @@ from app.host.model_worker import ModelWorker
 from engine.kept_conversations import common_prefix
 from tests.toys.architectures_recurrent import RECURRENT as CONFIGS
 from tests.toys.folders import as_architecture, make_folder
+from tests.toys.tool_families import FAMILIES, HERMES, make_tool_folder
 
 CONTEXT = 4096
 TURN = "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
@@ -35,20 +36,38 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 SYSTEM = p.Message(role="system", content="You are careful. " * 60)
 
 
+# Shows the thoughts since the last question alone, as Qwen3's template does.
+THINKING_TOOLS = (
+    HERMES.replace(
+        "{%- for message in messages %}",
+        "{%- set last = namespace(at=0) %}{%- for message in messages %}{%- if message.role == 'user' %}"
+        "{%- set last.at = loop.index0 %}{%- endif %}{%- endfor %}{%- for message in messages %}",
+    )
+    .replace(
+        "{{- '<|im_start|>assistant\\n' + message.content }}",
+        "{{- '<|im_start|>assistant\\n' }}{%- if loop.index0 > last.at %}"
+        "{{- '<think>\\n' + (message.reasoning_content or '') + '\\n</think>\\n' }}{%- endif %}{{- message.content }}",
+    )
+    .replace("{{- '<|im_start|>assistant\\n' }}{%- endif %}", "{{- '<|im_start|>assistant\\n<think>\\n' }}{%- endif %}")
+)
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("warm")
     make_folder(root / "llama")
+    make_tool_folder(root / "qwen3", next(family for family in FAMILIES if family.name == "qwen3"))
     return root
 
 
 def worker_of(root: Path, name: str, template: str) -> ModelWorker:
     folder = root / f"{name} {template}"
     if not folder.exists():
-        as_architecture(root / "llama", folder, name, **ARCHITECTURES[name], max_position_embeddings=CONTEXT)
-        (folder / "chat_template.jinja").write_text(
-            "{% for m in messages %}" + TURN + "{% endfor %}" + TEMPLATES[template]
-        )
+        tools = template == "tools"
+        source = root / ("qwen3" if tools else "llama")
+        as_architecture(source, folder, name, **ARCHITECTURES[name], max_position_embeddings=CONTEXT)
+        plain = "{% for m in messages %}" + TURN + "{% endfor %}" + TEMPLATES.get(template, "")
+        (folder / "chat_template.jinja").write_text(THINKING_TOOLS if tools else plain)
     worker = ModelWorker()
     list(worker.load(p.Load(id=1, pair=p.Pair(target=str(folder), drafter="none", context=CONTEXT))))
     return worker
@@ -127,3 +146,32 @@ def test_two_short_questions_after_one_system_prompt_are_two_conversations(root:
     possible = shared_with(worker, turns)
     ask(worker, [SYSTEM, user("go")])
     assert ask(worker, turns)[1] >= 0.98 * possible - 1
+
+
+@pytest.mark.parametrize("calls", (1, 4, 8))
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_question_after_a_loop_of_calls_reads_only_what_is_new(root: Path, name: str, calls: int) -> None:
+    """Thoughts stay in the prompts of the loop, and the next question takes them back: the prompts agree up to the
+    first of them."""
+    worker = worker_of(root, name, "tools")
+    call = p.ToolCall(id="call00001", name="weather", arguments='{"city": "Rome"}')
+    tools = p.Tools(offered=(p.Tool(name="weather", parameters='{"type": "object", "properties": {}}'),))
+
+    def read(turns: list[p.Message]) -> tuple[int, int]:
+        """Returns how many tokens of the prompt were reused, and with how many the last conversation began alike."""
+        settings = p.SamplingSettings(max_tokens=8, draft_length=0)
+        before = worker._pair.session.tokens
+        request = p.Reply(id=2, messages=tuple(turns), sampling=settings, tools=tools)
+        answers = list(worker.reply(request, Event()))
+        reused = next(one.progress.reused for one in answers if isinstance(one, p.PrefillProgress))
+        return reused, common_prefix(before, worker._pair.session.tokens)
+
+    turns = [SYSTEM, user("why is the sky blue " * 40)]
+    read(turns)
+    for number in range(calls):
+        turns.append(p.Message(role="assistant", content="", thought=f"look {number} " * 8, calls=(call,)))
+        turns.append(p.Message(role="tool", content="rain " * 8, call_id=call.id, name=call.name))
+        reused, shared = read(turns)
+        assert reused >= 0.95 * (shared - 1), (number, reused, shared)
+    reused, shared = read([*turns, p.Message(role="assistant", content="It rains."), user("and the sea")])
+    assert shared > 200 and reused >= 0.95 * (shared - 1), (reused, shared)
