@@ -100,8 +100,9 @@ class Session:
         ids = [*prompt.ids, *continuation_ids]
         self._check_length(ids)
         reused = self._reuse(ids, drafter, blocks)
-        reply, stable = self._reply, prompt.stable_lengths
-        for done in self._prefill(ids, reused, drafter, cancelled, stable if blocks is None else ()):
+        reply = self._reply
+        stable = prompt.stable_lengths if blocks is None else blocks.shared_ends(prompt.stable_lengths)
+        for done in self._prefill(ids, reused, drafter, cancelled, stable):
             yield PromptProgress(done, len(ids), reused, time.monotonic() - began_s)
             self._check_owner(reply)
             if done > reused and cancelled():

@@ -19,7 +19,7 @@ This needs no property of any kernel save one: that what stands in later rows ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 BLOCK_WIDTH = 4
@@ -69,6 +69,12 @@ class VerifyBlocks:
             _, following = self.block(first)
             yield first, following
             first = following
+
+    def shared_ends(self, lengths: Sequence[int]) -> list[int]:
+        """Returns, for prompts that begin with so many tokens of this one, where blocks end that they may have too:
+        in ascending order."""
+        ends = {length // wide * wide for length in lengths for wide in _WIDE}
+        return sorted(end for end in ends if self.start(end) == end)
 
     def shared(self, other: VerifyBlocks, length: int) -> int:
         """Returns how many of the first `length` tokens stand in blocks that `other` has too."""

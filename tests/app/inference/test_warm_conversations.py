@@ -175,3 +175,19 @@ def test_the_question_after_a_loop_of_calls_reads_only_what_is_new(root: Path, n
         assert reused >= 0.95 * (shared - 1), (number, reused, shared)
     reused, shared = read([*turns, p.Message(role="assistant", content="It rains."), user("and the sea")])
     assert shared > 200 and reused >= 0.95 * (shared - 1), (reused, shared)
+
+
+@pytest.mark.parametrize("template", ("kept", "withdrawn"))
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_exact_replies_reuse_whole_blocks_and_are_those_of_cold_caches(root: Path, name: str, template: str) -> None:
+    worker = worker_of(root, name, template)
+    turns = [SYSTEM, user("why is the sky blue " * 20)]
+    reply, _, total = ask(worker, turns, exact=True)
+    turns += [reply, user("and the sea " * 20)]
+    shared = shared_with(worker, turns, exact=True)
+    warm, reused, _ = ask(worker, turns, exact=True)
+    assert shared > 1000 and reused >= (min(shared, total) - 1) // 64 * 64
+    worker._pair.session.forget()
+    worker._pair.session.kept.clear()
+    cold, read_again, _ = ask(worker, turns, exact=True)
+    assert (cold, read_again) == (warm, 0)

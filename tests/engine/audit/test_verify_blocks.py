@@ -40,6 +40,14 @@ def test_blocks_are_kept_as_far_as_both_grids_have_them() -> None:
     assert short.shared(short, 97) == 96
 
 
+def test_ends_that_longer_prompts_may_share_are_ends_of_wide_blocks() -> None:
+    grid = VerifyBlocks.for_prompt(700, 4)  # 512, 64, 64, 56 by fours
+    assert grid.shared_ends([695]) == [512, 640]
+    assert grid.shared_ends([600, 695]) == [512, 576, 640]
+    assert grid.shared_ends([300]) == [0]  # no block of 64 lies before 512
+    assert grid.shared_ends([]) == []
+
+
 def test_a_width_that_divides_no_wide_block_is_refused() -> None:
     with pytest.raises(ValueError, match="blocks of 3"):
         VerifyBlocks.for_prompt(10, 3)
