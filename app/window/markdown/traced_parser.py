@@ -118,15 +118,14 @@ _STARS = re.compile(r"(?<![\\*])\*+")
 _CJK = re.compile(
     "[\u1100-\u11ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U0001b000-\U0001b2ff\U00020000-\U0003ffff]"
 )
-
-
 _OPENER = re.compile(r"\\[\\$]|\$\$|\\\[|\\\(|\$|\\begin\{")
 
 
-def find_formulas(source: str, code: Sequence[tuple[int, int]]) -> tuple[list[FormulaSpan], list[int]]:
-    """Returns the formulas of a source outside of `code`, and the places of openers whose end may still come."""
+def find_formulas(source: str) -> tuple[list[FormulaSpan], list[int]]:
+    """Returns the formulas of a source outside of code, and the places of openers whose end may still come."""
     found: list[FormulaSpan] = []
     unclosed: list[int] = []
+    code = _code_places(source)
     starts = [start for start, _ in code]
     place = 0
     while opener := _OPENER.search(source, place):
@@ -158,7 +157,7 @@ class _Prepared:
         self.unclosed: list[int] = []
         edits: list[Edit] = []
         if "$" in source or "\\" in source:
-            found, self.unclosed = find_formulas(source, _code_places(source))
+            found, self.unclosed = find_formulas(source)
             self.formulas = {formula.start: formula for formula in found}
             edits += ((one.start, one.end, _HOLD * (one.end - one.start)) for one in found)
         edits += ((tag.end(), tag.end(), _HOLD) for tag in _NO_TAG.finditer(source))
@@ -185,17 +184,12 @@ class _Prepared:
         places += range(done, len(self.source) + 1)
         self.text = "".join(pieces)
         self._places = places
-        self._starts: list[int] | None = None  # the first byte of each character
-        if not self.text.isascii():
-            self._starts = [0, *accumulate(map(_bytes, self.text))]
 
     def events(self) -> Iterator[tuple[Any, int, int]]:
         """Yields each event with the characters [start, end) of `text` that it came from. Texts that are as in `text`
         and follow one another are one."""
         open_text = (0, 0)
-        event: Any  # one key or a name; the stubs of pyromark have a type for each
-        for event, place in events_with_range(self.text.encode("utf-8", "replace").decode(), options=_OPTIONS):
-            start, end = self._character(place["start"]), self._character(place["end"])
+        for event, start, end in _events(self.text):
             literal = isinstance(event, dict) and event.get("Text", "") != "" and event["Text"] == self.text[start:end]
             if literal and open_text[1] == start:
                 open_text = (open_text[0], end)
@@ -207,9 +201,6 @@ class _Prepared:
                 yield event, start, end
         if open_text[0] < open_text[1]:
             yield {"Text": self.text[slice(*open_text)]}, *open_text
-
-    def _character(self, byte: int) -> int:
-        return byte if self._starts is None else bisect_right(self._starts, byte) - 1
 
     def place(self, character: int) -> int:
         """Returns the place in the source of a character of `text`, or of the next that has one."""
@@ -264,6 +255,17 @@ class _Prepared:
             yield place, place, ("" if bare.endswith("|") else "|") + text * more
 
 
+def _events(text: str) -> Iterator[tuple[Any, int, int]]:
+    """Yields pulldown-cmark's events with the characters [start, end) of a text that each came from."""
+    starts = None if text.isascii() else [0, *accumulate(map(_bytes, text))]  # the first byte of each character
+    event: Any  # one key or a name; the stubs of pyromark have a type for each
+    for event, place in events_with_range(text.encode("utf-8", "replace").decode(), options=_OPTIONS):
+        start, end = place["start"], place["end"]
+        if starts is not None:
+            start, end = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
+        yield event, start, end
+
+
 def _bytes(character: str) -> int:
     code = ord(character)
     return 1 if code < 0x80 or 0xD800 <= code < 0xE000 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
@@ -281,15 +283,11 @@ def _cells(row: str) -> int:
 
 def _code_places(source: str) -> list[tuple[int, int]]:
     """Returns where code is if all dollars are text."""
-    found = []
-    starts = None if source.isascii() else [0, *accumulate(map(_bytes, source))]
-    for event, place in events_with_range(source.encode("utf-8", "replace").decode(), options=_OPTIONS):
-        if isinstance(event, dict) and ("Code" in event or _kind(event, "Start")[0] == "CodeBlock"):
-            start, end = place["start"], place["end"]
-            if starts is not None:
-                start, end = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
-            found.append((start, end))
-    return found
+    return [
+        (start, end)
+        for event, start, end in _events(source)
+        if isinstance(event, dict) and ("Code" in event or _kind(event, "Start")[0] == "CodeBlock")
+    ]
 
 
 def _bars_in_code(source: str) -> Iterator[Edit]:

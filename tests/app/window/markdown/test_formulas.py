@@ -13,10 +13,10 @@ from app.window.markdown import Span, plain_text, token_runs, write
 from app.window.markdown.formula_layout import Box, formula_box, formula_lines
 from app.window.markdown.formula_object import formula_tokens, token_within
 from app.window.markdown.formula_parser import formula_tree
-from app.window.markdown.formula_spans import formula_spans
 from app.window.markdown.formula_text import needs_setting, text_and_places
 from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_matches import document_matches, match_places
+from app.window.markdown.traced_parser import find_formulas
 
 UNDERSTOOD = [
     r"x_{1,2} = \frac{-b \pm \sqrt{b^2-4ac}}{2a}",
@@ -115,7 +115,8 @@ def test_a_formula_says_the_same_as_text_with_commands_that_are_not_known_as_the
     ],
 )
 def test_formulas_are_found_and_prices_and_variables_are_left(source: str, formulas: list[str]) -> None:
-    assert [source[span.first : span.last] for span in formula_spans(source)] == formulas
+    found, _ = find_formulas(source)
+    assert [source[span.first : span.last] for span in found] == formulas
 
 
 def test_a_fence_of_mathematics_is_a_formula_once_it_is_closed() -> None:
