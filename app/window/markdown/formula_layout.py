@@ -16,7 +16,6 @@ from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath
 from app.window.markdown.formula_parser import formula_tree
 from app.window.markdown.formula_strokes import DRAWN_DELIMITERS, LINE, delimiter_path, stroke, strokes, wide_mark
 from app.window.markdown.formula_tree import (
-    PRIME,
     WIDE_MARKS,
     Accent,
     Arrow,
@@ -37,6 +36,7 @@ from app.window.markdown.formula_tree import (
     Space,
     Styled,
     Symbol,
+    is_prime,
     spaced,
 )
 
@@ -334,7 +334,7 @@ class FormulaLayout:
 
     def _scripts(self, scripts: Scripts) -> Box:
         base = self.node(scripts.base)
-        if scripts.below is None and scripts.above is not None and _is_prime(scripts.above):
+        if scripts.below is None and scripts.above is not None and is_prime(scripts.above):
             return beside([base, self.node(scripts.above)])  # which the font has raised already
         above = None if scripts.above is None else self._script.node(scripts.above)
         below = None if scripts.below is None else self._script.node(scripts.below)
@@ -464,10 +464,6 @@ def _boxes(line: Sequence[Spaced]) -> list[Box]:
 
 def _width(line: Sequence[Spaced]) -> float:
     return sum(box.width for box in _boxes(line))
-
-
-def _is_prime(row: Row) -> bool:
-    return all(isinstance(item, Symbol) and item.text == PRIME for item in row.items)
 
 
 @lru_cache(maxsize=4096)
