@@ -161,11 +161,12 @@ class TokenStream:
 
     def _expanded(self, tokens: list[Token]) -> list[Token]:
         """Returns tokens with their macros expanded now."""
-        self._stack.append(Token("\0", 0))
+        outer, self._stack = self._stack, []
         self.push_all(tokens)
         found: list[Token] = []
-        while (token := self.pop()).text != "\0":
+        while (token := self.pop()).text:
             found.append(token)
+        self._stack = outer
         return found
 
     def _brackets(self) -> list[Token] | None:
