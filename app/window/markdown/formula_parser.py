@@ -232,10 +232,12 @@ def character_code(parser: FormulaParser, token: Token) -> list[Node]:
     base = {"'": 8, '"': 16}.get(mark, 10)
     if base != 10:
         parser.tokens.pop()
-    text, digits = "", frozenset("0123456789abcdefABCDEF" if base == 16 else "0123456789")
+    text, digits = "", frozenset("0123456789abcdefABCDEF"[: base if base < 16 else None])
     while parser.tokens.peek().text in digits:
         text += parser.tokens.pop().text
-    return [Symbol(visible(chr(min(int(text or "0", base), 0x10FFFF))), token.at)]
+    if not text:
+        raise FormulaError("a number is missing")
+    return [Symbol(visible(chr(min(int(text, base), 0x10FFFF))), token.at)]
 
 
 def url(parser: FormulaParser, token: Token) -> list[Node]:

@@ -213,7 +213,7 @@ class TokenStream:
                 made.append(part._replace(at=token.at))
                 continue
             number = next(body, Token("", 0)).text
-            if not number.isdigit() or not 0 < int(number) <= len(arguments):
+            if not number.isdecimal() or not 0 < int(number) <= len(arguments):
                 raise FormulaError("a macro without such an argument")
             made += arguments[int(number) - 1]
         self.push_all(made)

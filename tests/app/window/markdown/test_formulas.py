@@ -40,6 +40,8 @@ NOT_UNDERSTOOD = [
     r"\sqrt" * 300 + "x",
     r"\text{" * 300,
     r"\def\a{\a}\a",
+    r"\def\a#1{#²}\a{x}",
+    r"\char'9",
     r"\def\a#1{}\edef\b{\a}x",
     r"\def\a#1{#1#1}\edef\b{\a}x",
     r"\def\a#1{#1#1#1#1#1#1#1#1#1#1}\a{\a{\a{\a{x}}}}",
