@@ -129,12 +129,12 @@ def accent(parser: FormulaParser, token: Token) -> list[Node]:
 
 
 def operator(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\operatorname, with a star if its limits stand above and below."""
-    star = parser.tokens.star()
+    """\\operatorname; with a star, or as \\operatornamewithlimits, its limits stand above and below."""
+    limits = parser.tokens.star() or token.text == "\\operatornamewithlimits"
     before, parser.font = parser.font, "upright"
     row = parser.argument()
     parser.font = before
-    return [Classed(row, "function", "display" if star else "beside")]
+    return [Classed(row, "function", "display" if limits else "beside")]
 
 
 def function(parser: FormulaParser, token: Token) -> list[Node]:

@@ -131,6 +131,8 @@ def test_a_fence_of_mathematics_is_a_formula_once_it_is_closed() -> None:
 def test_only_what_a_line_of_text_cannot_show_needs_to_be_set() -> None:
     assert not needs_setting(r"x^2 + \alpha_i \leq \mathbb{R}^{n+1}")
     assert needs_setting(r"\frac12") and needs_setting("e^{x^{y}}") and needs_setting(r"\sum_{i} i")
+    assert not needs_setting(r"\operatorname{argmax}_i i")
+    assert needs_setting(r"\operatorname*{argmax}_i i") and needs_setting(r"\operatornamewithlimits{argmax}_i i")
 
 
 def test_parts_stand_where_mathematics_has_them() -> None:
