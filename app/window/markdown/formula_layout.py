@@ -393,7 +393,7 @@ class FormulaLayout:
         layout = self._at_level(matrix.level)
         cells = [[layout.node(cell) for cell in row] for row in matrix.rows]
         if width is not None:
-            free = width - max(row[0].width for row in cells) - 0.28 * self._em
+            free = width - max((row[0].width for row in cells), default=0.0) - 0.28 * self._em
             for boxes, parts in zip(cells, matrix.rows, strict=True):
                 boxes[1:2] = [layout.lines(part, free) for part in parts[1:2]]
         columns = max(map(len, cells), default=1)

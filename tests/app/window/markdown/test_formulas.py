@@ -207,6 +207,11 @@ def test_a_wide_formula_is_broken_onto_lines_that_fit_with_every_symbol_once(sou
     assert not any(a.adjusted(1, 1, -1, -1).intersects(b) for a, b in itertools.combinations(symbols, 2))
 
 
+def test_an_alignment_without_rows_has_lines_of_no_width() -> None:
+    lines = formula_lines(r"\begin{align}\end{align}", 16.0, True, 300.0)
+    assert lines is not None and lines.width == 0
+
+
 def test_a_line_of_a_formula_ends_outside_brackets_and_before_a_relation_if_it_can() -> None:
     source = "a = (b + c + d + e) = (f + g + h + i) + j"
     lines = formula_lines(source, 16.0, True, 200.0)
