@@ -314,10 +314,8 @@ class FormulaLayout:
 
     def _rule(self, rule: Rule) -> Box:
         width, height, bottom = (length * self._em for length in (rule.width, rule.height, rule.raise_by))
-        path = QPainterPath()
         place = QRectF(0, -bottom - height, max(0.0, width), max(0.0, height))
-        path.addRect(place)
-        drawn = (Mark(rule.at, place, path=path),) if width > 0 and height > 0 else ()
+        drawn = (_filled(rule.at, place, place),) if width > 0 and height > 0 else ()
         return Box(width, max(0.0, height + bottom), max(0.0, -bottom), drawn)
 
     def _framed(self, at: int, body: Box) -> Box:
@@ -422,9 +420,7 @@ class FormulaLayout:
             line = _line(matrix.at, lefts[-1], thick)
             made.append((line, 0.0, tops[min(row, len(tops) - 1)]))
         for column in matrix.vertical:
-            path = QPainterPath()
-            path.addRect(QRectF(0, -height, thick, height))
-            mark = Mark(matrix.at, QRectF(-1, -height, thick + 2, height), path=path)
+            mark = _filled(matrix.at, QRectF(-1, -height, thick + 2, height), QRectF(0, -height, thick, height))
             index = min(column, len(lefts) - 1)
             x = lefts[index] + (side if index == len(lefts) - 1 else -0.45 * self._em if index else -side)
             made.append((Box(thick, height, 0.0, (mark,)), x, tops[-1]))
@@ -484,6 +480,12 @@ def _measured(text: str, font: Font, size_px: float) -> tuple[QFont, float, floa
 def _line(at: int, width: float, thickness: float) -> Box:
     """Returns a horizontal line on the baseline."""
     thickness = max(1.0, thickness)
+    drawn = _filled(at, QRectF(0, -2, width, 4), QRectF(0, -thickness / 2, width, thickness))
+    return Box(width, thickness, thickness, (drawn,))
+
+
+def _filled(at: int, place: QRectF, rectangle: QRectF) -> Mark:
+    """Returns a mark that fills a rectangle."""
     path = QPainterPath()
-    path.addRect(QRectF(0, -thickness / 2, width, thickness))
-    return Box(width, thickness, thickness, (Mark(at, QRectF(0, -2, width, 4), path=path),))
+    path.addRect(rectangle)
+    return Mark(at, place, path=path)

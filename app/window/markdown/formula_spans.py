@@ -36,6 +36,12 @@ class FormulaSpan(NamedTuple):
     display: bool
 
 
+def in_dollars(latex: str, display: bool) -> str:
+    """Returns a formula between the dollars that mark it in Markdown."""
+    dollars = "$$" if display else "$"
+    return f"{dollars}{latex}{dollars}"
+
+
 def formula_at(source: str, start: int) -> FormulaSpan | None:
     """Returns the formula whose opener begins at `start`; None if there is none."""
     stop = min(len(source), start + LONGEST_FORMULA)

@@ -109,7 +109,9 @@ class ParsedBlock(NamedTuple):
 
 # --- what is meant otherwise than CommonMark reads it -------------------------------------------------
 
-_HOLD = "\ue000"  # a letter for CommonMark, in place of what it would misread; no such character of a source is lost
+_PLACEHOLDER = (
+    "\ue000"  # a letter for CommonMark, in place of what it would misread; no such character of a source is lost
+)
 _TAG = re.compile(r"<(/?)(br|sub|sup|kbd)\s*/?>", re.IGNORECASE)
 _NO_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:[A-Za-z][\w+.-]{1,31}:|[\w.!#$%&'*+/=?^`{|}~-]+@)[^\s<>]*>)(?<!\]\(<)")
 _CODE_WITHIN_LINE = re.compile(r"(?<![`\\])(`+)(?!`)([^\n]*?[^`\n])\1(?!`)")
@@ -159,8 +161,8 @@ class _Prepared:
         if "$" in source or "\\" in source:
             found, self.unclosed = find_formulas(source)
             self.formulas = {formula.start: formula for formula in found}
-            edits += ((one.start, one.end, _HOLD * (one.end - one.start)) for one in found)
-        edits += ((tag.end(), tag.end(), _HOLD) for tag in _NO_TAG.finditer(source))
+            edits += ((one.start, one.end, _PLACEHOLDER * (one.end - one.start)) for one in found)
+        edits += ((tag.end(), tag.end(), _PLACEHOLDER) for tag in _NO_TAG.finditer(source))
         if "|" in source:
             edits += _bars_in_code(source)
         if "*" in source and not source.isascii():
@@ -223,7 +225,7 @@ class _Prepared:
                 start += 1
             place = self._places[start] if start < end else -1
             if place >= 0:
-                shown.append(character if character != _HOLD else self.source[place])
+                shown.append(character if character != _PLACEHOLDER else self.source[place])
                 at.append(place)
             start += 1
         return Traced("".join(shown), at)
@@ -293,7 +295,7 @@ def _code_places(source: str) -> list[tuple[int, int]]:
 def _bars_in_code(source: str) -> Iterator[Edit]:
     for code in _CODE_WITHIN_LINE.finditer(source):
         for bar in _BAR.finditer(source, code.start(), code.end()):
-            yield bar.start(), bar.end(), _HOLD
+            yield bar.start(), bar.end(), _PLACEHOLDER
 
 
 def _beside_cjk(source: str) -> Iterator[Edit]:
@@ -304,9 +306,9 @@ def _beside_cjk(source: str) -> Iterator[Edit]:
         if not _CJK.match(before) and not _CJK.match(after):
             continue
         if _is_punctuation(before):
-            yield stars.start(), stars.start(), _HOLD
+            yield stars.start(), stars.start(), _PLACEHOLDER
         if _is_punctuation(after):
-            yield stars.end(), stars.end(), _HOLD
+            yield stars.end(), stars.end(), _PLACEHOLDER
 
 
 def _is_punctuation(character: str) -> bool:
@@ -359,7 +361,7 @@ def _value(prepared: _Prepared, kind: str, value: Any, start: int, end: int) -> 
         return int(value["level"][1])
     if kind in ("Link", "Image"):
         address = str(value["dest_url"])
-        if _HOLD in address and (at := prepared.text.find(address, start, end)) >= 0:
+        if _PLACEHOLDER in address and (at := prepared.text.find(address, start, end)) >= 0:
             address = str(prepared.traced(at, at + len(address)))
         return f"mailto:{address}" if value["link_type"] == "Email" else address
     return value
