@@ -46,14 +46,19 @@ for (const line of lines) {
 _SAME = str.maketrans(
     "\u2212\u2013\u2223\u2225\u2217\u22c5\u2022\u02c6\u02dc\u223c\u203e\u02c9_\u2215\u2044\u00b4",
     "--|\u2016*\u00b7\u00b7^~~\u00af\u00af\u00af//\u02ca",
-    "",
 ) | {0x2A74: "\u2237="}
 _ACCENTS = {"line": "\u00af", "hat": "^", "tilde": "~", "check": "\u02c7", "\u23de": "brace", "\u23df": "brace"}
 _ACCENTS |= {"\u23b4": "bracket", "\u23b5": "bracket", "\u23e0": "group", "\u23e1": "group"}
 _ACCENTS |= {name: name for name in ("brace", "bracket", "group")}
 _COMBINING = {"\u0301": "\u02ca", "\u0300": "\u02cb", "\u0302": "^", "\u0303": "~", "\u0304": "\u00af"}
-_COMBINING |= {"\u0306": "\u02d8"}
-_COMBINING |= {"\u0307": "\u02d9", "\u030a": "\u02da", "\u030c": "\u02c7", "\u0308": "\u00a8", "\u030b": "\u02dd"}
+_COMBINING |= {
+    "\u0306": "\u02d8",
+    "\u0307": "\u02d9",
+    "\u030a": "\u02da",
+    "\u030c": "\u02c7",
+    "\u0308": "\u00a8",
+    "\u030b": "\u02dd",
+}
 _COMBINING |= {"\u0327": "\u00b8", "\u20dd": "\u25ef"}
 _TABLE_LINES = {"top", "bottom", "left", "right"}
 _ALPHABETS = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT", "fraktur": "FRAKTUR"}

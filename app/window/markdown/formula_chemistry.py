@@ -33,12 +33,13 @@ _PART = re.compile(
     r"|(?P<other>.)",
     re.DOTALL,
 )
-_BEHIND = frozenset(("atom", "closed", "script", "sub"))  # behind which a number is a subscript
+_IN_BRACKETS = re.compile(r"\[((?:[^\[\]{}]|\{[^{}]*\})*)\]")
+_TAKES_SUBSCRIPT = frozenset(("atom", "closed", "script", "sub"))  # kinds of parts after which a number is a subscript
 
 
 def chemistry(argument: Sequence[Token]) -> list[Token]:
     """Returns the argument of \\ce as ordinary tokens, within braces."""
-    source, places = _spelt(argument)
+    source, places = _text_and_places(argument)
     made: list[Token] = [*tokenize(r"{\mathrm{", places[0] if places else 0)]
     before, used, at = "", "", 0  # used: the marks of the scripts that the last atom has
     while at < len(source):
@@ -54,7 +55,7 @@ def chemistry(argument: Sequence[Token]) -> list[Token]:
             used = ""
         made += _at(piece, source, match.start(), places)
         if kind == "number":
-            kind = "sub" if before in _BEHIND else "count"
+            kind = "sub" if before in _TAKES_SUBSCRIPT else "count"
         before = "closed" if match[0] in (")", "]", "}", "\\}") or kind == "state" else kind
         before = "opened" if match[0] in ("(", "[") else before
         at = end
@@ -72,13 +73,13 @@ def _piece(source: str, match: re.Match[str], kind: str, before: str) -> tuple[s
     if kind == "gas":
         return (r"\uparrow" if "^" in text else r"\downarrow"), end
     if kind == "number":
-        if before in _BEHIND:
+        if before in _TAKES_SUBSCRIPT:
             below = re.split("[./]", text)[0]
             return f"_{{{below}}}", match.start() + len(below)
         return (text if before == "opened" else _fraction(text)) + ("" if before else r"\,"), end
-    if kind == "charge" and before in _BEHIND:
+    if kind == "charge" and before in _TAKES_SUBSCRIPT:
         return f"^{{{text}}}", end
-    if kind == "other" and text in "-=#" and before in _BEHIND:
+    if kind == "other" and text in "-=#" and before in _TAKES_SUBSCRIPT:
         return {"-": r"\mathord{-}", "=": r"\mathord{=}", "#": r"\mathord{\equiv}"}[text], end
     if kind == "other" and text in "*.":
         return r"\cdot ", end
@@ -95,7 +96,7 @@ def _fraction(text: str) -> str:
 def _arrow(source: str, arrow: str, end: int) -> tuple[str, int]:
     """Returns an arrow with what stands in brackets behind it, above and below."""
     texts: list[str] = []
-    while len(texts) < 2 and (found := re.compile(r"\[((?:[^\[\]{}]|\{[^{}]*\})*)\]").match(source, end)):
+    while len(texts) < 2 and (found := _IN_BRACKETS.match(source, end)):
         texts.append(found[1])
         end = found.end()
     above, below = (f"\\ce{{{text}}}" if text.strip() else "" for text in [*texts, "", ""][:2])
@@ -104,14 +105,14 @@ def _arrow(source: str, arrow: str, end: int) -> tuple[str, int]:
 
 def unit(argument: Sequence[Token]) -> list[Token]:
     """Returns the argument of \\pu as ordinary tokens, within braces."""
-    source, places = _spelt(argument)
+    source, places = _text_and_places(argument)
     start = places[0] if places else 0
     made = re.sub(r"(\d)[eE]([-+]?\d+)", r"\1\\cdot 10^{\2}", re.sub(r"\s+", r"\\,", source.strip()))
     made = re.sub(r"(?<=[A-Za-z])(-?\d+)", r"^{\1}", re.sub(r"\^(-?\d+)", r"^{\1}", made))
     return tokenize(rf"{{\mathrm{{{made.replace('*', chr(92) + 'cdot ')}}}}}", start)
 
 
-def _spelt(argument: Sequence[Token]) -> tuple[str, list[int]]:
+def _text_and_places(argument: Sequence[Token]) -> tuple[str, list[int]]:
     """Returns the text of tokens, and the place of each of its characters."""
     text, places = "", list[int]()
     for i, token in enumerate(argument):

@@ -27,6 +27,7 @@ from app.window.markdown.formula_tree import (
     Space,
     Styled,
     Symbol,
+    is_prime,
 )
 
 DEEPEST = 40  # levels of parts within parts
@@ -94,7 +95,7 @@ class FormulaParser:
             self.tokens.pop()
             if token.text == "'":
                 above = Row((*(above.items if above else ()), Symbol(PRIME, token.at)))
-            elif token.text == "^" and (above is None or _is_prime(above)):
+            elif token.text == "^" and (above is None or is_prime(above)):
                 above = Row((*(above.items if above else ()), *self.argument().items))
             elif token.text == "_" and below is None:
                 below = self.argument()
@@ -307,10 +308,6 @@ def _limits(base: Node) -> Limits:
         case Accent(_, "brace" | "bracket"):
             return "always"
     return "beside"
-
-
-def _is_prime(row: Row) -> bool:
-    return all(isinstance(item, Symbol) and item.text == PRIME for item in row.items)
 
 
 @lru_cache(maxsize=512)

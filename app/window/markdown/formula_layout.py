@@ -16,7 +16,6 @@ from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath
 from app.window.markdown.formula_parser import formula_tree
 from app.window.markdown.formula_strokes import DRAWN_DELIMITERS, LINE, delimiter_path, stroke, strokes, wide_mark
 from app.window.markdown.formula_tree import (
-    PRIME,
     WIDE_MARKS,
     Accent,
     Arrow,
@@ -37,6 +36,7 @@ from app.window.markdown.formula_tree import (
     Space,
     Styled,
     Symbol,
+    is_prime,
     spaced,
 )
 
@@ -314,10 +314,8 @@ class FormulaLayout:
 
     def _rule(self, rule: Rule) -> Box:
         width, height, bottom = (length * self._em for length in (rule.width, rule.height, rule.raise_by))
-        path = QPainterPath()
         place = QRectF(0, -bottom - height, max(0.0, width), max(0.0, height))
-        path.addRect(place)
-        drawn = (Mark(rule.at, place, path=path),) if width > 0 and height > 0 else ()
+        drawn = (_filled(rule.at, place, place),) if width > 0 and height > 0 else ()
         return Box(width, max(0.0, height + bottom), max(0.0, -bottom), drawn)
 
     def _framed(self, at: int, body: Box) -> Box:
@@ -334,7 +332,7 @@ class FormulaLayout:
 
     def _scripts(self, scripts: Scripts) -> Box:
         base = self.node(scripts.base)
-        if scripts.below is None and scripts.above is not None and _is_prime(scripts.above):
+        if scripts.below is None and scripts.above is not None and is_prime(scripts.above):
             return beside([base, self.node(scripts.above)])  # which the font has raised already
         above = None if scripts.above is None else self._script.node(scripts.above)
         below = None if scripts.below is None else self._script.node(scripts.below)
@@ -393,7 +391,7 @@ class FormulaLayout:
         layout = self._at_level(matrix.level)
         cells = [[layout.node(cell) for cell in row] for row in matrix.rows]
         if width is not None:
-            free = width - max(row[0].width for row in cells) - 0.28 * self._em
+            free = width - max((row[0].width for row in cells), default=0.0) - 0.28 * self._em
             for boxes, parts in zip(cells, matrix.rows, strict=True):
                 boxes[1:2] = [layout.lines(part, free) for part in parts[1:2]]
         columns = max(map(len, cells), default=1)
@@ -422,9 +420,7 @@ class FormulaLayout:
             line = _line(matrix.at, lefts[-1], thick)
             made.append((line, 0.0, tops[min(row, len(tops) - 1)]))
         for column in matrix.vertical:
-            path = QPainterPath()
-            path.addRect(QRectF(0, -height, thick, height))
-            mark = Mark(matrix.at, QRectF(-1, -height, thick + 2, height), path=path)
+            mark = _filled(matrix.at, QRectF(-1, -height, thick + 2, height), QRectF(0, -height, thick, height))
             index = min(column, len(lefts) - 1)
             x = lefts[index] + (side if index == len(lefts) - 1 else -0.45 * self._em if index else -side)
             made.append((Box(thick, height, 0.0, (mark,)), x, tops[-1]))
@@ -466,10 +462,6 @@ def _width(line: Sequence[Spaced]) -> float:
     return sum(box.width for box in _boxes(line))
 
 
-def _is_prime(row: Row) -> bool:
-    return all(isinstance(item, Symbol) and item.text == PRIME for item in row.items)
-
-
 @lru_cache(maxsize=4096)
 def _measured(text: str, font: Font, size_px: float) -> tuple[QFont, float, float, float]:
     """Returns the font of a symbol, its advance, and the top and bottom of its ink."""
@@ -488,6 +480,12 @@ def _measured(text: str, font: Font, size_px: float) -> tuple[QFont, float, floa
 def _line(at: int, width: float, thickness: float) -> Box:
     """Returns a horizontal line on the baseline."""
     thickness = max(1.0, thickness)
+    drawn = _filled(at, QRectF(0, -2, width, 4), QRectF(0, -thickness / 2, width, thickness))
+    return Box(width, thickness, thickness, (drawn,))
+
+
+def _filled(at: int, place: QRectF, rectangle: QRectF) -> Mark:
+    """Returns a mark that fills a rectangle."""
     path = QPainterPath()
-    path.addRect(QRectF(0, -thickness / 2, width, thickness))
-    return Box(width, thickness, thickness, (Mark(at, QRectF(0, -2, width, 4), path=path),))
+    path.addRect(rectangle)
+    return Mark(at, place, path=path)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import lru_cache
 
 import msgspec
-from PySide6.QtCore import QPointF, QRect, QRectF, QSizeF, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, QSizeF
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -25,6 +25,7 @@ from PySide6.QtGui import (
 from app.window.common.appearance import Appearance
 from app.window.common.screens import text_dpi
 from app.window.markdown.formula_layout import Box, Mark, formula_box, formula_lines
+from app.window.markdown.formula_spans import in_dollars
 from app.window.markdown.text_blocks import Formula, Span
 from app.window.markdown.text_formats import (
     APPEARANCE,
@@ -37,6 +38,7 @@ from app.window.markdown.text_formats import (
     WHOLE,
     Style,
 )
+from app.window.markdown.token_tints import TINT_LINES
 from engine.events import Origin
 
 _TYPE = QTextFormat.ObjectTypes.UserObject.value + 1
@@ -79,13 +81,7 @@ def install_formulas(document: QTextDocument) -> None:
 def formula_source(shape: QTextFormat) -> str | None:
     """Returns the formula that a format stands for, in LaTeX with its dollars; None if it is of no formula."""
     source = shape.property(FORMULA)
-    dollars = "$$" if shape.property(DISPLAY) else "$"
-    return None if source is None else f"{dollars}{source}{dollars}"
-
-
-def formula_tokens(shape: QTextFormat) -> list[int]:
-    """Returns the tokens of the formula that a format stands for, in order."""
-    return [span.token for span in _spans(shape)]
+    return None if source is None else in_dollars(source, bool(shape.property(DISPLAY)))
 
 
 def formula_mark(token: int, shape: QTextCharFormat) -> QTextCharFormat:
@@ -160,9 +156,8 @@ def _draw(painter: QPainter, box: Box, shape: QTextCharFormat, appearance: Appea
 
 def _tint(painter: QPainter, place: QRectF, origin: Origin, appearance: Appearance) -> None:
     painter.fillRect(place, QColor(appearance.tints[origin]))
-    if origin != "accepted":
-        style = Qt.PenStyle.SolidLine if origin == "corrected" else Qt.PenStyle.DotLine
-        painter.setPen(QPen(QColor(appearance.hues[origin]), 1, style))
+    if origin in TINT_LINES:
+        painter.setPen(QPen(QColor(appearance.hues[origin]), 1, TINT_LINES[origin]))
         painter.drawLine(place.bottomLeft(), place.bottomRight())
 
 

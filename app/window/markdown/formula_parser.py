@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -129,12 +129,12 @@ def accent(parser: FormulaParser, token: Token) -> list[Node]:
 
 
 def operator(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\operatorname, with a star if its limits stand above and below."""
-    star = parser.tokens.star()
+    """\\operatorname; with a star, or as \\operatornamewithlimits, its limits stand above and below."""
+    limits = parser.tokens.star() or token.text == "\\operatornamewithlimits"
     before, parser.font = parser.font, "upright"
     row = parser.argument()
     parser.font = before
-    return [Classed(row, "function", "display" if star else "beside")]
+    return [Classed(row, "function", "display" if limits else "beside")]
 
 
 def function(parser: FormulaParser, token: Token) -> list[Node]:
@@ -142,7 +142,8 @@ def function(parser: FormulaParser, token: Token) -> list[Node]:
 
 
 def set_class(parser: FormulaParser, token: Token) -> list[Node]:
-    return [Classed(parser.argument(), commands.CLASSES[token.text[1:]], _class_limits(token.text))]
+    limits: Limits = "display" if token.text == "\\mathop" else "beside"
+    return [Classed(parser.argument(), commands.CLASSES[token.text[1:]], limits)]
 
 
 def stacked(parser: FormulaParser, token: Token) -> list[Node]:
@@ -223,7 +224,7 @@ def define(parser: FormulaParser, token: Token) -> list[Node]:
 
 
 def character_code(parser: FormulaParser, token: Token) -> list[Node]:
-    text = ""
+    """\\char: a code in decimal, octal or hexadecimal digits, or a character behind a backtick."""
     mark = parser.tokens.peek().text
     if mark == "`":
         parser.tokens.pop()
@@ -231,16 +232,16 @@ def character_code(parser: FormulaParser, token: Token) -> list[Node]:
     base = {"'": 8, '"': 16}.get(mark, 10)
     if base != 10:
         parser.tokens.pop()
-    while (
-        parser.tokens.peek().text and parser.tokens.peek().text in "0123456789abcdefABCDEF"[: 10 if base < 16 else 22]
-    ):
+    text, digits = "", frozenset("0123456789abcdefABCDEF"[: base if base < 16 else None])
+    while parser.tokens.peek().text in digits:
         text += parser.tokens.pop().text
-    shown = visible(chr(min(int(text or "0", base), 0x10FFFF)))
-    return [Symbol(shown, token.at)]
+    if not text:
+        raise FormulaError("a number is missing")
+    return [Symbol(visible(chr(min(int(text, base), 0x10FFFF))), token.at)]
 
 
-def as_words(parser: FormulaParser, token: Token) -> list[Node]:
-    """An address, or words that are shown letter by letter."""
+def url(parser: FormulaParser, token: Token) -> list[Node]:
+    """\\url: an address, shown letter by letter."""
     return [Row(tuple(Symbol(t.text, t.at, font="typewriter") for t in parser.tokens.raw_tokens()))]
 
 
@@ -404,46 +405,39 @@ def _delimiter_text(written: str) -> str:
     return text
 
 
-def _class_limits(name: str) -> Limits:
-    return "display" if name == "\\mathop" else "beside"
-
-
-def _handlers() -> dict[str, Handler]:
-    """Returns how each command is read."""
-    made: dict[str, Handler] = {}
-
-    def add(names: Sequence[str] | frozenset[str] | dict[str, object], handler: Handler) -> None:
-        made.update(dict.fromkeys(names, handler))
-
-    add([*commands.TEXTS], words)
-    add([*commands.FONTS, *commands.ALPHABETS], font)
-    add([*commands.OLD_FONTS, "cal"], old_font)
-    add([*commands.SPACES], space)
-    add(commands.NOTHING, nothing)
-    add(["hspace", "kern", "mkern", "hskip", "mskip"], skip)
-    add([*commands.FRACTIONS, *commands.BINOMIALS], fraction)
-    add([*commands.ACCENTS, *commands.UNDER_ACCENTS], accent)
-    add(["operatorname", "operatornamewithlimits"], operator)
-    add(commands.FUNCTIONS | commands.LIMIT_FUNCTIONS, function)
-    add([*commands.CLASSES], set_class)
-    add(["overset", "underset", "stackrel"], stacked)
-    add([*commands.ARROWS], arrow)
-    add([*commands.PHANTOMS], phantom)
-    add([*commands.DRAWING], drawing)
-    add([size + side for size in commands.SIZES for side in commands.SIDES], sized)
-    add(commands.DEFINITIONS, define)
-    add(["ce", "pu"], chemical)
-    add(["Braket", "Set", "set"], braket)
-    add(["url"], as_words)
-    single = {
-        "sqrt": root,
-        "genfrac": general_fraction,
-        "left": delimited,
-        "verb": verbatim,
-    }
-    single |= {"begin": environment, "rule": rule, "not": not_, "tag": tag, "dots": dots}
-    single |= {"char": character_code, "mathchoice": first_choice, "sideset": sided}
-    return made | single
-
-
-_HANDLERS = _handlers()
+_KINDS: tuple[tuple[Iterable[str], Handler], ...] = (  # names of commands, and how these are read
+    (commands.TEXTS, words),
+    ((*commands.FONTS, *commands.ALPHABETS), font),
+    ((*commands.OLD_FONTS, "cal"), old_font),
+    (commands.SPACES, space),
+    (commands.NOTHING, nothing),
+    (("hspace", "kern", "mkern", "hskip", "mskip"), skip),
+    ((*commands.FRACTIONS, *commands.BINOMIALS), fraction),
+    ((*commands.ACCENTS, *commands.UNDER_ACCENTS), accent),
+    (("operatorname", "operatornamewithlimits"), operator),
+    (commands.FUNCTIONS | commands.LIMIT_FUNCTIONS, function),
+    (commands.CLASSES, set_class),
+    (("overset", "underset", "stackrel"), stacked),
+    (commands.ARROWS, arrow),
+    (commands.PHANTOMS, phantom),
+    (commands.DRAWING, drawing),
+    ((size + side for size in commands.SIZES for side in commands.SIDES), sized),
+    (commands.DEFINITIONS, define),
+    (("ce", "pu"), chemical),
+    (("Braket", "Set", "set"), braket),
+)
+_HANDLERS = {name: handler for names, handler in _KINDS for name in names} | {
+    "begin": environment,
+    "char": character_code,
+    "dots": dots,
+    "genfrac": general_fraction,
+    "left": delimited,
+    "mathchoice": first_choice,
+    "not": not_,
+    "rule": rule,
+    "sideset": sided,
+    "sqrt": root,
+    "tag": tag,
+    "url": url,
+    "verb": verbatim,
+}

@@ -1,5 +1,5 @@
-"""Finds the formulas of a Markdown source: $...$, \\(...\\), $$...$$, \\[...\\], and environments such as
-\\begin{align}...\\end{align} without dollars. It knows nothing of a Markdown parser.
+"""What is a formula in a Markdown source: $...$, \\(...\\), $$...$$, \\[...\\], and environments such as
+\\begin{align}...\\end{align} without dollars. Where there is code, the Markdown parser knows (`traced_parser`).
 
 What is a formula follows KaTeX's auto-render and GitHub where these agree; prices and the variables of shells keep
 their dollars.
@@ -23,10 +23,6 @@ _BEGIN = re.compile(
 _LATEX = re.compile(r"\\[A-Za-z]+|\^|_\{")
 _WORD = re.compile(r"(?<!\\)\b[A-Za-z]{2,}")
 _ENDING = re.compile(r"(?:th|st|nd|rd|s|es)\b")  # the $n$th
-_OPENER = re.compile(
-    r"^[ \t>]*(?:(?:[-+*]|\d+[.)])[ \t]+)?(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|\$\$?|\\[(\[]|\\begin\{|\\.|(?P<ticks>`+)",
-    re.DOTALL | re.MULTILINE,
-)
 
 
 class FormulaSpan(NamedTuple):
@@ -40,26 +36,15 @@ class FormulaSpan(NamedTuple):
     display: bool
 
 
-def formula_spans(source: str) -> list[FormulaSpan]:
-    """Returns the formulas of a source in order, none of them within code spans or fences. Indented code is not
-    known from other text here."""
-    found: list[FormulaSpan] = []
-    at = 0
-    while match := _OPENER.search(source, at):
-        at = match.end()
-        if match["fence"]:
-            at = _fence_end(source, match["fence"], at)
-        elif match["ticks"]:
-            at = _code_end(source, match["ticks"], at)
-        elif span := formula_at(source, match.start()):
-            found.append(span)
-            at = span.end
-    return found
+def in_dollars(latex: str, display: bool) -> str:
+    """Returns a formula between the dollars that mark it in Markdown."""
+    dollars = "$$" if display else "$"
+    return f"{dollars}{latex}{dollars}"
 
 
-def formula_at(source: str, start: int, stop: int | None = None) -> FormulaSpan | None:
-    """Returns the formula whose opener begins at `start` and that ends before `stop`; None if there is none."""
-    stop = min(len(source) if stop is None else stop, start + LONGEST_FORMULA)
+def formula_at(source: str, start: int) -> FormulaSpan | None:
+    """Returns the formula whose opener begins at `start`; None if there is none."""
+    stop = min(len(source), start + LONGEST_FORMULA)
     if source.startswith("\\begin{", start):
         return _environment(source, start, stop)
     opener = source[start : start + 2]
@@ -73,11 +58,6 @@ def formula_at(source: str, start: int, stop: int | None = None) -> FormulaSpan 
     if _EMPTY_LINE.search(source, start, last) and not display:
         return None
     return FormulaSpan(start, last + 2, start + 2, last, display)
-
-
-def is_open(source: str) -> bool:
-    """Whether a source begins with the opener of a formula in display whose closer may still come."""
-    return len(source) < LONGEST_FORMULA and (source[:2] in ("$$", "\\[") or _BEGIN.match(source) is not None)
 
 
 def _closer(source: str, closer: str, start: int, stop: int) -> int:
@@ -142,16 +122,3 @@ def _within_dollars(source: str, start: int, stop: int) -> FormulaSpan | None:
 
 def _is_alphanumeric(character: str) -> bool:
     return character.isascii() and character.isalnum()
-
-
-def _code_end(source: str, ticks: str, at: int) -> int:
-    """Returns where the code span ends that `ticks` open; `at` if nothing closes it before the next empty line."""
-    empty = _EMPTY_LINE.search(source, at)
-    close = re.compile(f"(?<!`){ticks}(?!`)").search(source, at, empty.start() if empty else len(source))
-    return close.end() if close else at
-
-
-def _fence_end(source: str, fence: str, at: int) -> int:
-    """Returns where the fenced code ends; the end of the source if it is open."""
-    close = re.compile(rf"^[ \t>]*{fence[0]}{{{len(fence)},}}[ \t]*$", re.M).search(source, at)
-    return close.end() if close else len(source)

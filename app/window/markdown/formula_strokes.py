@@ -16,6 +16,10 @@ def stroke(points: Sequence[QPointF], thickness: float) -> QPainterPath:
     path = QPainterPath(points[0])
     for point in points[1:]:
         path.lineTo(point)
+    return _outline(path, thickness)
+
+
+def _outline(path: QPainterPath, thickness: float) -> QPainterPath:
     stroker = QPainterPathStroker()
     stroker.setWidth(max(1.0, thickness))
     return stroker.createStroke(path)
@@ -63,7 +67,7 @@ def wide_mark(mark: str, place: QRectF, under: bool) -> list[list[QPointF]]:
 def _arrow_lines(mark: str, place: QRectF) -> list[list[QPointF]]:
     """Returns the lines of an arrow from the left to the right of `place`."""
     left, right, y, half = place.left(), place.right(), place.center().y(), place.height() / 2
-    double = mark in "⇒⇐⇔=" or mark in "⇌⇋⇄"
+    double = mark in "⇒⇐⇔=⇌⇋⇄"
     shafts = (y - 0.45 * half, y + 0.45 * half) if double else (y,)
     lines = [[QPointF(left, at), QPointF(right, at)] for at in shafts]
     heads: list[tuple[float, float, float, int]] = []  # tip, height, direction, parts: 1 upper, 2 lower, 3 both
@@ -83,7 +87,7 @@ def _arrow_lines(mark: str, place: QRectF) -> list[list[QPointF]]:
     for tip, at, way, parts in heads:
         for part, sign in ((1, -1), (2, 1)):
             lines += [[QPointF(tip + way * 1.2 * half, at + sign * half), QPointF(tip, at)]] if parts & part else []
-    if mark in "↦":
+    if mark == "↦":
         lines.append([QPointF(left, y - half), QPointF(left, y + half)])
     if mark in "↩↪":
         x, way = (right, 1) if mark == "↩" else (left, -1)
@@ -126,6 +130,4 @@ def delimiter_path(text: str, place: QRectF, em: float) -> QPainterPath:
         if text in "⟦⟧":
             path.moveTo((left + right) / 2, top)
             path.lineTo((left + right) / 2, bottom)
-    stroker = QPainterPathStroker()
-    stroker.setWidth(max(1.0, 1.3 * LINE * em))
-    return stroker.createStroke(path)
+    return _outline(path, 1.3 * LINE * em)

@@ -57,7 +57,7 @@ _OVER |= {"hat": "\u0302", "tilde": "\u0303", "check": "\u030c", "line": "\u0305
 _OVER |= {"bcancel": "\u20e5", "xcancel": "\u0338", "strike": "\u0336"}
 _UNDER = {"line": "\u0332", "tilde": "\u0330"}
 
-Piece = tuple[str, int]  # text, and the place in the formula that it came from
+PlacedText = tuple[str, int]  # and the place in the formula that it came from
 
 
 def readable(source: Traced) -> Traced:
@@ -126,23 +126,23 @@ def _squeezed(text: str, at: list[int]) -> tuple[str, list[int]]:
     return str(shown), list(shown.at)
 
 
-def _text(node: Node | None) -> list[Piece]:
+def _text(node: Node | None) -> list[PlacedText]:
     """Returns the text of a part."""
     return [] if node is None else _WRITERS[type(node)](node)
 
 
-def _symbol(symbol: Symbol) -> list[Piece]:
+def _symbol(symbol: Symbol) -> list[PlacedText]:
     if len(symbol.text) > 1 and symbol.font == "typewriter":  # a command that is shown as it was written
         return [(character, symbol.at + i) for i, character in enumerate(symbol.text)]
     return [(symbol.text, symbol.at)]
 
 
-def _space(space: Space) -> list[Piece]:
+def _space(space: Space) -> list[PlacedText]:
     return [(" ", -1)] if space.width > 0.1 else []
 
 
-def _row(row: Row) -> list[Piece]:
-    made: list[Piece] = []
+def _row(row: Row) -> list[PlacedText]:
+    made: list[PlacedText] = []
     for before, _, item in spaced(row):
         pieces = _text(item)
         place = pieces[0][1] if pieces else 0
@@ -151,24 +151,24 @@ def _row(row: Row) -> list[Piece]:
     return made
 
 
-def _fraction(fraction: Fraction) -> list[Piece]:
+def _fraction(fraction: Fraction) -> list[PlacedText]:
     above, below = _grouped(_row(fraction.above)), _grouped(_row(fraction.below))
     return [*above, ("/" if fraction.bar else " choose ", fraction.at), *below]
 
 
-def _root(root: Root) -> list[Piece]:
+def _root(root: Root) -> list[PlacedText]:
     degree = [] if root.degree is None else _script(_row(root.degree), "^")
     return [*[piece for piece in degree if piece[0] != "^"], ("√", root.at), *_grouped(_row(root.body))]
 
 
-def _scripts(scripts: Scripts) -> list[Piece]:
+def _scripts(scripts: Scripts) -> list[PlacedText]:
     base = _text(scripts.base)
     if isinstance(scripts.base, Row | Accent):
         base = _grouped(base)
     return [*base, *_script(_text(scripts.below), "_"), *_script(_text(scripts.above), "^")]
 
 
-def _accent(accent: Accent) -> list[Piece]:
+def _accent(accent: Accent) -> list[PlacedText]:
     body = _row(accent.body)
     mark = (_UNDER if accent.under else _OVER).get(accent.mark, "")
     if not mark or (len(body) > 1 and accent.mark not in WIDE_MARKS):
@@ -176,21 +176,21 @@ def _accent(accent: Accent) -> list[Piece]:
     return [(unicodedata.normalize("NFC", text + mark) if text.strip() else text, at) for text, at in body]
 
 
-def _arrow(arrow: Arrow) -> list[Piece]:
+def _arrow(arrow: Arrow) -> list[PlacedText]:
     above, below = _text(arrow.above), _text(arrow.below)
     return [(arrow.text, arrow.at), *_script(below, "_"), *_script(above, "^")]
 
 
-def _delimited(delimited: Delimited) -> list[Piece]:
+def _delimited(delimited: Delimited) -> list[PlacedText]:
     made = [delimited.delimiters[0]]
     for body, delimiter in zip(delimited.bodies, delimited.delimiters[1:], strict=True):
         made += [*_text(body), delimiter]
     return made
 
 
-def _matrix(matrix: Matrix) -> list[Piece]:
+def _matrix(matrix: Matrix) -> list[PlacedText]:
     aligned = matrix.columns in ("aligned", "lines")
-    made: list[Piece] = []
+    made: list[PlacedText] = []
     for number, row in enumerate(matrix.rows):
         made += [("\n" if aligned else "; ", matrix.at)] if number else []
         for column, cell in enumerate(row):
@@ -199,7 +199,7 @@ def _matrix(matrix: Matrix) -> list[Piece]:
     return made
 
 
-_WRITERS: dict[type, Callable[..., list[Piece]]] = {
+_WRITERS: dict[type, Callable[..., list[PlacedText]]] = {
     Symbol: _symbol,
     Space: _space,
     Row: _row,
@@ -218,7 +218,7 @@ _WRITERS: dict[type, Callable[..., list[Piece]]] = {
 }
 
 
-def _grouped(pieces: list[Piece]) -> list[Piece]:
+def _grouped(pieces: list[PlacedText]) -> list[PlacedText]:
     """Returns the pieces, in brackets where they are more than one thing."""
     text = "".join(piece for piece, _ in pieces)
     if _ATOM.fullmatch(text) or not pieces:
@@ -226,14 +226,14 @@ def _grouped(pieces: list[Piece]) -> list[Piece]:
     return [("(", pieces[0][1]), *pieces, (")", pieces[-1][1])]
 
 
-def _script(pieces: Sequence[Piece], mark: str) -> list[Piece]:
+def _script(pieces: Sequence[PlacedText], mark: str) -> list[PlacedText]:
     shifted = _shifted(pieces, mark)
     if shifted is not None:
         return shifted
     return [(mark, pieces[0][1]), *_grouped(list(pieces))]
 
 
-def _shifted(pieces: Sequence[Piece], mark: str) -> list[Piece] | None:
+def _shifted(pieces: Sequence[PlacedText], mark: str) -> list[PlacedText] | None:
     """Returns a script in Unicode's raised or lowered characters; None if it does not have them all."""
     shift, dense = _SCRIPTS[mark], [piece for piece in pieces if piece[0] != " "]
     if all(ord(character) in shift for text, _ in dense for character in text):

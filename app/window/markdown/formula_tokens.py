@@ -23,7 +23,8 @@ class Token(NamedTuple):
 
 
 class Macro(NamedTuple):
-    """What a command is short for: `arguments` are put in for #1 to #9. default: of the first one, in brackets."""
+    """What a command is short for: its arguments, of which it takes so many, stand in for #1 to #9. default: the first
+    one, where it is not given in brackets; None if it has to be given in braces."""
 
     arguments: int
     body: list[Token]
@@ -108,7 +109,8 @@ class TokenStream:
         return "".join(token.text for token in self.raw_tokens())
 
     def verbatim(self, start: int) -> list[Token]:
-        """Takes the characters between two of one kind, of which the first is at `start`, behind a star perhaps."""
+        """Takes the text of \\verb: what stands between two equal characters. The first is at `start`, or after a star
+        there."""
         start += self._source[start : start + 1] == "*"
         mark = self._source[start : start + 1]
         end = self._source.find(mark, start + 1) if mark else -1
@@ -120,8 +122,7 @@ class TokenStream:
 
     def raw_tokens(self) -> list[Token]:
         """Takes the tokens of a group, without its braces, or one token; none of them is expanded."""
-        while self._stack and self._stack[-1].text == " ":
-            self._stack.pop()
+        self._skip_blanks()
         if not self._stack or self._stack[-1].text == "}":
             raise FormulaError("an argument is missing")
         first = self._take()
@@ -141,7 +142,7 @@ class TokenStream:
     def define(self, kind: str) -> None:
         """Takes a definition: \\def\\name#1#2{body}, \\newcommand{\\name}[2]{body} or \\let\\name=token."""
         if kind.endswith("command"):
-            name = "".join(token.text for token in self.raw_tokens())
+            name = self.raw_argument()
             number = "".join(token.text for token in self._brackets() or ())
             default = self._brackets()
             self._macros[name] = Macro(int(number) if number.isdecimal() else 0, self.raw_tokens(), default)
@@ -160,16 +161,16 @@ class TokenStream:
 
     def _expanded(self, tokens: list[Token]) -> list[Token]:
         """Returns tokens with their macros expanded now."""
-        self._stack.append(Token("\0", 0))
+        outer, self._stack = self._stack, []
         self.push_all(tokens)
         found: list[Token] = []
-        while (token := self.pop()).text != "\0":
+        while (token := self.pop()).text:
             found.append(token)
+        self._stack = outer
         return found
 
     def _brackets(self) -> list[Token] | None:
-        while self._stack and self._stack[-1].text == " ":
-            self._stack.pop()
+        self._skip_blanks()
         if not self._stack or self._stack[-1].text != "[":
             return None
         self._stack.pop()
@@ -177,6 +178,11 @@ class TokenStream:
         while (token := self._take_any()).text != "]":
             found.append(token)
         return found
+
+    def _skip_blanks(self) -> None:
+        """Takes blanks; nothing is expanded."""
+        while self._stack and self._stack[-1].text == " ":
+            self._stack.pop()
 
     def _take_any(self) -> Token:
         if not self._stack:
@@ -207,7 +213,7 @@ class TokenStream:
                 made.append(part._replace(at=token.at))
                 continue
             number = next(body, Token("", 0)).text
-            if not number.isdigit() or not 0 < int(number) <= len(arguments):
+            if not number.isdecimal() or not 0 < int(number) <= len(arguments):
                 raise FormulaError("a macro without such an argument")
             made += arguments[int(number) - 1]
         self.push_all(made)

@@ -9,7 +9,7 @@ from typing import Literal
 Kind = Literal["ordinary", "binary", "relation", "open", "close", "punctuation", "large", "function", "inner"]
 Font = Literal["italic", "upright", "bold", "bold italic", "typewriter", "sans"]
 Level = Literal["display", "text", "script", "scriptscript"]
-Limits = Literal["beside", "display", "always"]  # above and below never, in displays, always
+Limits = Literal["beside", "display", "always"]  # stand above and below never, in displays, or always
 
 
 @dataclass(frozen=True)
@@ -179,11 +179,16 @@ Node = (
 PRIME = "\u2032"
 WIDE_MARKS = frozenset(
     (
-        *("line", "brace", "bracket", "group", "box", "cancel", "bcancel", "xcancel", "strike", "angle", "frame"),
-        *("hat", "tilde", "check", "→", "←", "↔", "⇀", "↼", "⇒", "utilde"),
+        *("line", "brace", "bracket", "group", "box", "cancel", "bcancel", "xcancel", "strike", "angle"),
+        *("hat", "tilde", "check", "→", "←", "↔", "⇀", "↼", "⇒"),
     )
 )
 THICK, MEDIUM, THIN = 0.28, 0.22, 0.17  # em, around relations, binary operators and functions
+
+
+def is_prime(row: Row) -> bool:
+    """Whether a superscript is nothing but primes."""
+    return all(isinstance(item, Symbol) and item.text == PRIME for item in row.items)
 
 
 def kind_of(node: Node) -> Kind:

@@ -37,7 +37,7 @@ from app.window.markdown.text_blocks import (
     spans_within,
 )
 from app.window.markdown.text_formats import APPEARANCE, BODY, CODE_LINE, GOES_ON, KIND, PADDING, TextFormats, note
-from app.window.markdown.token_tints import TOKENS, TokenList, TokenRun
+from app.window.markdown.token_tints import TOKEN_LIST, TokenList, TokenRun
 from app.window.markdown.traced_parser import Traced
 
 
@@ -58,7 +58,7 @@ class GrowingDocument:
         document.setProperty(APPEARANCE, appearance)
         install_formulas(document)
         self._tokens = TokenList()
-        document.setProperty(TOKENS, self._tokens)
+        document.setProperty(TOKEN_LIST, self._tokens)
         self._formats, self._tinted = TextFormats(appearance, document.defaultFont()), tinted
         self._blocks: list[Block] = []
         self._starts: list[int] = []  # where in the document each block begins,

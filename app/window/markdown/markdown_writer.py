@@ -65,8 +65,6 @@ _ALIGNMENTS = {
     "Center": Qt.AlignmentFlag.AlignHCenter,
     "Right": Qt.AlignmentFlag.AlignRight,
 }
-
-
 PLAIN_NOTE = "Shown as plain text: too large to format."
 
 
@@ -143,7 +141,7 @@ class MarkdownWriter:
             elif block.kind == "table" and _cells(block.tokens) > LARGEST_TABLE:
                 self._as_written(block, "too large a table")
             else:
-                self._place = BlockPlace(right_to_left=is_right_to_left(_spoken(block.tokens)))
+                self._place = BlockPlace(right_to_left=is_right_to_left(_prose(block.tokens)))
                 self._write(block.tokens)
         return self._blocks
 
@@ -242,7 +240,7 @@ class MarkdownWriter:
         if tokens and tokens[0].kind == "task":
             marker = Traced(BOXES[tokens[0].value], [tokens[0].start])
         runs = []
-        place = self._place.for_text(_spoken(tokens))
+        place = self._place.for_text(_prose(tokens))
         if marker is None:
             shape = block_shape(place, above, below, line)
         else:
@@ -299,7 +297,7 @@ class MarkdownWriter:
 
     def _cell(self, tokens: list[Token], alignment: str, header: bool) -> TextBlock:
         place = BlockPlace(bars=self._place.bars, right_to_left=self._place.right_to_left)
-        shape = QTextBlockFormat(block_shape(place.for_text(_spoken(tokens)), 0, 0, 130.0))
+        shape = QTextBlockFormat(block_shape(place.for_text(_prose(tokens)), 0, 0, 130.0))
         leading = Qt.AlignmentFlag.AlignRight if self._place.right_to_left else Qt.AlignmentFlag.AlignLeft
         shape.setAlignment(_ALIGNMENTS.get(alignment, leading) | Qt.AlignmentFlag.AlignAbsolute)
         pieces = inline_text(tokens, Style(bold=header))
@@ -348,7 +346,7 @@ def _cells(table: list[Token]) -> int:
     return sum(token.kind == "cell" and token.nesting > 0 for token in table)
 
 
-def _spoken(tokens: Iterable[Token]) -> str:
+def _prose(tokens: Iterable[Token]) -> str:
     """Returns the text that says in which direction a block runs: without code and formulas."""
     code = 0
     text: list[str] = []
@@ -382,7 +380,8 @@ _AFTER_ADDRESS = re.compile(r"(?:[?!.,:*_~;\"']|&\w+;)+$")
 
 
 def inline_text(tokens: Sequence[Token], style: Style) -> Iterator[StyledText]:
-    """Yields the text of a block: emphasis, code, links, images and formulas. style: of what has none of its own."""
+    """Yields the text of a block: emphasis, code, links, images and formulas. style: of text without
+    any of these."""
     return ((text, styled) for text, styled in _InlineText(tokens).styled(style) if text)
 
 
@@ -439,7 +438,7 @@ def _after_image(inner: Style, style: Style, empty: bool) -> Iterator[StyledText
 
 
 def _formula(formula: Traced, style: Style, display: bool) -> StyledText:
-    """Returns a formula to be set, or as text where that says as much or it is not understood."""
+    """Returns a formula to be set; or as text, where a line of text shows all of it, or where it cannot be parsed."""
     if is_set(str(formula), display):
         return formula, replace(style, formula="display" if display else "inline")
     return readable(formula), replace(style, italic=True)

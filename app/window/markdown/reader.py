@@ -51,7 +51,8 @@ _MARKERS = {"•": "-", "◦": "-", "▪": "-", "☐": "- [ ]", "☑": "- [x]"}
 
 
 def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance, clip: QRectF) -> None:
-    """Paints code boxes, bars and rules within `clip`, in document coordinates. Paint the document over them."""
+    """Paints code boxes, bars, rules and the tints of tokens within `clip`, in document coordinates. Paint the document
+    over them."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(QColor(appearance.hairline))

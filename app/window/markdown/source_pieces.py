@@ -128,7 +128,8 @@ class SourcePieces:
         return Piece(start, start + length, carry, True, cut, plain=plain, noted=noted) if length else None
 
     def _is_plain(self, start: int) -> tuple[bool, bool]:
-        """Returns whether what begins at `start` is plain text whatever it is, and whether that is to be said."""
+        """Returns whether the text from `start` on is plain text, whatever it contains, and whether a line above says
+        so."""
         before = self._final[-1] if self._final else None
         if before is not None and before.cut and (before.plain or self._paragraph(start) > LARGEST_PARAGRAPH):
             return True, not before.plain

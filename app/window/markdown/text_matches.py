@@ -1,7 +1,7 @@
-"""Where a text that is looked for stands in a source, and in the document that shows it: matches are looked for in the
-text as it is shown, across emphasis and links, and not in what is hidden, such as the address of a link.
+"""Finds the matches of a search in a source, and in the document that shows it. The text is searched as it is shown,
+across emphasis and links, without what is hidden, such as the address of a link.
 
-A formula that is set is one match, as a whole, if its LaTeX or its symbols say the text.
+A formula that is set is one match, as a whole, if its LaTeX or its symbols contain the text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from PySide6.QtGui import QFont, QTextCursor, QTextDocument
 
 from app.window.common.appearance import LIGHT
 from app.window.markdown.formula_object import formula_source
+from app.window.markdown.formula_spans import in_dollars
 from app.window.markdown.formula_text import text_and_places
 from app.window.markdown.markdown_writer import MarkdownWriter
 from app.window.markdown.text_blocks import OBJECT, Run, TableBlock, TokenRuns
@@ -23,7 +24,7 @@ from app.window.markdown.text_formats import Style, TextFormats
 from app.window.markdown.traced_parser import Traced
 
 _SPACES = "[ \u00a0\u2028]"  # what a space that is looked for finds; blocks are apart by line feeds
-_UNSAID = re.compile(r"[\W_]+")
+_MARKS = re.compile(r"[\W_]+")
 
 
 class _ShownText(NamedTuple):
@@ -38,20 +39,21 @@ class _ShownText(NamedTuple):
 def match_places(source: str, term: str, raw: bool = False) -> list[int]:
     """Returns where the matches of `term` begin in a source, whatever the case of its letters. raw: the source is shown
     as it is, formulas too."""
-    if not term or not (raw or _may_say(source, term)):
+    if not term or not (raw or _may_match(source, term)):
         return []
     shown = _ShownText(source, None, {}) if raw else _shown_text(source)
     found = [match.start() for match in _pattern(term).finditer(shown.text)]
-    found = [place for place in found if place not in shown.formulas or says(shown.formulas[place], term)]
+    found = [place for place in found if place not in shown.formulas or _contains(shown.formulas[place], term)]
     return found if shown.at is None else [shown.at[place] for place in found]
 
 
-def _may_say(source: str, term: str) -> bool:
-    """Whether a source has the words of a term, marks aside; a formula may have any."""
+def _may_match(source: str, term: str) -> bool:
+    """Whether a source has the words of a term, marks aside. A formula may have any, since its symbols differ from its
+    LaTeX."""
     if "$" in source or "\\" in source:
         return True
-    said = _UNSAID.sub("", source.casefold())
-    return all(word in said for word in term.casefold().split() if word.isalnum())
+    letters = _MARKS.sub("", source.casefold())
+    return all(word in letters for word in term.casefold().split() if word.isalnum())
 
 
 def document_matches(document: QTextDocument, term: str) -> list[QTextCursor]:
@@ -61,14 +63,14 @@ def document_matches(document: QTextDocument, term: str) -> list[QTextCursor]:
     cursor = document.find(pattern) if term else QTextCursor()
     while not cursor.isNull() and cursor.hasSelection():
         formula = formula_source(cursor.charFormat())
-        if cursor.selectedText() != OBJECT or (formula is not None and says(formula, term)):
+        if cursor.selectedText() != OBJECT or (formula is not None and _contains(formula, term)):
             found.append(QTextCursor(cursor))
         cursor = document.find(pattern, cursor)
     return found
 
 
-def says(formula: str, term: str) -> bool:
-    """Whether a formula's LaTeX, dollars included, or its symbols have this text."""
+def _contains(formula: str, term: str) -> bool:
+    """Whether a formula's LaTeX, dollars included, or its symbols contain this text."""
     wanted = term.casefold()
     return wanted in formula.casefold() or wanted in text_and_places(formula.strip("$"))[0].casefold()
 
@@ -106,8 +108,7 @@ def _shown_text(source: str) -> _ShownText:
         rows = block.rows if isinstance(block, TableBlock) else [[block]]
         for run in (run for row in rows for cell in row for run in [*cell.runs, _END]):
             if run.formula is not None:
-                dollars = "$$" if run.style.formula == "display" else "$"
-                formulas[len(at)] = f"{dollars}{run.formula.source}{dollars}"
+                formulas[len(at)] = in_dollars(run.formula.source, run.style.formula == "display")
             text.append(run.text)
             at += run.at if isinstance(run, _PlacedRun) else [-1] * len(run.text)
     last = 0

@@ -18,8 +18,9 @@ from app.window.common.appearance import Appearance
 from app.window.markdown.text_formats import BOXED, RIGHT_TO_LEFT
 from engine.events import Origin
 
-TOKENS = "tokens"  # property of a document: its TokenList
-_PARTS = QTextLine.Edge.Leading
+TOKEN_LIST = "tokens"  # property of a document: its TokenList
+# The line under a tint, which is a second cue, so that colour is never needed.
+TINT_LINES: dict[Origin, Qt.PenStyle] = {"corrected": Qt.PenStyle.SolidLine, "bonus": Qt.PenStyle.DotLine}
 
 
 class TokenRun(NamedTuple):
@@ -57,7 +58,7 @@ class TokenList:
 
 def token_list(document: QTextDocument) -> TokenList:
     """Returns the places of the tokens of a document; none of one that was not written here."""
-    known = document.property(TOKENS)
+    known = document.property(TOKEN_LIST)
     return known if isinstance(known, TokenList) else TokenList()
 
 
@@ -121,13 +122,13 @@ def _joined(runs: Iterator[TokenRun]) -> Iterator[TokenRun]:
 def _paint_tint(
     painter: QPainter, origin: Origin, boxes: list[QRectF], place: QPointF, baseline: float, appearance: Appearance
 ) -> None:
-    """Paints the tint of a run. The second cue is a line under the text, so that colour is never needed."""
+    """Paints the tint of a run, and its line under the text."""
     for box in boxes:
         at = box.translated(place)
         painter.fillRect(at, QColor(appearance.tints[origin]))
-        if origin != "accepted":
-            style = Qt.PenStyle.SolidLine if origin == "corrected" else Qt.PenStyle.DotLine
-            painter.setPen(QPen(QColor(appearance.hues[origin]), 1, style, Qt.PenCapStyle.FlatCap))
+        if origin in TINT_LINES:
+            pen = QPen(QColor(appearance.hues[origin]), 1, TINT_LINES[origin], Qt.PenCapStyle.FlatCap)
+            painter.setPen(pen)
             y = round(baseline + 2) + 0.5
             painter.drawLine(QPointF(at.left(), y), QPointF(at.right(), y))
 
@@ -142,7 +143,7 @@ def _boxes(line: QTextLine, first: int, last: int, mixed: bool) -> list[QRectF]:
 
 
 def _x(line: QTextLine, character: int) -> float:
-    found: Any = line.cursorToX(character, _PARTS)  # a pair, which PySide's stubs do not know
+    found: Any = line.cursorToX(character)  # a pair, which PySide's stubs do not know
     return float(found[0])
 
 

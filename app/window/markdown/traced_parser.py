@@ -109,7 +109,9 @@ class ParsedBlock(NamedTuple):
 
 # --- what is meant otherwise than CommonMark reads it -------------------------------------------------
 
-_HOLD = "\ue000"  # a letter for CommonMark, in place of what it would misread; no such character of a source is lost
+_PLACEHOLDER = (
+    "\ue000"  # a letter for CommonMark, in place of what it would misread; no such character of a source is lost
+)
 _TAG = re.compile(r"<(/?)(br|sub|sup|kbd)\s*/?>", re.IGNORECASE)
 _NO_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:[A-Za-z][\w+.-]{1,31}:|[\w.!#$%&'*+/=?^`{|}~-]+@)[^\s<>]*>)(?<!\]\(<)")
 _CODE_WITHIN_LINE = re.compile(r"(?<![`\\])(`+)(?!`)([^\n]*?[^`\n])\1(?!`)")
@@ -118,15 +120,14 @@ _STARS = re.compile(r"(?<![\\*])\*+")
 _CJK = re.compile(
     "[\u1100-\u11ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U0001b000-\U0001b2ff\U00020000-\U0003ffff]"
 )
-
-
 _OPENER = re.compile(r"\\[\\$]|\$\$|\\\[|\\\(|\$|\\begin\{")
 
 
-def find_formulas(source: str, code: Sequence[tuple[int, int]]) -> tuple[list[FormulaSpan], list[int]]:
-    """Returns the formulas of a source outside of `code`, and the places of openers whose end may still come."""
+def find_formulas(source: str) -> tuple[list[FormulaSpan], list[int]]:
+    """Returns the formulas of a source outside of code, and the places of openers whose end may still come."""
     found: list[FormulaSpan] = []
     unclosed: list[int] = []
+    code = _code_places(source)
     starts = [start for start, _ in code]
     place = 0
     while opener := _OPENER.search(source, place):
@@ -158,10 +159,10 @@ class _Prepared:
         self.unclosed: list[int] = []
         edits: list[Edit] = []
         if "$" in source or "\\" in source:
-            found, self.unclosed = find_formulas(source, _code_places(source))
+            found, self.unclosed = find_formulas(source)
             self.formulas = {formula.start: formula for formula in found}
-            edits += ((one.start, one.end, _HOLD * (one.end - one.start)) for one in found)
-        edits += ((tag.end(), tag.end(), _HOLD) for tag in _NO_TAG.finditer(source))
+            edits += ((one.start, one.end, _PLACEHOLDER * (one.end - one.start)) for one in found)
+        edits += ((tag.end(), tag.end(), _PLACEHOLDER) for tag in _NO_TAG.finditer(source))
         if "|" in source:
             edits += _bars_in_code(source)
         if "*" in source and not source.isascii():
@@ -185,17 +186,12 @@ class _Prepared:
         places += range(done, len(self.source) + 1)
         self.text = "".join(pieces)
         self._places = places
-        self._starts: list[int] | None = None  # the first byte of each character
-        if not self.text.isascii():
-            self._starts = [0, *accumulate(map(_bytes, self.text))]
 
     def events(self) -> Iterator[tuple[Any, int, int]]:
         """Yields each event with the characters [start, end) of `text` that it came from. Texts that are as in `text`
         and follow one another are one."""
         open_text = (0, 0)
-        event: Any  # one key or a name; the stubs of pyromark have a type for each
-        for event, place in events_with_range(self.text.encode("utf-8", "replace").decode(), options=_OPTIONS):
-            start, end = self._character(place["start"]), self._character(place["end"])
+        for event, start, end in _events(self.text):
             literal = isinstance(event, dict) and event.get("Text", "") != "" and event["Text"] == self.text[start:end]
             if literal and open_text[1] == start:
                 open_text = (open_text[0], end)
@@ -207,9 +203,6 @@ class _Prepared:
                 yield event, start, end
         if open_text[0] < open_text[1]:
             yield {"Text": self.text[slice(*open_text)]}, *open_text
-
-    def _character(self, byte: int) -> int:
-        return byte if self._starts is None else bisect_right(self._starts, byte) - 1
 
     def place(self, character: int) -> int:
         """Returns the place in the source of a character of `text`, or of the next that has one."""
@@ -232,7 +225,7 @@ class _Prepared:
                 start += 1
             place = self._places[start] if start < end else -1
             if place >= 0:
-                shown.append(character if character != _HOLD else self.source[place])
+                shown.append(character if character != _PLACEHOLDER else self.source[place])
                 at.append(place)
             start += 1
         return Traced("".join(shown), at)
@@ -264,6 +257,17 @@ class _Prepared:
             yield place, place, ("" if bare.endswith("|") else "|") + text * more
 
 
+def _events(text: str) -> Iterator[tuple[Any, int, int]]:
+    """Yields pulldown-cmark's events with the characters [start, end) of a text that each came from."""
+    starts = None if text.isascii() else [0, *accumulate(map(_bytes, text))]  # the first byte of each character
+    event: Any  # one key or a name; the stubs of pyromark have a type for each
+    for event, place in events_with_range(text.encode("utf-8", "replace").decode(), options=_OPTIONS):
+        start, end = place["start"], place["end"]
+        if starts is not None:
+            start, end = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
+        yield event, start, end
+
+
 def _bytes(character: str) -> int:
     code = ord(character)
     return 1 if code < 0x80 or 0xD800 <= code < 0xE000 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
@@ -281,21 +285,17 @@ def _cells(row: str) -> int:
 
 def _code_places(source: str) -> list[tuple[int, int]]:
     """Returns where code is if all dollars are text."""
-    found = []
-    starts = None if source.isascii() else [0, *accumulate(map(_bytes, source))]
-    for event, place in events_with_range(source.encode("utf-8", "replace").decode(), options=_OPTIONS):
-        if isinstance(event, dict) and ("Code" in event or _kind(event, "Start")[0] == "CodeBlock"):
-            start, end = place["start"], place["end"]
-            if starts is not None:
-                start, end = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
-            found.append((start, end))
-    return found
+    return [
+        (start, end)
+        for event, start, end in _events(source)
+        if isinstance(event, dict) and ("Code" in event or _kind(event, "Start")[0] == "CodeBlock")
+    ]
 
 
 def _bars_in_code(source: str) -> Iterator[Edit]:
     for code in _CODE_WITHIN_LINE.finditer(source):
         for bar in _BAR.finditer(source, code.start(), code.end()):
-            yield bar.start(), bar.end(), _HOLD
+            yield bar.start(), bar.end(), _PLACEHOLDER
 
 
 def _beside_cjk(source: str) -> Iterator[Edit]:
@@ -306,9 +306,9 @@ def _beside_cjk(source: str) -> Iterator[Edit]:
         if not _CJK.match(before) and not _CJK.match(after):
             continue
         if _is_punctuation(before):
-            yield stars.start(), stars.start(), _HOLD
+            yield stars.start(), stars.start(), _PLACEHOLDER
         if _is_punctuation(after):
-            yield stars.end(), stars.end(), _HOLD
+            yield stars.end(), stars.end(), _PLACEHOLDER
 
 
 def _is_punctuation(character: str) -> bool:
@@ -361,7 +361,7 @@ def _value(prepared: _Prepared, kind: str, value: Any, start: int, end: int) -> 
         return int(value["level"][1])
     if kind in ("Link", "Image"):
         address = str(value["dest_url"])
-        if _HOLD in address and (at := prepared.text.find(address, start, end)) >= 0:
+        if _PLACEHOLDER in address and (at := prepared.text.find(address, start, end)) >= 0:
             address = str(prepared.traced(at, at + len(address)))
         return f"mailto:{address}" if value["link_type"] == "Email" else address
     return value

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from PySide6.QtGui import QTextBlock, QTextCharFormat, QTextDocument, QTextTable
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QImage, QPainter, QTextBlock, QTextCharFormat, QTextDocument, QTextTable
 
 from app.window.common.appearance import LIGHT, Appearance
-from app.window.markdown import Span, write
+from app.window.markdown import Span, decorate, write
 from app.window.markdown.text_formats import BARS, BOXED, CODE, DEPTH, GOES_ON, KIND, LANGUAGE, MARKER
 from app.window.markdown.token_tints import token_list
 from engine.events import Origin
@@ -68,6 +69,17 @@ def runs(block: QTextBlock) -> Iterator[tuple[str, QTextCharFormat]]:
         fragment = place.fragment()
         yield fragment.text(), fragment.charFormat()
         place += 1
+
+
+def painted_behind(document: QTextDocument, look: Appearance, width: int = 300) -> QImage:
+    """What is painted behind the text of a document that is so many px wide."""
+    document.setTextWidth(width)
+    image = QImage(width, round(document.size().height()), QImage.Format.Format_RGB32)
+    image.fill(QColor(look.background))
+    painter = QPainter(image)
+    decorate(painter, document, look, QRectF(image.rect()))
+    painter.end()
+    return image
 
 
 def described(document: QTextDocument) -> list[object]:

@@ -6,17 +6,17 @@ import itertools
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QImage, QPainter, QTextCursor, QTextDocument
+from PySide6.QtGui import QImage, QPainter, QTextDocument
 
 from app.window.common.appearance import LIGHT
 from app.window.markdown import Span, plain_text, token_runs, write
 from app.window.markdown.formula_layout import Box, formula_box, formula_lines
-from app.window.markdown.formula_object import formula_tokens, token_within
+from app.window.markdown.formula_object import token_within
 from app.window.markdown.formula_parser import formula_tree
-from app.window.markdown.formula_spans import formula_spans
 from app.window.markdown.formula_text import needs_setting, text_and_places
 from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_matches import document_matches, match_places
+from app.window.markdown.traced_parser import find_formulas
 
 UNDERSTOOD = [
     r"x_{1,2} = \frac{-b \pm \sqrt{b^2-4ac}}{2a}",
@@ -40,6 +40,10 @@ NOT_UNDERSTOOD = [
     r"\sqrt" * 300 + "x",
     r"\text{" * 300,
     r"\def\a{\a}\a",
+    r"\def\a#1{#²}\a{x}",
+    r"\char'9",
+    r"\def\a#1{}\edef\b{\a}x",
+    r"\def\a#1{#1#1}\edef\b{\a}x",
     r"\def\a#1{#1#1#1#1#1#1#1#1#1#1}\a{\a{\a{\a{x}}}}",
     r"a^b^c",
     r"\frac{a}",
@@ -115,7 +119,8 @@ def test_a_formula_says_the_same_as_text_with_commands_that_are_not_known_as_the
     ],
 )
 def test_formulas_are_found_and_prices_and_variables_are_left(source: str, formulas: list[str]) -> None:
-    assert [source[span.first : span.last] for span in formula_spans(source)] == formulas
+    found, _ = find_formulas(source)
+    assert [source[span.first : span.last] for span in found] == formulas
 
 
 def test_a_fence_of_mathematics_is_a_formula_once_it_is_closed() -> None:
@@ -126,6 +131,8 @@ def test_a_fence_of_mathematics_is_a_formula_once_it_is_closed() -> None:
 def test_only_what_a_line_of_text_cannot_show_needs_to_be_set() -> None:
     assert not needs_setting(r"x^2 + \alpha_i \leq \mathbb{R}^{n+1}")
     assert needs_setting(r"\frac12") and needs_setting("e^{x^{y}}") and needs_setting(r"\sum_{i} i")
+    assert not needs_setting(r"\operatorname{argmax}_i i")
+    assert needs_setting(r"\operatorname*{argmax}_i i") and needs_setting(r"\operatornamewithlimits{argmax}_i i")
 
 
 def test_parts_stand_where_mathematics_has_them() -> None:
@@ -175,11 +182,9 @@ def test_each_symbol_is_drawn_on_the_tint_of_its_token_and_found_under_the_mouse
     painter.end()
     colours = {image.pixelColor(x, y).name() for x in range(400) for y in range(100)}
     assert {LIGHT.tints["accepted"], LIGHT.tints["corrected"]} <= colours
-    cursor = QTextCursor(document)
-    cursor.setPosition(1)
     line = document.firstBlock().layout().lineAt(0)
     place = QRectF(line.x() + 4, line.y() + 4, line.naturalTextWidth(), line.height())
-    assert formula_tokens(cursor.charFormat()) == [0, 1]
+    assert [token for token, *_ in token_runs(document)] == [0, 1]
     found = [token_within(document, 0, place, QPointF(place.center().x(), y)) for y in range(int(place.bottom()) + 1)]
     assert [token for token in dict.fromkeys(found) if token is not None] == [0, 1]
 
@@ -198,6 +203,11 @@ def test_a_wide_formula_is_broken_onto_lines_that_fit_with_every_symbol_once(sou
     assert lines.descent <= one.descent + 1e-6  # for which the font of its character was chosen
     symbols = [mark.place for mark in lines.marks if mark.text]
     assert not any(a.adjusted(1, 1, -1, -1).intersects(b) for a, b in itertools.combinations(symbols, 2))
+
+
+def test_an_alignment_without_rows_has_lines_of_no_width() -> None:
+    lines = formula_lines(r"\begin{align}\end{align}", 16.0, True, 300.0)
+    assert lines is not None and lines.width == 0
 
 
 def test_a_line_of_a_formula_ends_outside_brackets_and_before_a_relation_if_it_can() -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextDocument, QTextTable
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont, QTextCharFormat, QTextDocument, QTextTable
 
 from app.window.common.appearance import APPEARANCES, LIGHT, READABLE, Appearance, contrast
-from app.window.markdown import GrowingDocument, Reader, code_blocks, decorate, plain_text, write
+from app.window.markdown import GrowingDocument, Reader, code_blocks, plain_text, write
 from app.window.markdown.code_colours import CODE_PALETTE, code_colour
 from app.window.markdown.text_blocks import visible
 from app.window.markdown.text_formats import grounds, text_colour
 from engine.events import Origin
-from tests.app.window.markdown.documents import blocks, characters, each, rendered, runs
+from tests.app.window.markdown.documents import blocks, characters, each, painted_behind, rendered, runs
 from tests.app.window.markdown.sample import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("app")
@@ -163,17 +163,6 @@ def test_the_sample_has_only_colours_that_can_be_read(look: Appearance) -> None:
 
 
 # --- what is painted behind -------------------------------------------------------------------
-
-
-def painted_behind(document: QTextDocument, look: Appearance) -> QImage:
-    """What is painted behind a document of 300 px."""
-    document.setTextWidth(300)
-    image = QImage(300, round(document.size().height()), QImage.Format.Format_RGB32)
-    image.fill(QColor(look.background))
-    painter = QPainter(image)
-    decorate(painter, document, look, QRectF(image.rect()))
-    painter.end()
-    return image
 
 
 def test_boxes_bars_and_rules_are_painted() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QAbstractTextDocumentLayout,
     QColor,
@@ -20,13 +20,14 @@ from PySide6.QtGui import (
 )
 
 from app.window.common.appearance import DARK, LIGHT, Appearance
-from app.window.markdown import Span, decorate, plain_text
+from app.window.markdown import Span, plain_text
 from app.window.markdown.text_formats import MARKER
 from engine.events import Origin
-from tests.app.window.markdown.documents import blocks, rendered
+from tests.app.window.markdown.documents import blocks, painted_behind, rendered
 
 pytestmark = pytest.mark.usefixtures("app")
 
+WIDTH = 320  # px
 SCRIPTS = {
     "Hindi": "नमस्ते, **दुनिया** के लोग",
     "Bengali": "স্বাগতম বন্ধুরা",
@@ -54,11 +55,8 @@ def cut(source: str) -> list[Span]:
 
 def pixels(document: QTextDocument, look: Appearance) -> QImage:
     """The document with what lies behind its text, as it is on screen."""
-    document.setTextWidth(320)
-    image = QImage(320, round(document.size().height()), QImage.Format.Format_RGB32)
-    image.fill(QColor(look.background))
+    image = painted_behind(document, look, WIDTH)
     painter = QPainter(image)
-    decorate(painter, document, look, QRectF(image.rect()))
     document.documentLayout().draw(painter, QAbstractTextDocumentLayout.PaintContext())
     painter.end()
     return image
@@ -89,15 +87,9 @@ def test_tints_cover_the_letters_of_their_token_and_nothing_else(source: str) ->
 
 def columns(source: str, spans: list[Span]) -> set[int]:
     """The columns of pixels that are tinted."""
-    document = rendered(source, spans)
-    document.setTextWidth(320)
-    image = QImage(320, round(document.size().height()), QImage.Format.Format_RGB32)
-    image.fill(QColor(LIGHT.background))
-    painter = QPainter(image)
-    decorate(painter, document, LIGHT, QRectF(image.rect()))
-    painter.end()
+    image = painted_behind(rendered(source, spans), LIGHT, WIDTH)
     y, tint = image.height() // 2, QColor(LIGHT.tints["accepted"])
-    return {x for x in range(320) if image.pixelColor(x, y) == tint}
+    return {x for x in range(WIDTH) if image.pixelColor(x, y) == tint}
 
 
 # --- the side that text runs from -------------------------------------------------------------------
@@ -124,13 +116,13 @@ def test_a_block_runs_in_the_direction_of_its_letters(source: str, mirrored: boo
 @pytest.mark.parametrize("source", ["1. البند (مهم)\n2. OpenAI\n   - فرعي\n   - 2024\n", "- [ ] مهمة\n", "> 1. אחת\n"])
 def test_items_from_right_to_left_have_their_markers_and_all_letters_within_the_page(source: str) -> None:
     document = rendered(source)
-    document.setTextWidth(320)
+    document.setTextWidth(WIDTH)
     document.documentLayout().documentSize()
     for block in blocks(document):
         assert block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft
         line = block.layout().lineAt(0)
         text = line.naturalTextRect().translated(document.documentLayout().blockBoundingRect(block).topLeft())
-        assert text.right() <= 320 and text.left() > 160
+        assert text.right() <= WIDTH and text.left() > 160
         marker = int(block.blockFormat().property(MARKER))
         first, after = (glyphs_of(line, place) for place in (0, marker))
         assert after[1] + 4 < first[0]  # the text begins left of its marker, apart from it
@@ -151,5 +143,5 @@ def test_columns_and_bars_stand_at_the_right_of_text_from_right_to_left() -> Non
     quote = rendered("> اقتباس\n")
     image = pixels(quote, LIGHT)
     y = image.height() // 2
-    assert image.pixelColor(320 - 4 - 2, y) != QColor(LIGHT.background)
+    assert image.pixelColor(WIDTH - 4 - 2, y) != QColor(LIGHT.background)
     assert image.pixelColor(4 + 1, y) == QColor(LIGHT.background)
