@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.api_errors import ApiError
-from app.api.left_out import HEADER
+from app.api.omissions import HEADER
 
 LONGEST_BODY = 8 * 1024 * 1024 - 64 * 1024  # bytes: the host's longest line, less what is put around the messages
 DEEPEST_JSON = 64

@@ -14,7 +14,7 @@ from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.host_client import HostClient
 from app.api.http_replies import COMMENT, Event
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.request_schema import SamplingFields
 from app.api.thinking_fields import ThinkingFields, thinking_settings
 from engine.events import Origin, PromptProgress, Reason, Round
@@ -81,10 +81,10 @@ class Engine:
             raise ApiError(400, "invalid_value", f"{name} is invalid: {remedy}", name)
         return settings
 
-    def settings_of(self, body: SamplingFields, left_out: LeftOut, **more: Any) -> SamplingSettings:
+    def settings_of(self, body: SamplingFields, omissions: Omissions, **more: Any) -> SamplingSettings:
         """Returns the settings of a request to one of OpenAI's endpoints; `more` are others that it has."""
         given = {name: getattr(body, name, None) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
-        given |= self.thinking(body, left_out)
+        given |= self.thinking(body, omissions)
         if body.stop is not None:
             given["stop"] = (body.stop,) if isinstance(body.stop, str) else body.stop
         if body.logit_bias:
@@ -109,9 +109,9 @@ class Engine:
         """Returns the replies once they are complete, one after another. Raises ApiError."""
         return [await whole(self.client, reply) for reply in replies]
 
-    def thinking(self, body: ThinkingFields, left_out: LeftOut) -> dict[str, Any]:
+    def thinking(self, body: ThinkingFields, omissions: Omissions) -> dict[str, Any]:
         """Returns the settings for how much the model thinks. Raises ApiError."""
-        return thinking_settings(body, self.loaded, left_out)
+        return thinking_settings(body, self.loaded, omissions)
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def usage(tallies: list[Tally], n: int = 1) -> dict[str, Any]:
     }
 
 
-def measurements(tally: Tally, left_out: LeftOut) -> dict[str, Any]:
+def measurements(tally: Tally, omissions: Omissions) -> dict[str, Any]:
     """Returns llama.cpp's `timings` and LM Studio's `stats` of a reply, with what the request left out."""
     metrics, prompt_s = tally.metrics, tally.prompt_s
     predicted_s, read = (metrics.last_s or 0.0) - prompt_s, metrics.prompt_tokens - metrics.reused_tokens
@@ -259,7 +259,7 @@ def measurements(tally: Tally, left_out: LeftOut) -> dict[str, Any]:
         "stop_reason": _STOP_REASONS.get(tally.reason or "", "maxPredictedTokensReached"),
         "draft_tokens_count": metrics.drafted,
         "accepted_draft_tokens_count": metrics.accepted,
-        **left_out.statistics,
+        **omissions.statistics,
     }
     return {"timings": timings, "stats": stats}
 

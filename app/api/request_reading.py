@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.api.api_errors import ApiError, unsupported
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 
 _TEMPLATES = "the model's own chat template is used"
 _GRAMMARS = "ask for structured output with response_format"
@@ -69,26 +69,26 @@ _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def read_request(body: bytes, kind: type[T], left_out: LeftOut) -> T:
+def read_request(body: bytes, kind: type[T], omissions: Omissions) -> T:
     """Returns the request in a body. Raises ApiError for what is no such request, and for fields of REFUSED."""
     try:
         fields = msgspec.json.decode(body)
         if not isinstance(fields, dict):
             raise msgspec.ValidationError("the body must be a JSON object")
-        return msgspec.convert(_asked(fields, kind, left_out), kind)
+        return msgspec.convert(_asked(fields, kind, omissions), kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = str(error).encode(errors="replace").decode()
         raise ApiError(400, "invalid_request", f"the request cannot be read: {message}") from error
 
 
-def _asked(fields: Mapping[str, Any], kind: type[msgspec.Struct], left_out: LeftOut) -> dict[str, Any]:
+def _asked(fields: Mapping[str, Any], kind: type[msgspec.Struct], omissions: Omissions) -> dict[str, Any]:
     """Returns the fields that ask for something. Raises ApiError."""
     asked = {name: value for name, value in fields.items() if not _is_neutral(name, value)}
     for name in asked.keys() - set(kind.__struct_fields__):
         if name in REFUSED:
             raise unsupported(name, REFUSED[name])
         if name in LEFT_OUT and asked[name] not in (0, _NEUTRAL_SAMPLERS.get(name, 0)):
-            left_out.add(name, LEFT_OUT[name])
+            omissions.add(name, LEFT_OUT[name])
     return asked
 
 

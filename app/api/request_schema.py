@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from app.api.api_errors import ApiError, unsupported
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.thinking_fields import ThinkingFields
 from engine.settings import LARGEST_SEED, Grammar
 from models.json_schemas import enforceable
@@ -238,7 +238,7 @@ class ResponsesRequest(ThinkingFields, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
 
 
-def grammar_of(wanted: Mapping[str, Any] | None, param: str, left_out: LeftOut) -> Grammar | None:
+def grammar_of(wanted: Mapping[str, Any] | None, param: str, omissions: Omissions) -> Grammar | None:
     """Returns the grammar that a format of the reply asks for, None for text; words of its schema that no grammar can
     enforce are left out. Raises ApiError for another format.
 
@@ -257,31 +257,31 @@ def grammar_of(wanted: Mapping[str, Any] | None, param: str, left_out: LeftOut) 
     if not isinstance(schema, Mapping):
         raise ApiError(400, "invalid_value", f"{param}: give the JSON Schema as an object named schema", param)
     for word in enforceable(schema)[1]:
-        left_out.add(param, f"{word} is not enforced")
+        omissions.add(param, f"{word} is not enforced")
     return Grammar("json_schema", msgspec.json.encode(schema).decode())
 
 
 def text_of(
-    content: str | tuple[TextPart, ...] | None, param: str = "messages", left_out: LeftOut | None = None
+    content: str | tuple[TextPart, ...] | None, param: str = "messages", omissions: Omissions | None = None
 ) -> str:
-    """Returns the text of a message. Parts that are no text, such as images, are noted in their place where `left_out`
+    """Returns the text of a message. Parts that are no text, such as images, are noted in their place where `omissions`
     takes a note of them. Raises ApiError for them elsewhere."""
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(_part_text(part, param, left_out) for part in content)
+    return "".join(_part_text(part, param, omissions) for part in content)
 
 
 _TEXTS = ("text", "input_text", "output_text", "reasoning_text", "summary_text", "refusal")
 
 
-def _part_text(part: TextPart, param: str, left_out: LeftOut | None) -> str:
+def _part_text(part: TextPart, param: str, omissions: Omissions | None) -> str:
     if part.type in _TEXTS:
         return part.text or part.refusal or ""
     source = part.source or {}
     if source.get("type") == "text" and isinstance(source.get("data"), str):  # a document, as Anthropic has it
         return str(source["data"])
-    if left_out is None:
+    if omissions is None:
         message = f"the model reads only text, but a part of the last question is of type {part.type[:40]!r}"
         raise ApiError(400, "unsupported_parameter", message, param)
-    left_out.add(param, f"a part of type {part.type[:40]!r}, which is no text")
+    omissions.add(param, f"a part of type {part.type[:40]!r}, which is no text")
     return f"[{part.type[:40]}]"

@@ -9,7 +9,7 @@ import msgspec
 
 from app import protocol
 from app.api.api_errors import ApiError, unsupported
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from engine.settings import LONGEST_EFFORT
 
 _OFF, _ON = ("none", "off", "disabled", "no_think"), ("enabled", "adaptive", "auto", "on")
@@ -36,7 +36,7 @@ class ThinkingFields(msgspec.Struct, frozen=True, kw_only=True):
     output_config: Mapping[str, Any] | None = None
 
 
-def thinking_settings(body: ThinkingFields, loaded: protocol.Loaded, left_out: LeftOut) -> dict[str, Any]:
+def thinking_settings(body: ThinkingFields, loaded: protocol.Loaded, omissions: Omissions) -> dict[str, Any]:
     """Returns `thinking`, `effort` and `max_thought_tokens` of SamplingSettings, as far as the request asks for them
     and the model has them. Raises ApiError for switches of the template that are none of these."""
     found: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def thinking_settings(body: ThinkingFields, loaded: protocol.Loaded, left_out: L
         if name.endswith(("budget", "tokens")):
             found |= _budget(name, wanted)
         else:
-            found |= _amount(name, wanted, loaded, left_out)
+            found |= _amount(name, wanted, loaded, omissions)
     if found.get("thinking") is False:
         found.pop("effort", None)
         found.pop("max_thought_tokens", None)
@@ -82,7 +82,7 @@ def _budget(name: str, wanted: Any) -> dict[str, Any]:
     return {"max_thought_tokens": wanted} if wanted > 0 else {}
 
 
-def _amount(name: str, wanted: Any, loaded: protocol.Loaded, left_out: LeftOut) -> dict[str, Any]:
+def _amount(name: str, wanted: Any, loaded: protocol.Loaded, omissions: Omissions) -> dict[str, Any]:
     """Returns the switches for how much to think: a truth value, or a word."""
     if not isinstance(wanted, bool | str) or len(str(wanted)) > LONGEST_EFFORT:
         raise ApiError(400, "invalid_value", f"{name} is neither true or false nor a level such as low or high", name)
@@ -92,14 +92,14 @@ def _amount(name: str, wanted: Any, loaded: protocol.Loaded, left_out: LeftOut) 
         if loaded.thinking:
             return {"thinking": False}
         if loaded.efforts:
-            left_out.add(name, f"this model always thinks; its levels: {', '.join(loaded.efforts)}")
+            omissions.add(name, f"this model always thinks; its levels: {', '.join(loaded.efforts)}")
         return {}
     known = [level for level in _LEVELS if level in loaded.efforts]
     if wanted in _LEVELS and known:
         nearest = min(known, key=lambda level: abs(_LEVELS.index(level) - _LEVELS.index(wanted)))
-        left_out.add(name, f"this model has no level {wanted}: {nearest} is used")
+        omissions.add(name, f"this model has no level {wanted}: {nearest} is used")
         return {"effort": nearest}
     if wanted is True or wanted in _ON or wanted in _LEVELS:
         return {"thinking": True} if loaded.thinking else {}
-    left_out.add(name, f"this model has no level {wanted!r}")
+    omissions.add(name, f"this model has no level {wanted!r}")
     return {}

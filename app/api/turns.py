@@ -14,19 +14,19 @@ from msgspec import structs
 
 from app import protocol
 from app.api.api_errors import ApiError
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.request_schema import CalledFunction, CalledTool, TextPart, text_of
 
 _NO_NAME = "unknown"
 
 
 class Turns:
-    """Collects the turns. left_out: takes note of parts that are no text."""
+    """Collects the turns. omissions: takes note of parts that are no text."""
 
-    def __init__(self, left_out: LeftOut) -> None:
+    def __init__(self, omissions: Omissions) -> None:
         self._turns: list[protocol.Message] = []
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
-        self._left_out = left_out
+        self._left_out = omissions
 
     def add(self, turn: protocol.Message) -> None:
         self._turns.append(turn)

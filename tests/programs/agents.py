@@ -32,8 +32,8 @@ from app.api.access import AccessRules
 from app.api.agents import AGENTS, agent_lines
 from app.api.application import application
 from app.api.host_client import HostClient
-from app.api.left_out import HEADER
 from app.api.loopback_server import LoopbackServer, open_socket
+from app.api.omissions import HEADER
 from app.api.reply_stream import Engine
 from engine.events import Finished, PromptProgress, Round
 from models.builtin import builtin_folder

@@ -10,7 +10,7 @@ HEADER = "x-redline-warning"
 LONGEST_HEADER = 1000  # characters
 
 
-class LeftOut:
+class Omissions:
     """The notes of one request, in the order in which it was read."""
 
     def __init__(self) -> None:
