@@ -4,8 +4,7 @@ In this order: the Host and Origin headers (against DNS rebinding and foreign we
 of the body, its size and the time it takes, and the depth of its JSON. The preflight of an allowed origin needs no
 key. The body is read here, once and bounded; routes get it whole. What is left of the body of a refused request is
 received too, bounded and not kept: where a connection is closed before that, the client may be told of a reset instead
-of the refusal. There are no CORS headers, so no web page can read an answer, but for origins that the user allows by
-name.
+of the refusal. Only origins that the user allows by name get CORS headers, so no other web page can read an answer.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Access:
         return None
 
     def _check_host(self, scope: Scope) -> None:
-        """Raises ApiError for a request that comes by another name or from another place than it may."""
+        """Raises ApiError for a Host that is not allowed, and for a web page of an origin that is not."""
         if len(scope["headers"]) > MOST_HEADERS:
             raise ApiError(431, "too_many_headers", f"the request has more than {MOST_HEADERS} headers")
         hosts = _values(scope, b"host")
@@ -110,7 +109,7 @@ class Access:
     def _has_key(self, scope: Scope) -> bool:
         """Whether a key that is given is the right one; each is compared in constant time. Clients send two of them
         where one of their settings is for another server."""
-        given = [word for value in _values(scope, b"authorization") for word in (_bearer(value),)]
+        given = [_bearer(value) for value in _values(scope, b"authorization")]
         given += _values(scope, b"x-api-key")
         expected = self._rules.key.encode()
         matches = [hmac.compare_digest(value.encode("latin-1"), expected) for value in given]
@@ -228,7 +227,7 @@ def _readable_by(origin: str, send: Send) -> Send:
 
 
 async def _allow(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a page's browser, which asks before a request what this may be."""
+    """Answers the preflight request by which a browser asks what a page may send."""
     wanted = ", ".join(_values(scope, b"access-control-request-headers"))
     headers = {
         "access-control-allow-methods": "GET, POST",

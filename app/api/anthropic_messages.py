@@ -22,10 +22,10 @@ from app.api.reply_stream import Engine, Tally, deltas, measurements, origins, w
 from app.api.request_reading import read_request
 from app.api.request_schema import AnthropicPart, MessagesRequest, TextPart, grammar_of, text_of
 from app.api.tools import anthropic_tools
-from app.api.turns import Turns, call_of, split_opening
+from app.api.turns import Turns, call_of, last_question, split_opening
 
-# How Claude Code's first block of the system prompt begins. It is for the maker's billing, changes at each request, and
-# would keep everything after it from being reused.
+# The first block of Claude Code's system prompt begins with this. It is for its maker's billing, changes at each
+# request, and would keep everything after it from being reused.
 _BILLING = "x-anthropic-billing-header:"
 _PING: Event = ("ping", {"type": "ping"})
 
@@ -69,8 +69,6 @@ class AnthropicMessages:
         wanted = body.output_format or (body.output_config or {}).get("format")
         given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format", omissions)}
         turns, opening = split_opening(messages_of(body, omissions))
-        if opening and self._engine.loaded.thinking:
-            given["thinking"] = False  # what is continued is the answer
         settings = self._engine.settings(given)
         return self._engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, omissions))[0]
 
@@ -163,7 +161,7 @@ def messages_of(body: MessagesRequest, omissions: Omissions) -> tuple[protocol.M
         tuple(one for one in blocks if not (one.text or "").startswith(_BILLING)), "system", omissions
     ):
         turns.add(protocol.Message(role="system", content=system))
-    question = max((place for place, turn in enumerate(body.messages) if turn.role == "user"), default=-1)
+    question = last_question(body.messages)
     for place, turn in enumerate(body.messages):
         parts = (TextPart("text", turn.content),) if isinstance(turn.content, str) else turn.content
         if turn.role == "assistant":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -19,13 +18,11 @@ from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measuremen
 from app.api.request_reading import read_request
 from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, text_of
 from app.api.tools import chat_tools
-from app.api.turns import Turns, chat_calls, split_opening
+from app.api.turns import Turns, chat_calls, last_question, split_opening
 from engine.events import PromptProgress
 
 Role = Literal["system", "user", "assistant"]
 SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
-
-
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
@@ -64,9 +61,8 @@ class ChatCompletions:
             turns, fields["opening"] = split_opening(turns)
             if not fields["opening"]:
                 where = "continue_final_message"
-                raise ApiError(400, "invalid_value", f"{where}: the last message is no text of the assistant", where)
-            if self._engine.loaded.thinking:
-                settings = replace(settings, thinking=False)  # what is continued is the answer
+                message = f"{where}: the last message is not text written by the assistant"
+                raise ApiError(400, "invalid_value", message, where)
         return self._engine.replies(turns, settings, body.n or 1, **fields)
 
     async def _events(
@@ -103,7 +99,7 @@ def messages_of(turns: Sequence[ChatMessage], omissions: Omissions) -> tuple[pro
     """Returns the turns as the host takes them. Raises ApiError for those that cannot be, such as a last question with
     an image."""
     messages = Turns(omissions)
-    question = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1)
+    question = last_question(turns)
     for place, turn in enumerate(turns):
         if turn.role == "tool":
             messages.add_result(turn.tool_call_id or "", turn.content)

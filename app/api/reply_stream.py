@@ -83,7 +83,7 @@ class Engine:
 
     def settings_of(self, body: SamplingFields, omissions: Omissions, **more: Any) -> SamplingSettings:
         """Returns the settings of a request to one of OpenAI's endpoints; `more` are others that it has."""
-        given = {name: getattr(body, name, None) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
+        given = {name: getattr(body, name) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
         given |= self.thinking(body, omissions)
         if body.stop is not None:
             given["stop"] = (body.stop,) if isinstance(body.stop, str) else body.stop
@@ -94,16 +94,24 @@ class Engine:
         return self.settings(given | {name: value for name, value in more.items() if value is not None})
 
     def replies(
-        self, messages: tuple[protocol.Message, ...], settings: SamplingSettings, n: int = 1, **more: Any
+        self,
+        messages: tuple[protocol.Message, ...],
+        settings: SamplingSettings,
+        n: int = 1,
+        opening: str = "",
+        **more: Any,
     ) -> list[protocol.Reply]:
         """Returns the requests for n replies. Each has a seed of its own, so that they differ and can be repeated.
-        more: other fields of the requests."""
+        opening: of the answer, which then begins without a thought. more: other fields of the requests."""
+        if opening and self.loaded.thinking:
+            settings = replace(settings, thinking=False)
         first = settings.seed if settings.seed is not None else secrets.randbelow(2**31)
         seeds = [(first + i) % (LARGEST_SEED + 1) for i in range(n)]
         fresh = settings.seed is None
         each = [replace(settings, seed=seed, fresh=fresh) for seed in seeds]
         target = self.loaded.pair.target
-        return [protocol.Reply(id=0, messages=messages, sampling=one, target=target, **more) for one in each]
+        more |= {"messages": messages, "opening": opening, "target": target}
+        return [protocol.Reply(id=0, sampling=one, **more) for one in each]
 
     async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
         """Returns the replies once they are complete, one after another. Raises ApiError."""

@@ -80,21 +80,19 @@ class CalledTool(msgspec.Struct, frozen=True):
 
 
 class TextPart(msgspec.Struct, frozen=True):
-    """A part of a message. Of another type than text it has a note in its place, in `text_of`."""
+    """A part of a message. `text_of` says what becomes of a part that is not text."""
 
     type: Name
     text: str | None = None
     refusal: str | None = None
-    thinking: Any = None
     source: Mapping[str, Any] | None = None
-    title: str | None = None
 
 
 Parts = Annotated[tuple[TextPart, ...], Meta(max_length=4096)]
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One turn. content: text, or parts that are texts. reasoning_content: what the assistant thought."""
+    """One turn. content: text, or parts. reasoning_content, reasoning: what the assistant thought."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Parts | None = None
@@ -102,9 +100,6 @@ class ChatMessage(msgspec.Struct, frozen=True):
     reasoning: str | None = None
     tool_calls: Annotated[tuple[CalledTool, ...], Meta(max_length=MOST_TOOLS)] | None = None
     tool_call_id: CallId | None = None
-
-
-Turns = Annotated[tuple[ChatMessage, ...], Meta(min_length=1, max_length=4096)]
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
@@ -141,7 +136,7 @@ class Prediction(msgspec.Struct, frozen=True):
 class ChatRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/chat/completions`."""
 
-    messages: Turns
+    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1, max_length=4096)]
     max_completion_tokens: Count | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
@@ -171,6 +166,7 @@ class AnthropicPart(TextPart, frozen=True):
     """A part of a turn: text, what the assistant thought, a call (id, name, input), or its result (tool_use_id,
     content)."""
 
+    thinking: Any = None
     id: CallId | None = None
     name: ToolName | None = None
     input: Any = None
@@ -179,7 +175,7 @@ class AnthropicPart(TextPart, frozen=True):
 
 
 class AnthropicMessage(msgspec.Struct, frozen=True):
-    """A turn. system: in the middle of a conversation, as Claude Code sends it."""
+    """A turn. Claude Code sends system turns in the middle of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str | Annotated[tuple[AnthropicPart, ...], Meta(max_length=4096)]
@@ -264,8 +260,8 @@ def grammar_of(wanted: Mapping[str, Any] | None, param: str, omissions: Omission
 def text_of(
     content: str | tuple[TextPart, ...] | None, param: str = "messages", omissions: Omissions | None = None
 ) -> str:
-    """Returns the text of a message. Parts that are no text, such as images, are noted in their place where `omissions`
-    takes a note of them. Raises ApiError for them elsewhere."""
+    """Returns the text of a message, with a note in the place of each part that is not text, such as an image. Raises
+    ApiError for such a part where no `omissions` are given."""
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(_part_text(part, param, omissions) for part in content)
@@ -281,7 +277,7 @@ def _part_text(part: TextPart, param: str, omissions: Omissions | None) -> str:
     if source.get("type") == "text" and isinstance(source.get("data"), str):  # a document, as Anthropic has it
         return str(source["data"])
     if omissions is None:
-        message = f"the model reads only text, but a part of the last question is of type {part.type[:40]!r}"
+        message = f"the model reads only text, but {param} has a part of type {part.type[:40]!r}"
         raise ApiError(400, "unsupported_parameter", message, param)
     omissions.add(param, f"a part of type {part.type[:40]!r}, which is no text")
     return f"[{part.type[:40]}]"

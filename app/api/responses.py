@@ -23,7 +23,7 @@ from app.api.reply_stream import Delta, Engine, Tally, deltas, measurements, ori
 from app.api.request_reading import read_request
 from app.api.request_schema import ResponseItem, ResponsesRequest, grammar_of, text_of
 from app.api.tools import response_tools
-from app.api.turns import Turns, call_of
+from app.api.turns import Turns, call_of, last_question
 
 
 class Responses:
@@ -41,14 +41,12 @@ class Responses:
         items = _Items((body.reasoning or {}).get("summary") is not None)
         if body.stream:
             events = _numbered(self._events(reply, head, items, omissions, body, given))
-            response: Response = await EventStream(events, _failed, headers=omissions.headers).begin(request)
-        else:
-            tally = await until_gone(request.receive, whole(self._engine.client, reply))
-            for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
-                pass
-            self._keep(head, body, given, items.output)
-            response = json_response(_complete(head, tally, items.output, omissions), headers=omissions.headers)
-        return response
+            return await EventStream(events, _failed, headers=omissions.headers).begin(request)
+        tally = await until_gone(request.receive, whole(self._engine.client, reply))
+        for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
+            pass
+        self._keep(head, body, given, items.output)
+        return json_response(_complete(head, tally, items.output, omissions), headers=omissions.headers)
 
     def _keep(
         self, head: dict[str, Any], body: ResponsesRequest, given: Sequence[ResponseItem], output: list[dict[str, Any]]
@@ -191,11 +189,11 @@ def messages_of(
     instructions: str | None, items: Sequence[ResponseItem], omissions: Omissions
 ) -> tuple[protocol.Message, ...]:
     """Returns the conversation as the host takes it. Items of tools that only another server has are left out. Raises
-    ApiError for a last question with parts that are no text."""
+    ApiError for a last question with parts that are not text."""
     turns, thought = Turns(omissions), ""
     if instructions:
         turns.add(protocol.Message(role="system", content=instructions))
-    question = max((place for place, item in enumerate(items) if item.role == "user"), default=-1)
+    question = last_question(items)
     for place, item in enumerate(items):
         if item.type == "reasoning":
             thought = text_of(item.content, "input", omissions) or text_of(item.summary, "input", omissions)

@@ -22,7 +22,7 @@ class ThinkingFields(msgspec.Struct, frozen=True, kw_only=True):
 
     reasoning_effort: OpenAI's. reasoning: OpenAI's on /v1/responses, and OpenRouter's. thinking: Anthropic's. think:
     Ollama's. enable_thinking, thinking_budget: Qwen's. chat_template_kwargs: switches of the template, as vLLM and
-    llama.cpp have them; others than those above are refused, since they would reach any variable of the template.
+    llama.cpp have them; other names than _SWITCHES are refused, since they could set any variable of the template.
     output_config: Anthropic's, whose `effort` is read here and whose `format` is the answer's.
     """
 
@@ -52,10 +52,10 @@ def thinking_settings(body: ThinkingFields, loaded: protocol.Loaded, omissions: 
 
 
 def _wishes(body: ThinkingFields) -> Iterator[tuple[str, Any]]:
-    """Yields what the fields say, by their names; the plainest word comes last, and so counts."""
+    """Yields the names and values of the fields that are given. Where two disagree the later one counts."""
     kwargs = body.chat_template_kwargs or {}
     if others := sorted(set(kwargs) - set(_SWITCHES)):
-        raise unsupported("chat_template_kwargs", f"{others[0][:40]!r} is no switch for thinking")
+        raise unsupported("chat_template_kwargs", f"{others[0][:40]!r} is not a switch for thinking")
     config, reasoning = body.output_config or {}, body.reasoning or {}
     thinking = body.thinking if isinstance(body.thinking, Mapping) else {"type": body.thinking}
     every = [
@@ -76,14 +76,14 @@ def _wishes(body: ThinkingFields) -> Iterator[tuple[str, Any]]:
 
 def _budget(name: str, wanted: Any) -> dict[str, Any]:
     if not isinstance(wanted, int) or isinstance(wanted, bool):
-        raise ApiError(400, "invalid_value", f"{name} is no number of tokens", name)
+        raise ApiError(400, "invalid_value", f"{name} is not a number of tokens", name)
     if wanted == 0:
         return {"thinking": False}
     return {"max_thought_tokens": wanted} if wanted > 0 else {}
 
 
 def _amount(name: str, wanted: Any, loaded: protocol.Loaded, omissions: Omissions) -> dict[str, Any]:
-    """Returns the switches for how much to think: a truth value, or a word."""
+    """Returns the settings for a field that says whether to think, or by its level how much."""
     if not isinstance(wanted, bool | str) or len(str(wanted)) > LONGEST_EFFORT:
         raise ApiError(400, "invalid_value", f"{name} is neither true or false nor a level such as low or high", name)
     if wanted in loaded.efforts:

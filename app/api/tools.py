@@ -7,7 +7,7 @@ The host offers them to the model (`app.host.reply_tools`) through its chat temp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -32,7 +32,7 @@ def chat_tools(body: ChatRequest, omissions: Omissions) -> protocol.Tools | None
     choice = body.tool_choice
     if isinstance(choice, Mapping) and isinstance(choice.get("function"), Mapping):
         choice = {**choice, "name": choice["function"].get("name")}
-    return _tools(_Offer(functions, foreign), choice, body.parallel_tool_calls, omissions)
+    return _tools(functions, foreign, choice, body.parallel_tool_calls, omissions)
 
 
 def response_tools(body: ResponsesRequest, omissions: Omissions) -> protocol.Tools | None:
@@ -40,7 +40,7 @@ def response_tools(body: ResponsesRequest, omissions: Omissions) -> protocol.Too
     tools = body.tools or ()
     functions = [_tool(tool) for tool in tools if tool.type == "function"]
     foreign = [tool.type for tool in tools if tool.type != "function"]
-    return _tools(_Offer(functions, foreign), body.tool_choice, body.parallel_tool_calls, omissions)
+    return _tools(functions, foreign, body.tool_choice, body.parallel_tool_calls, omissions)
 
 
 def anthropic_tools(body: MessagesRequest, omissions: Omissions) -> protocol.Tools | None:
@@ -51,19 +51,16 @@ def anthropic_tools(body: MessagesRequest, omissions: Omissions) -> protocol.Too
     names = [tool.name for tool in tools if tool.type not in (None, "custom")]
     choice = body.tool_choice
     single = isinstance(choice, Mapping) and bool(choice.get("disable_parallel_tool_use"))
-    return _tools(_Offer(functions, [*foreign, *names]), choice, not single, omissions)
+    return _tools(functions, [*foreign, *names], choice, not single, omissions)
 
 
-class _Offer(NamedTuple):
-    """The tools that the client runs, and the types and names of those that it expects the server to have."""
+def _tools(
+    offered: list[protocol.Tool], foreign: Sequence[str], choice: Any, several: bool | None, omissions: Omissions
+) -> protocol.Tools | None:
+    """Returns what may be called under a choice, None where nothing may. Raises ApiError.
 
-    functions: list[protocol.Tool]
-    foreign: list[str]
-
-
-def _tools(offer: _Offer, choice: Any, several: bool | None, omissions: Omissions) -> protocol.Tools | None:
-    """Returns what is offered under a choice, None where nothing is or may be called. Raises ApiError."""
-    offered, foreign = offer
+    offered: the tools that the client runs. foreign: the types and names of those that it expects the server to have.
+    """
     for one in foreign:
         omissions.add("tools", f"{one[:40]!r} is a tool of another server")
     if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
@@ -82,10 +79,11 @@ def _tools(offer: _Offer, choice: Any, several: bool | None, omissions: Omission
         raise ApiError(400, "invalid_value", "two tools have the same name", "tools")
     if kind == "none":
         return None
-    for tool in offered if kind != "auto" else [tool for tool in offered if tool.strict]:
-        for word in enforceable(msgspec.json.decode(tool.parameters))[1]:
-            omissions.add(f"tools: {tool.name}", f"{word} is not enforced")
     required = kind != "auto"
+    for tool in offered:
+        if required or tool.strict:
+            for word in enforceable(msgspec.json.decode(tool.parameters))[1]:
+                omissions.add(f"tools: {tool.name}", f"{word} is not enforced")
     return protocol.Tools(offered=tuple(offered), required=required, named=named, several=several is not False)
 
 
