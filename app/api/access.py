@@ -38,7 +38,7 @@ _HEADER_NAMES = re.compile(r"[A-Za-z0-9_-]{1,100}(, ?[A-Za-z0-9_-]{1,100}){0,99}
 @dataclass(frozen=True)
 class AccessRules:
     """key: that clients must give. port: of the server, which the Host header must name. body_time_s: in which a body
-    must have arrived. hosts: names of this machine beside loopback's, such as a container's name for it. origins: of
+    must have arrived. hosts: names of this machine besides loopback's, such as a container's name for it. origins: of
     web pages and desktop programs that may ask and read; they need the key too."""
 
     key: str
@@ -84,12 +84,14 @@ class Access:
             raise ApiError(431, "too_many_headers", f"the request has more than {MOST_HEADERS} headers")
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            message = f"the Host header must be 127.0.0.1:{self._rules.port}: allow another name by --allow-host"
+            message = (
+                f"the Host header must be 127.0.0.1:{self._rules.port}: `redline serve --allow-host` allows others"
+            )
             raise ApiError(403, "foreign_host", message)
         origins = _values(scope, b"origin")
         allowed = bool(origins) and all(one in self._rules.origins for one in origins)
         if not allowed and (not all(map(_is_local, origins)) or "cross-site" in _values(scope, b"sec-fetch-site")):
-            message = "requests from web pages of other origins are refused: allow one by --allow-origin"
+            message = "requests from web pages of other origins are refused: `redline serve --allow-origin` allows one"
             raise ApiError(403, "foreign_origin", message)
 
     def _check_key(self, scope: Scope) -> None:

@@ -104,7 +104,7 @@ class _Blocks:
         self._index, self._kind = -1, ""
 
     def text(self, kind: str, text: str, more: dict[str, Any]) -> Iterator[Event]:
-        """Yields the events of a text. more: that its delta has beside the protocol's fields."""
+        """Yields the events of a text. more: what its delta has besides the protocol's fields."""
         if kind != self._kind:
             yield from self._begin(kind, {"type": kind, kind: ""})
         yield _named(
@@ -154,7 +154,7 @@ class CountTokens:
 
 
 def messages_of(body: MessagesRequest, omissions: Omissions) -> tuple[protocol.Message, ...]:
-    """Returns the turns as the host takes them. Raises ApiError for a last question with parts that are no text."""
+    """Returns the turns as the host takes them. Raises ApiError for a last question with parts that are not text."""
     turns = Turns(omissions)
     blocks = (TextPart("text", body.system),) if isinstance(body.system, str) else body.system
     if system := text_of(

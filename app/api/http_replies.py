@@ -54,7 +54,7 @@ class EventStream(Response):
     """Server-sent events. The first is awaited for FIRST_S before the head is sent, so that a request that fails at
     once fails with its status; a later error is the last event.
 
-    failed: returns the event for an error. ping: the sign of life between events. headers: beside the usual ones.
+    failed: returns the event for an error. ping: the sign of life between events. headers: besides the usual ones.
     """
 
     media_type = "text/event-stream"

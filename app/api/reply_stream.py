@@ -55,7 +55,7 @@ class Engine:
 
     def check_model(self, name: str | None) -> None:
         """Raises ApiError for a model that is not the one that is loaded. Its name may be in any case and have the
-        prefix of a provider; "" and "default" are it too."""
+        prefix of a provider; "" and "default" mean it too."""
         own = self.loaded.target.casefold()
         if name and name.casefold() not in ("default", own) and not name.casefold().endswith(f"/{own}"):
             message = f"there is no model {name!r}: this server has {self.loaded.target!r}"

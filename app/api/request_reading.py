@@ -49,7 +49,7 @@ LEFT_OUT = {
     "min_tokens": "a reply ends where the model ends it",
     "ignore_eos": "a reply ends where the model ends it",
 }
-# Values that ask for nothing, beside null and, for the fields above, _EMPTY.
+# Values that ask for nothing, besides null and, for the fields above, _EMPTY.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "max_tokens": (-1, 0),
     "max_completion_tokens": (-1, 0),

@@ -38,9 +38,9 @@ class ThinkingFields(msgspec.Struct, frozen=True, kw_only=True):
 
 def thinking_settings(body: ThinkingFields, loaded: protocol.Loaded, omissions: Omissions) -> dict[str, Any]:
     """Returns `thinking`, `effort` and `max_thought_tokens` of SamplingSettings, as far as the request asks for them
-    and the model has them. Raises ApiError for switches of the template that are none of these."""
+    and the model has them. Raises ApiError for invalid values, and for other switches of the template."""
     found: dict[str, Any] = {}
-    for name, wanted in _wishes(body):
+    for name, wanted in _given(body):
         if name.endswith(("budget", "tokens")):
             found |= _budget(name, wanted)
         else:
@@ -51,8 +51,8 @@ def thinking_settings(body: ThinkingFields, loaded: protocol.Loaded, omissions: 
     return found
 
 
-def _wishes(body: ThinkingFields) -> Iterator[tuple[str, Any]]:
-    """Yields the names and values of the fields that are given. Where two disagree the later one counts."""
+def _given(body: ThinkingFields) -> Iterator[tuple[str, Any]]:
+    """Yields the names and values of the fields that are given; of those for the same setting the last one counts."""
     kwargs = body.chat_template_kwargs or {}
     if others := sorted(set(kwargs) - set(_SWITCHES)):
         raise unsupported("chat_template_kwargs", f"{others[0][:40]!r} is not a switch for thinking")

@@ -1,5 +1,5 @@
 """Tools in requests of the three protocols, as the host takes them: what is offered, and which must be called. Tools
-that only another server has, such as a search of the web, are left out.
+that only another server has, such as web search, are left out.
 
 The host offers them to the model (`app.host.reply_tools`) through its chat template (`models.tokenizer_worker.render`).
 """

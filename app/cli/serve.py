@@ -51,9 +51,9 @@ def add_parser(commands: Commands) -> None:
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
     add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
     add("--key-file", type=Path, metavar="FILE", help="file with the key (default: made once in Redline's folder)")
-    name = "also answer to this name of the machine, such as host.docker.internal; repeatable"
+    name = "also accept requests to this name of the machine, such as host.docker.internal; repeatable"
     add("--allow-host", action="append", default=[], metavar="NAME", help=name)
-    origin = "also let pages and programs of this origin ask, such as app://obsidian.md; repeatable"
+    origin = "also accept requests from this origin, such as app://obsidian.md; repeatable"
     add("--allow-origin", action="append", default=[], metavar="ORIGIN", help=origin)
     add("--agent", choices=tuple(AGENTS), help="print the commands that start this agent with the model served here")
 
