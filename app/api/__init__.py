@@ -3,7 +3,10 @@
 HTTP -> access -> application -> chat_completions ... -> reply_stream -> host_client -> the host's lines
 
 access            who may ask, and how much: key, Host, Origin, type, sizes, depth, time
-request_schema    the requests as records, and what is refused by name
+request_reading   the body of a request as a record; what is ignored, left out or refused by name
+request_schema    these records and their bounds
+omissions         what a request asks for and its reply does without
+turns, tools      conversations and tools of the three protocols, as the host takes them
 reply_stream      the host's answers as text, tokens, counts and times: one fold for every endpoint
 host_client       the host's protocol over a pair of asyncio streams
 own_host          the host of `redline serve`, replaced when it is stuck

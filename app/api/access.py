@@ -4,8 +4,7 @@ In this order: the Host and Origin headers (against DNS rebinding and foreign we
 of the body, its size and the time it takes, and the depth of its JSON. The preflight of an allowed origin needs no
 key. The body is read here, once and bounded; routes get it whole. What is left of the body of a refused request is
 received too, bounded and not kept: where a connection is closed before that, the client may be told of a reset instead
-of the refusal. There are no CORS headers, so no web page can read an answer, but for origins that the user allows by
-name.
+of the refusal. Only origins that the user allows by name get CORS headers, so no other web page can read an answer.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.api_errors import ApiError
-from app.api.left_out import HEADER
+from app.api.omissions import HEADER
 
 LONGEST_BODY = 8 * 1024 * 1024 - 64 * 1024  # bytes: the host's longest line, less what is put around the messages
 DEEPEST_JSON = 64
@@ -39,7 +38,7 @@ _HEADER_NAMES = re.compile(r"[A-Za-z0-9_-]{1,100}(, ?[A-Za-z0-9_-]{1,100}){0,99}
 @dataclass(frozen=True)
 class AccessRules:
     """key: that clients must give. port: of the server, which the Host header must name. body_time_s: in which a body
-    must have arrived. hosts: names of this machine beside loopback's, such as a container's name for it. origins: of
+    must have arrived. hosts: names of this machine besides loopback's, such as a container's name for it. origins: of
     web pages and desktop programs that may ask and read; they need the key too."""
 
     key: str
@@ -80,17 +79,19 @@ class Access:
         return None
 
     def _check_host(self, scope: Scope) -> None:
-        """Raises ApiError for a request that comes by another name or from another place than it may."""
+        """Raises ApiError for a Host that is not allowed, and for a web page of an origin that is not."""
         if len(scope["headers"]) > MOST_HEADERS:
             raise ApiError(431, "too_many_headers", f"the request has more than {MOST_HEADERS} headers")
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            message = f"the Host header must be 127.0.0.1:{self._rules.port}: allow another name by --allow-host"
+            message = (
+                f"the Host header must be 127.0.0.1:{self._rules.port}: `redline serve --allow-host` allows others"
+            )
             raise ApiError(403, "foreign_host", message)
         origins = _values(scope, b"origin")
         allowed = bool(origins) and all(one in self._rules.origins for one in origins)
         if not allowed and (not all(map(_is_local, origins)) or "cross-site" in _values(scope, b"sec-fetch-site")):
-            message = "requests from web pages of other origins are refused: allow one by --allow-origin"
+            message = "requests from web pages of other origins are refused: `redline serve --allow-origin` allows one"
             raise ApiError(403, "foreign_origin", message)
 
     def _check_key(self, scope: Scope) -> None:
@@ -110,7 +111,7 @@ class Access:
     def _has_key(self, scope: Scope) -> bool:
         """Whether a key that is given is the right one; each is compared in constant time. Clients send two of them
         where one of their settings is for another server."""
-        given = [word for value in _values(scope, b"authorization") for word in (_bearer(value),)]
+        given = [_bearer(value) for value in _values(scope, b"authorization")]
         given += _values(scope, b"x-api-key")
         expected = self._rules.key.encode()
         matches = [hmac.compare_digest(value.encode("latin-1"), expected) for value in given]
@@ -228,7 +229,7 @@ def _readable_by(origin: str, send: Send) -> Send:
 
 
 async def _allow(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a page's browser, which asks before a request what this may be."""
+    """Answers the preflight request by which a browser asks what a page may send."""
     wanted = ", ".join(_values(scope, b"access-control-request-headers"))
     headers = {
         "access-control-allow-methods": "GET, POST",

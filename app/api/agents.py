@@ -1,9 +1,4 @@
-"""How agents that others wrote are started with the model that is served here.
-
-The sizes are of the first prompt of each, with its own tools and nothing else, in tokens of the built-in model's
-tokenizer, rounded up for the chat template (`python -m tests.programs.agents` measures them): Claude Code 2.1.197 has
-18,708, Codex 0.171.0 has 6,376, opencode 1.18.33 has 7,066.
-"""
+"""The commands that start agents of other makers with the model that is served here."""
 
 from __future__ import annotations
 
@@ -25,7 +20,9 @@ opencode"""
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent. name: as people know it. lines: for a shell, to be filled in. first_prompt: its tokens."""
+    """An agent. name: as people know it. lines: a template of shell commands. first_prompt: how many tokens of the
+    built-in model's tokenizer its first prompt has, with its own tools alone, rounded up for the chat template
+    (`python -m tests.programs.agents` measures it)."""
 
     name: str
     lines: str
@@ -40,7 +37,7 @@ AGENTS = {
 
 
 def agent_lines(agent: str, loaded: protocol.Loaded, url: str, key: str) -> str:
-    """Returns the lines for a shell that start an agent with the loaded model. url: of the server, without a path."""
+    """Returns the shell commands that start an agent with the loaded model. url: of the server, without a path."""
     model = {"limit": {"context": loaded.context, "output": loaded.context // 4}}
     options = {"baseURL": f"{url}/v1", "apiKey": key}
     provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {loaded.target: model}}
@@ -57,7 +54,7 @@ def agent_lines(agent: str, loaded: protocol.Loaded, url: str, key: str) -> str:
 
 
 def agent_warning(agent: str, loaded: protocol.Loaded) -> str:
-    """Returns why an agent cannot work with the loaded model, "" where nothing speaks against it."""
+    """Returns why an agent cannot work with the loaded model, "" where it can."""
     known = AGENTS[agent]
     if not loaded.tools:
         return f"{loaded.target} cannot call tools, which {known.name} needs: choose another model"

@@ -17,15 +17,15 @@ from starlette.responses import Response
 from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.http_replies import Event, EventStream, json_response, until_gone
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.reply_stream import Engine, Tally, deltas, measurements, origins, whole
 from app.api.request_reading import read_request
 from app.api.request_schema import AnthropicPart, MessagesRequest, TextPart, grammar_of, text_of
 from app.api.tools import anthropic_tools
-from app.api.turns import Turns, call_of, split_opening
+from app.api.turns import Turns, call_of, last_question, split_opening
 
-# How Claude Code's first block of the system prompt begins. It is for the maker's billing, changes at each request, and
-# would keep everything after it from being reused.
+# The first block of Claude Code's system prompt begins with this. It is for its maker's billing, changes at each
+# request, and would keep everything after it from being reused.
 _BILLING = "x-anthropic-billing-header:"
 _PING: Event = ("ping", {"type": "ping"})
 
@@ -37,9 +37,9 @@ class AnthropicMessages:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        left_out = LeftOut()
-        body = read_request(await request.body(), MessagesRequest, left_out)
-        reply = self._reply(body, left_out)
+        omissions = Omissions()
+        body = read_request(await request.body(), MessagesRequest, omissions)
+        reply = self._reply(body, omissions)
         head = {
             "id": f"msg_{secrets.token_hex(12)}",
             "type": "message",
@@ -47,8 +47,8 @@ class AnthropicMessages:
             "model": self._engine.loaded.target,
         }
         if body.stream:
-            events = self._events(body, reply, head, left_out)
-            return await EventStream(events, _failed, _PING, left_out.headers).begin(request)
+            events = self._events(body, reply, head, omissions)
+            return await EventStream(events, _failed, _PING, omissions.headers).begin(request)
         tally = await until_gone(request.receive, whole(self._engine.client, reply))
         content: list[dict[str, Any]] = []
         if tally.thought:
@@ -56,26 +56,24 @@ class AnthropicMessages:
         if tally.answer.strip() or not tally.calls:
             content.append({"type": "text", "text": tally.answer})
         content += [{**_tool_use(call), "input": msgspec.json.decode(call.arguments)} for call in tally.calls]
-        fields = {"usage": _usage(tally), **measurements(tally, left_out), "redline": origins(tally.emitted)}
-        return json_response({**head, "content": content, **_ending(body, tally), **fields}, headers=left_out.headers)
+        fields = {"usage": _usage(tally), **measurements(tally, omissions), "redline": origins(tally.emitted)}
+        return json_response({**head, "content": content, **_ending(body, tally), **fields}, headers=omissions.headers)
 
-    def _reply(self, body: MessagesRequest, left_out: LeftOut) -> protocol.Reply:
+    def _reply(self, body: MessagesRequest, omissions: Omissions) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
         self._engine.check_model(body.model)
         if body.max_tokens is None:
             raise ApiError(400, "invalid_request", "max_tokens is missing", "max_tokens")
         given: dict[str, Any] = {name: getattr(body, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
-        given |= self._engine.thinking(body, left_out)
+        given |= self._engine.thinking(body, omissions)
         wanted = body.output_format or (body.output_config or {}).get("format")
-        given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format", left_out)}
-        turns, opening = split_opening(messages_of(body, left_out))
-        if opening and self._engine.loaded.thinking:
-            given["thinking"] = False  # what is continued is the answer
+        given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format", omissions)}
+        turns, opening = split_opening(messages_of(body, omissions))
         settings = self._engine.settings(given)
-        return self._engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, left_out))[0]
+        return self._engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, omissions))[0]
 
     async def _events(
-        self, body: MessagesRequest, reply: protocol.Reply, head: dict[str, Any], left_out: LeftOut
+        self, body: MessagesRequest, reply: protocol.Reply, head: dict[str, Any], omissions: Omissions
     ) -> AsyncGenerator[Event]:
         tally, blocks, begun = Tally(), _Blocks(), False
         async with aclosing(deltas(self._engine.client, reply, tally)) as added:
@@ -95,7 +93,7 @@ class AnthropicMessages:
                         yield event
         for event in blocks.end():
             yield event
-        yield _named("message_delta", delta=_ending(body, tally), usage=_usage(tally), **measurements(tally, left_out))
+        yield _named("message_delta", delta=_ending(body, tally), usage=_usage(tally), **measurements(tally, omissions))
         yield _named("message_stop")
 
 
@@ -106,7 +104,7 @@ class _Blocks:
         self._index, self._kind = -1, ""
 
     def text(self, kind: str, text: str, more: dict[str, Any]) -> Iterator[Event]:
-        """Yields the events of a text. more: that its delta has beside the protocol's fields."""
+        """Yields the events of a text. more: what its delta has besides the protocol's fields."""
         if kind != self._kind:
             yield from self._begin(kind, {"type": kind, kind: ""})
         yield _named(
@@ -137,13 +135,13 @@ class CountTokens:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        left_out = LeftOut()
-        body = read_request(await request.body(), MessagesRequest, left_out)
+        omissions = Omissions()
+        body = read_request(await request.body(), MessagesRequest, omissions)
         self._engine.check_model(body.model)
-        target, tools = self._engine.loaded.pair.target, anthropic_tools(body, left_out)
-        count = protocol.Count(id=0, messages=messages_of(body, left_out), tools=tools, target=target)
+        target, tools = self._engine.loaded.pair.target, anthropic_tools(body, omissions)
+        count = protocol.Count(id=0, messages=messages_of(body, omissions), tools=tools, target=target)
         counted = await until_gone(request.receive, self._count(count))
-        return json_response({"input_tokens": counted}, headers=left_out.headers)
+        return json_response({"input_tokens": counted}, headers=omissions.headers)
 
     async def _count(self, count: protocol.Count) -> int:
         async with aclosing(self._engine.client.request(count)) as answers:
@@ -155,38 +153,40 @@ class CountTokens:
         raise ApiError(500, "engine_error", "the engine could not count the tokens")
 
 
-def messages_of(body: MessagesRequest, left_out: LeftOut) -> tuple[protocol.Message, ...]:
-    """Returns the turns as the host takes them. Raises ApiError for a last question with parts that are no text."""
-    turns = Turns(left_out)
+def messages_of(body: MessagesRequest, omissions: Omissions) -> tuple[protocol.Message, ...]:
+    """Returns the turns as the host takes them. Raises ApiError for a last question with parts that are not text."""
+    turns = Turns(omissions)
     blocks = (TextPart("text", body.system),) if isinstance(body.system, str) else body.system
-    if system := text_of(tuple(one for one in blocks if not (one.text or "").startswith(_BILLING)), "system", left_out):
+    if system := text_of(
+        tuple(one for one in blocks if not (one.text or "").startswith(_BILLING)), "system", omissions
+    ):
         turns.add(protocol.Message(role="system", content=system))
-    question = max((place for place, turn in enumerate(body.messages) if turn.role == "user"), default=-1)
+    question = last_question(body.messages)
     for place, turn in enumerate(body.messages):
         parts = (TextPart("text", turn.content),) if isinstance(turn.content, str) else turn.content
         if turn.role == "assistant":
-            turns.add(_assistant(parts, left_out))
+            turns.add(_assistant(parts, omissions))
             continue
         if turn.role == "system":
-            turns.add(protocol.Message(role="system", content=text_of(parts, left_out=left_out)))
+            turns.add(protocol.Message(role="system", content=text_of(parts, omissions=omissions)))
             continue
         results = [part for part in parts if isinstance(part, AnthropicPart) and part.type == "tool_result"]
         for part in results:
             turns.add_result(part.tool_use_id or "", part.content)
         rest = tuple(part for part in parts if part.type != "tool_result")
         if rest or not results:
-            text = text_of(rest, left_out=None if place == question else left_out)
+            text = text_of(rest, omissions=None if place == question else omissions)
             turns.add(protocol.Message(role="user", content=text))
     return turns.all()
 
 
-def _assistant(parts: tuple[TextPart, ...], left_out: LeftOut) -> protocol.Message:
+def _assistant(parts: tuple[TextPart, ...], omissions: Omissions) -> protocol.Message:
     """Returns a turn of the assistant: what it thought and said, and the calls that it asked for."""
     rich = [part for part in parts if isinstance(part, AnthropicPart)]
     calls = [call_of(part.id, part.name, part.input) for part in rich if part.type == "tool_use"]
     thought = "".join(str(part.thinking or "") for part in rich if part.type == "thinking")
     said = tuple(part for part in parts if part.type not in ("tool_use", "thinking", "redacted_thinking"))
-    text = text_of(said, left_out=left_out)
+    text = text_of(said, omissions=omissions)
     return protocol.Message(role="assistant", content=text, thought=thought, calls=tuple(calls))
 
 

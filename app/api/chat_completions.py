@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -14,18 +13,16 @@ from starlette.responses import Response
 from app import protocol
 from app.api.api_errors import ApiError, unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, usage
 from app.api.request_reading import read_request
 from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, text_of
 from app.api.tools import chat_tools
-from app.api.turns import Turns, chat_calls, split_opening
+from app.api.turns import Turns, chat_calls, last_question, split_opening
 from engine.events import PromptProgress
 
 Role = Literal["system", "user", "assistant"]
 SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
-
-
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
@@ -36,41 +33,40 @@ class ChatCompletions:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        left_out = LeftOut()
-        body = read_request(await request.body(), ChatRequest, left_out)
-        replies = self._replies(body, left_out)
+        omissions = Omissions()
+        body = read_request(await request.body(), ChatRequest, omissions)
+        replies = self._replies(body, omissions)
         head = self._engine.head("chatcmpl")
         if body.stream:
-            events = self._events(body, replies, head, left_out)
-            return await EventStream(events, headers=left_out.headers).begin(request)
+            events = self._events(body, replies, head, omissions)
+            return await EventStream(events, headers=omissions.headers).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
         choices = [_choice(i, tally, bool(body.logprobs)) for i, tally in enumerate(tallies)]
-        counts = {"usage": usage(tallies, body.n or 1), **measurements(tallies[0], left_out)}
+        counts = {"usage": usage(tallies, body.n or 1), **measurements(tallies[0], omissions)}
         whole = {**head, "object": "chat.completion", "choices": choices, **counts}
-        return json_response(whole, headers=left_out.headers)
+        return json_response(whole, headers=omissions.headers)
 
-    def _replies(self, body: ChatRequest, left_out: LeftOut) -> list[protocol.Reply]:
+    def _replies(self, body: ChatRequest, omissions: Omissions) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(body.model)
         if body.top_logprobs:
             raise unsupported("top_logprobs", "only the chosen token's probability is available: use logprobs")
-        grammar = grammar_of(body.response_format, "response_format", left_out)
+        grammar = grammar_of(body.response_format, "response_format", omissions)
         longest = body.max_completion_tokens
-        settings = self._engine.settings_of(body, left_out, grammar=grammar, max_tokens=longest)
+        settings = self._engine.settings_of(body, omissions, grammar=grammar, max_tokens=longest)
         prediction = "" if body.prediction is None else text_of(body.prediction.content, "prediction")
-        fields: dict[str, Any] = {"prediction": prediction, "tools": chat_tools(body, left_out)}
-        turns = messages_of(body.messages, left_out)
+        fields: dict[str, Any] = {"prediction": prediction, "tools": chat_tools(body, omissions)}
+        turns = messages_of(body.messages, omissions)
         if body.continue_final_message or body.add_generation_prompt is False:
             turns, fields["opening"] = split_opening(turns)
             if not fields["opening"]:
                 where = "continue_final_message"
-                raise ApiError(400, "invalid_value", f"{where}: the last message is no text of the assistant", where)
-            if self._engine.loaded.thinking:
-                settings = replace(settings, thinking=False)  # what is continued is the answer
+                message = f"{where}: the last message is not text written by the assistant"
+                raise ApiError(400, "invalid_value", message, where)
         return self._engine.replies(turns, settings, body.n or 1, **fields)
 
     async def _events(
-        self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any], left_out: LeftOut
+        self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any], omissions: Omissions
     ) -> AsyncGenerator[Event]:
         head = {**head, "object": "chat.completion.chunk"}
         tallies = []
@@ -92,18 +88,18 @@ class ChatCompletions:
                         choice["logprobs"] = _logprobs(delta.tokens)
                     yield "", {**head, "choices": [choice], "redline": origins(delta.tokens)}
             choice = {"index": index, "delta": {}, "finish_reason": tally.finish}
-            ended = {"choices": [choice], **measurements(tally, left_out), "redline": {"seed": tally.seed}}
+            ended = {"choices": [choice], **measurements(tally, omissions), "redline": {"seed": tally.seed}}
             yield "", {**head, **ended}
         if body.stream_options is not None and body.stream_options.include_usage:
             yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
         yield "", "[DONE]"
 
 
-def messages_of(turns: Sequence[ChatMessage], left_out: LeftOut) -> tuple[protocol.Message, ...]:
+def messages_of(turns: Sequence[ChatMessage], omissions: Omissions) -> tuple[protocol.Message, ...]:
     """Returns the turns as the host takes them. Raises ApiError for those that cannot be, such as a last question with
     an image."""
-    messages = Turns(left_out)
-    question = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1)
+    messages = Turns(omissions)
+    question = last_question(turns)
     for place, turn in enumerate(turns):
         if turn.role == "tool":
             messages.add_result(turn.tool_call_id or "", turn.content)
@@ -111,7 +107,7 @@ def messages_of(turns: Sequence[ChatMessage], left_out: LeftOut) -> tuple[protoc
         if turn.role not in _ROLES or (turn.tool_calls and turn.role != "assistant"):
             whose = "only assistant messages may have calls; results belong in messages with the role tool"
             raise unsupported("messages", whose)
-        text = text_of(turn.content, left_out=None if place == question else left_out)
+        text = text_of(turn.content, omissions=None if place == question else omissions)
         calls = chat_calls(turn.tool_calls or ())
         thought = turn.reasoning_content or turn.reasoning or ""
         messages.add(protocol.Message(role=_ROLES[turn.role], content=text, thought=thought, calls=calls))

@@ -13,7 +13,7 @@ from app import protocol
 from app.api.api_errors import unsupported
 from app.api.chat_completions import logprob
 from app.api.http_replies import Event, EventStream, json_response, until_gone
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.reply_stream import Engine, Tally, Token, deltas, measurements, origins, usage
 from app.api.request_reading import read_request
 from app.api.request_schema import CompletionRequest, grammar_of
@@ -28,13 +28,13 @@ class Completions:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        left_out = LeftOut()
-        body = read_request(await request.body(), CompletionRequest, left_out)
-        replies = self._replies(body, left_out)
+        omissions = Omissions()
+        body = read_request(await request.body(), CompletionRequest, omissions)
+        replies = self._replies(body, omissions)
         head = {**self._engine.head("cmpl"), "object": "text_completion"}
         if body.stream:
-            events = self._events(body, replies, head, left_out)
-            return await EventStream(events, headers=left_out.headers).begin(request)
+            events = self._events(body, replies, head, omissions)
+            return await EventStream(events, headers=omissions.headers).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
         choices = [
             {
@@ -43,15 +43,15 @@ class Completions:
             }
             for i, tally in enumerate(tallies)
         ]
-        counts = {"usage": usage(tallies, body.n or 1), **measurements(tallies[0], left_out)}
-        return json_response({**head, "choices": choices, **counts}, headers=left_out.headers)
+        counts = {"usage": usage(tallies, body.n or 1), **measurements(tallies[0], omissions)}
+        return json_response({**head, "choices": choices, **counts}, headers=omissions.headers)
 
-    def _replies(self, body: CompletionRequest, left_out: LeftOut) -> list[protocol.Reply]:
+    def _replies(self, body: CompletionRequest, omissions: Omissions) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(body.model)
-        grammar = grammar_of(body.response_format, "response_format", left_out)
+        grammar = grammar_of(body.response_format, "response_format", omissions)
         longest = body.max_tokens or DEFAULT_MAX_TOKENS
-        settings = self._engine.settings_of(body, left_out, max_tokens=longest, grammar=grammar)
+        settings = self._engine.settings_of(body, omissions, max_tokens=longest, grammar=grammar)
         prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
         texts = [prompt for prompt in prompts if isinstance(prompt, str)]
         if len(texts) < len(prompts):
@@ -59,7 +59,7 @@ class Completions:
         return [one for text in texts for one in self._engine.replies((), settings, body.n or 1, prompt=text)]
 
     async def _events(
-        self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any], left_out: LeftOut
+        self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any], omissions: Omissions
     ) -> AsyncGenerator[Event]:
         tallies = []
         for index, reply in enumerate(replies):
@@ -73,7 +73,7 @@ class Completions:
                     choice = _choice(index, text, delta.tokens, body.logprobs is not None)
                     yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
             last = {**_choice(index, "", (), False), "finish_reason": tally.finish}
-            yield "", {**head, "choices": [last], **measurements(tally, left_out)}
+            yield "", {**head, "choices": [last], **measurements(tally, omissions)}
         if body.stream_options is not None and body.stream_options.include_usage:
             yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
         yield "", "[DONE]"

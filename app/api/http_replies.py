@@ -1,7 +1,7 @@
 """Replies over HTTP: JSON once they are whole, or server-sent events; either ends the work when the client has gone.
 
-A stream gives signs of life: its head is sent at once, or after FIRST_S where the request may still be refused with a
-status of its own, and a comment at least every PING_S after that.
+A stream gives signs of life: its head is sent with the first event or after FIRST_S, until when the request may still
+be refused with a status of its own, and then something at least every PING_S.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from app.api.api_errors import ApiError
 
 SLOW_S = 60.0  # in which a client must take an event
-FIRST_S = 0.3  # in which a request that is refused at once is known to be
+FIRST_S = 0.3  # in which a request that is refused at once is known to be refused
 PING_S = 5.0
 T = TypeVar("T")
 # Its name, "" for none and COMMENT for what no client reads, and what is sent as JSON, or a text as it is.
@@ -54,7 +54,7 @@ class EventStream(Response):
     """Server-sent events. The first is awaited for FIRST_S before the head is sent, so that a request that fails at
     once fails with its status; a later error is the last event.
 
-    failed: makes the event of an error. ping: the sign of life between events. headers: beside the usual ones.
+    failed: returns the event for an error. ping: the sign of life between events. headers: besides the usual ones.
     """
 
     media_type = "text/event-stream"
@@ -75,7 +75,7 @@ class EventStream(Response):
         self._next: asyncio.Task[Event] | None = None
 
     async def begin(self, request: Request) -> EventStream:
-        """Awaits the first event for FIRST_S; returns the same. Raises ApiError."""
+        """Awaits the first event for FIRST_S and returns itself. Raises ApiError."""
         try:
             await until_gone(request.receive, self._wait(FIRST_S))
         except BaseException:

@@ -36,8 +36,8 @@ def open_socket(port: int) -> socket.socket:
 
 
 async def serve_engine(engine: Engine, listener: socket.socket, rules: AccessRules) -> None:
-    """Serves a pair on a socket that listens, until a signal comes or the host ends. rules: but for the port, which is
-    the socket's."""
+    """Serves a pair on a socket that listens, until a signal comes or the host ends. The socket's port replaces that of
+    the rules."""
     rules = replace(rules, port=listener.getsockname()[1])
     server = LoopbackServer(application(engine, rules))
 

@@ -20,8 +20,6 @@ from app.protocol.silence import STUCK, SilenceLimits
 from engine.errors import BackendError, ModelError, RedlineError
 
 END_S = 5.0  # for ending by itself, and for being killed
-
-
 HOST_COMMAND = (sys.executable, "-m", "app.host")
 
 

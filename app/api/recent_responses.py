@@ -1,7 +1,7 @@
 """What /v1/responses remembers of recent responses, so that requests may refer to them by their ids.
 
 OpenAI's clients refer to items of earlier responses, or to a whole response, wherever they did not say `store: false`.
-It is kept in memory alone, the oldest goes first, and it ends with the server.
+Responses are kept in memory alone and end with the server; the one that was made or continued longest ago goes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_BYTES, MOST_RESPONSES = 32 * 1024 * 1024, 256
 
 
 class RecentResponses:
-    """The items of recent responses: what was given, and what came."""
+    """The items of recent responses: those of the request, and those of the reply."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes, self._bytes = most_bytes, 0

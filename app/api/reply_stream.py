@@ -14,7 +14,7 @@ from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.host_client import HostClient
 from app.api.http_replies import COMMENT, Event
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.request_schema import SamplingFields
 from app.api.thinking_fields import ThinkingFields, thinking_settings
 from engine.events import Origin, PromptProgress, Reason, Round
@@ -55,7 +55,7 @@ class Engine:
 
     def check_model(self, name: str | None) -> None:
         """Raises ApiError for a model that is not the one that is loaded. Its name may be in any case and have the
-        prefix of a provider; "" and "default" are it too."""
+        prefix of a provider; "" and "default" mean it too."""
         own = self.loaded.target.casefold()
         if name and name.casefold() not in ("default", own) and not name.casefold().endswith(f"/{own}"):
             message = f"there is no model {name!r}: this server has {self.loaded.target!r}"
@@ -81,10 +81,10 @@ class Engine:
             raise ApiError(400, "invalid_value", f"{name} is invalid: {remedy}", name)
         return settings
 
-    def settings_of(self, body: SamplingFields, left_out: LeftOut, **more: Any) -> SamplingSettings:
+    def settings_of(self, body: SamplingFields, omissions: Omissions, **more: Any) -> SamplingSettings:
         """Returns the settings of a request to one of OpenAI's endpoints; `more` are others that it has."""
-        given = {name: getattr(body, name, None) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
-        given |= self.thinking(body, left_out)
+        given = {name: getattr(body, name) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
+        given |= self.thinking(body, omissions)
         if body.stop is not None:
             given["stop"] = (body.stop,) if isinstance(body.stop, str) else body.stop
         if body.logit_bias:
@@ -94,24 +94,32 @@ class Engine:
         return self.settings(given | {name: value for name, value in more.items() if value is not None})
 
     def replies(
-        self, messages: tuple[protocol.Message, ...], settings: SamplingSettings, n: int = 1, **more: Any
+        self,
+        messages: tuple[protocol.Message, ...],
+        settings: SamplingSettings,
+        n: int = 1,
+        opening: str = "",
+        **more: Any,
     ) -> list[protocol.Reply]:
         """Returns the requests for n replies. Each has a seed of its own, so that they differ and can be repeated.
-        more: other fields of the requests."""
+        opening: of the answer, which then begins without a thought. more: other fields of the requests."""
+        if opening and self.loaded.thinking:
+            settings = replace(settings, thinking=False)
         first = settings.seed if settings.seed is not None else secrets.randbelow(2**31)
         seeds = [(first + i) % (LARGEST_SEED + 1) for i in range(n)]
         fresh = settings.seed is None
         each = [replace(settings, seed=seed, fresh=fresh) for seed in seeds]
         target = self.loaded.pair.target
-        return [protocol.Reply(id=0, messages=messages, sampling=one, target=target, **more) for one in each]
+        more |= {"messages": messages, "opening": opening, "target": target}
+        return [protocol.Reply(id=0, sampling=one, **more) for one in each]
 
     async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
         """Returns the replies once they are complete, one after another. Raises ApiError."""
         return [await whole(self.client, reply) for reply in replies]
 
-    def thinking(self, body: ThinkingFields, left_out: LeftOut) -> dict[str, Any]:
+    def thinking(self, body: ThinkingFields, omissions: Omissions) -> dict[str, Any]:
         """Returns the settings for how much the model thinks. Raises ApiError."""
-        return thinking_settings(body, self.loaded, left_out)
+        return thinking_settings(body, self.loaded, omissions)
 
 
 @dataclass(frozen=True)
@@ -237,7 +245,7 @@ def usage(tallies: list[Tally], n: int = 1) -> dict[str, Any]:
     }
 
 
-def measurements(tally: Tally, left_out: LeftOut) -> dict[str, Any]:
+def measurements(tally: Tally, omissions: Omissions) -> dict[str, Any]:
     """Returns llama.cpp's `timings` and LM Studio's `stats` of a reply, with what the request left out."""
     metrics, prompt_s = tally.metrics, tally.prompt_s
     predicted_s, read = (metrics.last_s or 0.0) - prompt_s, metrics.prompt_tokens - metrics.reused_tokens
@@ -259,7 +267,7 @@ def measurements(tally: Tally, left_out: LeftOut) -> dict[str, Any]:
         "stop_reason": _STOP_REASONS.get(tally.reason or "", "maxPredictedTokensReached"),
         "draft_tokens_count": metrics.drafted,
         "accepted_draft_tokens_count": metrics.accepted,
-        **left_out.statistics,
+        **omissions.statistics,
     }
     return {"timings": timings, "stats": stats}
 

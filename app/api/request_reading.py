@@ -1,5 +1,5 @@
-"""From the body of a request to its record: what asks for nothing goes, what Redline does not have is left out and
-told, and what would change the meaning of the reply is refused by name.
+"""Reads the body of a request into its record. A field that asks for nothing is dropped, one for what Redline does not
+have is left out and reported, and one that would change the meaning of the reply is refused by name.
 
 Fields that change nothing about the reply (`user`, `metadata` and the like) are ignored.
 """
@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.api.api_errors import ApiError, unsupported
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 
 _TEMPLATES = "the model's own chat template is used"
 _GRAMMARS = "ask for structured output with response_format"
-# What would change the meaning of the reply, and why it is refused.
+# The fields that would change the meaning of the reply, and why each is refused.
 REFUSED = {
     "chat_template": _TEMPLATES,
     "documents": _TEMPLATES,
@@ -49,13 +49,11 @@ LEFT_OUT = {
     "min_tokens": "a reply ends where the model ends it",
     "ignore_eos": "a reply ends where the model ends it",
 }
-_NEUTRAL_SAMPLERS = {"typical_p": 1, "typical": 1, "tfs_z": 1, "tfs": 1}
-# Values that ask for nothing, beside null, false, "", [], {} and, where they are left out, 0.
+# Values that ask for nothing, besides null and, for the fields above, _EMPTY.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "max_tokens": (-1, 0),
     "max_completion_tokens": (-1, 0),
     "max_output_tokens": (-1, 0),
-    "n_predict": (-1,),
     "seed": (-1,),
     "top_k": (-1,),
     "best_of": (1,),
@@ -63,32 +61,33 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "stop": ("", [], [""]),
     "stop_sequences": ([""],),
     "repetition_penalty": (0,),
+    **dict.fromkeys(("typical_p", "typical", "tfs_z", "tfs"), (1,)),
 }
-_EMPTY: tuple[Any, ...] = (None, False, "", [], {})
+_EMPTY: tuple[Any, ...] = (0, "", [], {})  # and false, which equals 0
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def read_request(body: bytes, kind: type[T], left_out: LeftOut) -> T:
-    """Returns the request in a body. Raises ApiError for what is no such request, and for fields of REFUSED."""
+def read_request(body: bytes, kind: type[T], omissions: Omissions) -> T:
+    """Returns the request in a body. Raises ApiError for anything else, and for fields of REFUSED."""
     try:
         fields = msgspec.json.decode(body)
         if not isinstance(fields, dict):
             raise msgspec.ValidationError("the body must be a JSON object")
-        return msgspec.convert(_asked(fields, kind, left_out), kind)
+        return msgspec.convert(_asked(fields, kind, omissions), kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = str(error).encode(errors="replace").decode()
         raise ApiError(400, "invalid_request", f"the request cannot be read: {message}") from error
 
 
-def _asked(fields: Mapping[str, Any], kind: type[msgspec.Struct], left_out: LeftOut) -> dict[str, Any]:
+def _asked(fields: Mapping[str, Any], kind: type[msgspec.Struct], omissions: Omissions) -> dict[str, Any]:
     """Returns the fields that ask for something. Raises ApiError."""
     asked = {name: value for name, value in fields.items() if not _is_neutral(name, value)}
     for name in asked.keys() - set(kind.__struct_fields__):
         if name in REFUSED:
             raise unsupported(name, REFUSED[name])
-        if name in LEFT_OUT and asked[name] not in (0, _NEUTRAL_SAMPLERS.get(name, 0)):
-            left_out.add(name, LEFT_OUT[name])
+        if name in LEFT_OUT:
+            omissions.add(name, LEFT_OUT[name])
     return asked
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from app.api.api_errors import ApiError, unsupported
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.thinking_fields import ThinkingFields
 from engine.settings import LARGEST_SEED, Grammar
 from models.json_schemas import enforceable
@@ -80,21 +80,19 @@ class CalledTool(msgspec.Struct, frozen=True):
 
 
 class TextPart(msgspec.Struct, frozen=True):
-    """A part of a message. Of another type than text it has a note in its place, in `text_of`."""
+    """A part of a message. `text_of` says what becomes of a part that is not text."""
 
     type: Name
     text: str | None = None
     refusal: str | None = None
-    thinking: Any = None
     source: Mapping[str, Any] | None = None
-    title: str | None = None
 
 
 Parts = Annotated[tuple[TextPart, ...], Meta(max_length=4096)]
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One turn. content: text, or parts that are texts. reasoning_content: what the assistant thought."""
+    """One turn. content: text, or parts. reasoning_content, reasoning: what the assistant thought."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Parts | None = None
@@ -102,9 +100,6 @@ class ChatMessage(msgspec.Struct, frozen=True):
     reasoning: str | None = None
     tool_calls: Annotated[tuple[CalledTool, ...], Meta(max_length=MOST_TOOLS)] | None = None
     tool_call_id: CallId | None = None
-
-
-Turns = Annotated[tuple[ChatMessage, ...], Meta(min_length=1, max_length=4096)]
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
@@ -141,7 +136,7 @@ class Prediction(msgspec.Struct, frozen=True):
 class ChatRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/chat/completions`."""
 
-    messages: Turns
+    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1, max_length=4096)]
     max_completion_tokens: Count | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
@@ -171,6 +166,7 @@ class AnthropicPart(TextPart, frozen=True):
     """A part of a turn: text, what the assistant thought, a call (id, name, input), or its result (tool_use_id,
     content)."""
 
+    thinking: Any = None
     id: CallId | None = None
     name: ToolName | None = None
     input: Any = None
@@ -179,7 +175,7 @@ class AnthropicPart(TextPart, frozen=True):
 
 
 class AnthropicMessage(msgspec.Struct, frozen=True):
-    """A turn. system: in the middle of a conversation, as Claude Code sends it."""
+    """A turn. Claude Code sends system turns in the middle of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str | Annotated[tuple[AnthropicPart, ...], Meta(max_length=4096)]
@@ -238,7 +234,7 @@ class ResponsesRequest(ThinkingFields, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
 
 
-def grammar_of(wanted: Mapping[str, Any] | None, param: str, left_out: LeftOut) -> Grammar | None:
+def grammar_of(wanted: Mapping[str, Any] | None, param: str, omissions: Omissions) -> Grammar | None:
     """Returns the grammar that a format of the reply asks for, None for text; words of its schema that no grammar can
     enforce are left out. Raises ApiError for another format.
 
@@ -257,31 +253,31 @@ def grammar_of(wanted: Mapping[str, Any] | None, param: str, left_out: LeftOut) 
     if not isinstance(schema, Mapping):
         raise ApiError(400, "invalid_value", f"{param}: give the JSON Schema as an object named schema", param)
     for word in enforceable(schema)[1]:
-        left_out.add(param, f"{word} is not enforced")
+        omissions.add(param, f"{word} is not enforced")
     return Grammar("json_schema", msgspec.json.encode(schema).decode())
 
 
 def text_of(
-    content: str | tuple[TextPart, ...] | None, param: str = "messages", left_out: LeftOut | None = None
+    content: str | tuple[TextPart, ...] | None, param: str = "messages", omissions: Omissions | None = None
 ) -> str:
-    """Returns the text of a message. Parts that are no text, such as images, are noted in their place where `left_out`
-    takes a note of them. Raises ApiError for them elsewhere."""
+    """Returns the text of a message, with a note in the place of each part that is not text, such as an image. Raises
+    ApiError for such a part where no `omissions` are given."""
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(_part_text(part, param, left_out) for part in content)
+    return "".join(_part_text(part, param, omissions) for part in content)
 
 
 _TEXTS = ("text", "input_text", "output_text", "reasoning_text", "summary_text", "refusal")
 
 
-def _part_text(part: TextPart, param: str, left_out: LeftOut | None) -> str:
+def _part_text(part: TextPart, param: str, omissions: Omissions | None) -> str:
     if part.type in _TEXTS:
         return part.text or part.refusal or ""
     source = part.source or {}
     if source.get("type") == "text" and isinstance(source.get("data"), str):  # a document, as Anthropic has it
         return str(source["data"])
-    if left_out is None:
-        message = f"the model reads only text, but a part of the last question is of type {part.type[:40]!r}"
+    if omissions is None:
+        message = f"the model reads only text, but {param} has a part of type {part.type[:40]!r}"
         raise ApiError(400, "unsupported_parameter", message, param)
-    left_out.add(param, f"a part of type {part.type[:40]!r}, which is no text")
+    omissions.add(param, f"a part of type {part.type[:40]!r}, which is no text")
     return f"[{part.type[:40]}]"

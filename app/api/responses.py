@@ -17,13 +17,13 @@ from starlette.responses import Response
 from app import protocol
 from app.api.api_errors import ApiError
 from app.api.http_replies import COMMENT, Event, EventStream, json_response, until_gone
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.recent_responses import RecentResponses
 from app.api.reply_stream import Delta, Engine, Tally, deltas, measurements, origins, whole
 from app.api.request_reading import read_request
 from app.api.request_schema import ResponseItem, ResponsesRequest, grammar_of, text_of
 from app.api.tools import response_tools
-from app.api.turns import Turns, call_of
+from app.api.turns import Turns, call_of, last_question
 
 
 class Responses:
@@ -33,22 +33,20 @@ class Responses:
         self._engine, self._recent = engine, RecentResponses()
 
     async def __call__(self, request: Request) -> Response:
-        left_out = LeftOut()
-        body = read_request(await request.body(), ResponsesRequest, left_out)
+        omissions = Omissions()
+        body = read_request(await request.body(), ResponsesRequest, omissions)
         given = self._recent.items(body)
-        reply = self._reply(body, given, left_out)
+        reply = self._reply(body, given, omissions)
         head = self._head(body)
         items = _Items((body.reasoning or {}).get("summary") is not None)
         if body.stream:
-            events = _numbered(self._events(reply, head, items, left_out, body, given))
-            response: Response = await EventStream(events, _failed, headers=left_out.headers).begin(request)
-        else:
-            tally = await until_gone(request.receive, whole(self._engine.client, reply))
-            for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
-                pass
-            self._keep(head, body, given, items.output)
-            response = json_response(_complete(head, tally, items.output, left_out), headers=left_out.headers)
-        return response
+            events = _numbered(self._events(reply, head, items, omissions, body, given))
+            return await EventStream(events, _failed, headers=omissions.headers).begin(request)
+        tally = await until_gone(request.receive, whole(self._engine.client, reply))
+        for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
+            pass
+        self._keep(head, body, given, items.output)
+        return json_response(_complete(head, tally, items.output, omissions), headers=omissions.headers)
 
     def _keep(
         self, head: dict[str, Any], body: ResponsesRequest, given: Sequence[ResponseItem], output: list[dict[str, Any]]
@@ -79,22 +77,22 @@ class Responses:
             "text": body.text or {"format": {"type": "text"}},
         }
 
-    def _reply(self, body: ResponsesRequest, given: Sequence[ResponseItem], left_out: LeftOut) -> protocol.Reply:
+    def _reply(self, body: ResponsesRequest, given: Sequence[ResponseItem], omissions: Omissions) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
         self._engine.check_model(body.model)
-        grammar = grammar_of((body.text or {}).get("format"), "text.format", left_out)
+        grammar = grammar_of((body.text or {}).get("format"), "text.format", omissions)
         values = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
-        values |= self._engine.thinking(body, left_out)
+        values |= self._engine.thinking(body, omissions)
         settings = self._engine.settings({**values, "grammar": grammar})
-        turns = messages_of(body.instructions, given, left_out)
-        return self._engine.replies(turns, settings, tools=response_tools(body, left_out))[0]
+        turns = messages_of(body.instructions, given, omissions)
+        return self._engine.replies(turns, settings, tools=response_tools(body, omissions))[0]
 
     async def _events(
         self,
         reply: protocol.Reply,
         head: dict[str, Any],
         items: _Items,
-        left_out: LeftOut,
+        omissions: Omissions,
         body: ResponsesRequest,
         given: Sequence[ResponseItem],
     ) -> AsyncGenerator[Event]:
@@ -114,7 +112,7 @@ class Responses:
         for event in items.end():
             yield event
         self._keep(head, body, given, items.output)
-        last = _complete(head, tally, items.output, left_out)
+        last = _complete(head, tally, items.output, omissions)
         yield _named(f"response.{last['status']}", response=last)
 
 
@@ -188,17 +186,17 @@ class _Items:
 
 
 def messages_of(
-    instructions: str | None, items: Sequence[ResponseItem], left_out: LeftOut
+    instructions: str | None, items: Sequence[ResponseItem], omissions: Omissions
 ) -> tuple[protocol.Message, ...]:
     """Returns the conversation as the host takes it. Items of tools that only another server has are left out. Raises
-    ApiError for a last question with parts that are no text."""
-    turns, thought = Turns(left_out), ""
+    ApiError for a last question with parts that are not text."""
+    turns, thought = Turns(omissions), ""
     if instructions:
         turns.add(protocol.Message(role="system", content=instructions))
-    question = max((place for place, item in enumerate(items) if item.role == "user"), default=-1)
+    question = last_question(items)
     for place, item in enumerate(items):
         if item.type == "reasoning":
-            thought = text_of(item.content, "input", left_out) or text_of(item.summary, "input", left_out)
+            thought = text_of(item.content, "input", omissions) or text_of(item.summary, "input", omissions)
         elif item.type in _CALLS:
             turns.add_call(call_of(item.call_id, item.name or item.type, _CALLS[item.type](item)), thought)
             thought = ""
@@ -206,11 +204,11 @@ def messages_of(
             turns.add_result(item.call_id or "", item.output)
         elif item.type == "message" and item.role is not None:
             role = "system" if item.role == "developer" else item.role
-            text = text_of(item.content, "input", None if place == question else left_out)
+            text = text_of(item.content, "input", None if place == question else omissions)
             turns.add(protocol.Message(role=role, content=text, thought=thought))
             thought = ""
         else:
-            left_out.add("input", f"an item of type {item.type[:40]!r}")
+            omissions.add("input", f"an item of type {item.type[:40]!r}")
     return turns.all()
 
 
@@ -292,7 +290,7 @@ _SUMMARY = _Shape(
 )
 
 
-def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]], left_out: LeftOut) -> dict[str, Any]:
+def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]], omissions: Omissions) -> dict[str, Any]:
     metrics = tally.metrics
     usage = {
         "input_tokens": metrics.prompt_tokens,
@@ -303,5 +301,5 @@ def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]], 
     }
     short = tally.finish == "length"
     ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}
-    fields = {"output": output, "usage": usage, **measurements(tally, left_out), "redline": origins(tally.emitted)}
+    fields = {"output": output, "usage": usage, **measurements(tally, omissions), "redline": origins(tally.emitted)}
     return {**head, "status": "completed", **ending, **fields}

@@ -1,5 +1,5 @@
 """Tools in requests of the three protocols, as the host takes them: what is offered, and which must be called. Tools
-that only another server has, such as a search of the web, are left out.
+that only another server has, such as web search, are left out.
 
 The host offers them to the model (`app.host.reply_tools`) through its chat template (`models.tokenizer_worker.render`).
 """
@@ -7,13 +7,13 @@ The host offers them to the model (`app.host.reply_tools`) through its chat temp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from app import protocol
 from app.api.api_errors import ApiError, unsupported
-from app.api.left_out import LeftOut
+from app.api.omissions import Omissions
 from app.api.request_schema import AnthropicTool, ChatRequest, FunctionTool, MessagesRequest, ResponsesRequest
 from models.json_schemas import enforceable
 from models.tool_formats import NAME
@@ -21,7 +21,7 @@ from models.tool_formats import NAME
 _KINDS = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
-def chat_tools(body: ChatRequest, left_out: LeftOut) -> protocol.Tools | None:
+def chat_tools(body: ChatRequest, omissions: Omissions) -> protocol.Tools | None:
     """Returns the tools of a request to /v1/chat/completions. Raises ApiError."""
     functions, foreign = [], []
     for tool in body.tools or ():
@@ -32,18 +32,18 @@ def chat_tools(body: ChatRequest, left_out: LeftOut) -> protocol.Tools | None:
     choice = body.tool_choice
     if isinstance(choice, Mapping) and isinstance(choice.get("function"), Mapping):
         choice = {**choice, "name": choice["function"].get("name")}
-    return _tools(_Offer(functions, foreign), choice, body.parallel_tool_calls, left_out)
+    return _tools(functions, foreign, choice, body.parallel_tool_calls, omissions)
 
 
-def response_tools(body: ResponsesRequest, left_out: LeftOut) -> protocol.Tools | None:
+def response_tools(body: ResponsesRequest, omissions: Omissions) -> protocol.Tools | None:
     """Returns the tools of a request to /v1/responses. Raises ApiError."""
     tools = body.tools or ()
     functions = [_tool(tool) for tool in tools if tool.type == "function"]
     foreign = [tool.type for tool in tools if tool.type != "function"]
-    return _tools(_Offer(functions, foreign), body.tool_choice, body.parallel_tool_calls, left_out)
+    return _tools(functions, foreign, body.tool_choice, body.parallel_tool_calls, omissions)
 
 
-def anthropic_tools(body: MessagesRequest, left_out: LeftOut) -> protocol.Tools | None:
+def anthropic_tools(body: MessagesRequest, omissions: Omissions) -> protocol.Tools | None:
     """Returns the tools of a request to /v1/messages. Raises ApiError."""
     tools = body.tools or ()
     functions = [_anthropic_tool(tool) for tool in tools if tool.type in (None, "custom")]
@@ -51,21 +51,18 @@ def anthropic_tools(body: MessagesRequest, left_out: LeftOut) -> protocol.Tools 
     names = [tool.name for tool in tools if tool.type not in (None, "custom")]
     choice = body.tool_choice
     single = isinstance(choice, Mapping) and bool(choice.get("disable_parallel_tool_use"))
-    return _tools(_Offer(functions, [*foreign, *names]), choice, not single, left_out)
+    return _tools(functions, [*foreign, *names], choice, not single, omissions)
 
 
-class _Offer(NamedTuple):
-    """The tools that the client runs, and the types and names of those that it expects the server to have."""
+def _tools(
+    offered: list[protocol.Tool], foreign: Sequence[str], choice: Any, several: bool | None, omissions: Omissions
+) -> protocol.Tools | None:
+    """Returns what may be called under a choice, None where nothing may. Raises ApiError.
 
-    functions: list[protocol.Tool]
-    foreign: list[str]
-
-
-def _tools(offer: _Offer, choice: Any, several: bool | None, left_out: LeftOut) -> protocol.Tools | None:
-    """Returns what is offered under a choice, None where nothing is or may be called. Raises ApiError."""
-    offered, foreign = offer
+    offered: the tools that the client runs. foreign: the types and names of those that it expects the server to have.
+    """
     for one in foreign:
-        left_out.add("tools", f"{one[:40]!r} is a tool of another server")
+        omissions.add("tools", f"{one[:40]!r} is a tool of another server")
     if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
         listed = choice.get("allowed_tools")
         allowed = listed if isinstance(listed, Mapping) else choice
@@ -82,10 +79,11 @@ def _tools(offer: _Offer, choice: Any, several: bool | None, left_out: LeftOut) 
         raise ApiError(400, "invalid_value", "two tools have the same name", "tools")
     if kind == "none":
         return None
-    for tool in offered if kind != "auto" else [tool for tool in offered if tool.strict]:
-        for word in enforceable(msgspec.json.decode(tool.parameters))[1]:
-            left_out.add(f"tools: {tool.name}", f"{word} is not enforced")
     required = kind != "auto"
+    for tool in offered:
+        if required or tool.strict:
+            for word in enforceable(msgspec.json.decode(tool.parameters))[1]:
+                omissions.add(f"tools: {tool.name}", f"{word} is not enforced")
     return protocol.Tools(offered=tuple(offered), required=required, named=named, several=several is not False)
 
 

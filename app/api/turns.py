@@ -1,12 +1,13 @@
 """The turns of a conversation as the host takes them: calls belong to the assistant's turn, results to calls.
 
-A past turn must not stop a conversation: what a model once wrote wrongly, or what is no text, is taken as well as it
-can be.
+A past turn must not stop a conversation. So a call that a model wrote wrongly is given to the model as text, and in the
+place of a part that is not text stands a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -14,19 +15,27 @@ from msgspec import structs
 
 from app import protocol
 from app.api.api_errors import ApiError
-from app.api.left_out import LeftOut
-from app.api.request_schema import CalledFunction, CalledTool, TextPart, text_of
+from app.api.omissions import Omissions
+from app.api.request_schema import (
+    AnthropicMessage,
+    CalledFunction,
+    CalledTool,
+    ChatMessage,
+    ResponseItem,
+    TextPart,
+    text_of,
+)
 
 _NO_NAME = "unknown"
 
 
 class Turns:
-    """Collects the turns. left_out: takes note of parts that are no text."""
+    """Collects the turns. omissions: takes note of parts that are not text."""
 
-    def __init__(self, left_out: LeftOut) -> None:
+    def __init__(self, omissions: Omissions) -> None:
         self._turns: list[protocol.Message] = []
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
-        self._left_out = left_out
+        self._omissions = omissions
 
     def add(self, turn: protocol.Message) -> None:
         self._turns.append(turn)
@@ -38,8 +47,8 @@ class Turns:
         turn = last or protocol.Message(role="assistant", content="", thought=thought)
         self.add(structs.replace(turn, calls=(*turn.calls, call)))
 
-    def add_result(self, call_id: str, content: str | Iterable[TextPart] | Mapping[str, Any] | None) -> None:
-        """Adds what a call has given. Raises ApiError for one that was not asked for before."""
+    def add_result(self, call_id: str, content: str | tuple[TextPart, ...] | Mapping[str, Any] | None) -> None:
+        """Adds the result of a call. Raises ApiError for a call that no turn before it has."""
         if call_id not in self._names:
             message = (
                 f"there is no call {call_id[:40]!r} before its result: send the assistant's turn with the call too"
@@ -48,15 +57,19 @@ class Turns:
         if isinstance(content, Mapping):
             text = msgspec.json.encode(content).decode()
         else:
-            parts = content if content is None or isinstance(content, str) else tuple(content)
-            text = text_of(parts, "messages", self._left_out)
+            text = text_of(content, "messages", self._omissions)
         self.add(protocol.Message(role="tool", content=text, call_id=call_id, name=self._names[call_id]))
 
     def all(self) -> tuple[protocol.Message, ...]:
-        """The turns; those of a request that has none are an empty question."""
+        """Returns the turns. Where there are none but the system's, an empty question is added."""
         if all(turn.role == "system" for turn in self._turns):
             self._turns.append(protocol.Message(role="user", content=""))
         return tuple(self._turns)
+
+
+def last_question(turns: Sequence[ChatMessage | AnthropicMessage | ResponseItem]) -> int:
+    """Returns the place of the user's last turn, -1 where there is none."""
+    return max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1)
 
 
 def split_opening(turns: tuple[protocol.Message, ...]) -> tuple[tuple[protocol.Message, ...], str]:
@@ -68,20 +81,17 @@ def split_opening(turns: tuple[protocol.Message, ...]) -> tuple[tuple[protocol.M
     return turns[:-1], last.content
 
 
-def call_of(number: str | None, name: str | None, arguments: Any) -> protocol.ToolCall:
+def call_of(call_id: str | None, name: str | None, arguments: Any) -> protocol.ToolCall:
     """Returns a call of the conversation. Arguments that are not a JSON object, which a model may have written wrongly,
-    are given to the model as the text that they are, under `arguments`."""
+    are given to the model as they are, under `arguments`."""
     found = arguments
     if isinstance(arguments, str):
-        try:
-            found = msgspec.json.decode(arguments) if arguments.strip() else {}
-        except (msgspec.DecodeError, RecursionError):
-            found = arguments
+        with suppress(msgspec.DecodeError, RecursionError):
+            found = msgspec.json.decode(arguments) if arguments.strip() else None
     if not isinstance(found, Mapping):
-        found = {"arguments": arguments if isinstance(arguments, str) else found} if found else {}
-        arguments = None
-    text = arguments if isinstance(arguments, str) and arguments.strip() else msgspec.json.encode(found).decode()
-    return protocol.ToolCall(id=number or "", name=name or _NO_NAME, arguments=text)
+        arguments = {"arguments": arguments} if found else {}
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    return protocol.ToolCall(id=call_id or "", name=name or _NO_NAME, arguments=text)
 
 
 def chat_calls(called: Iterable[CalledTool]) -> tuple[protocol.ToolCall, ...]:

@@ -123,27 +123,30 @@ def _print_json(events: Iterator[ShownEvent], options: Options) -> int:
 
 
 def _is_piped(stream: TextIO) -> bool:
-    """Whether a stream is another program's output or a file, which ends; a terminal and /dev/null are neither."""
+    """Whether a stream is a pipe or a file, both of which end; a terminal and /dev/null are neither."""
     try:
         mode = os.fstat(stream.fileno()).st_mode
-    except (OSError, ValueError):  # it is closed, or no file
+    except (OSError, ValueError):  # it is closed, or not a file
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _prompt(args: argparse.Namespace) -> str | None:
-    """Returns the one prompt to reply to, with what is piped to it before it, or None for a conversation. Raises
+    """Returns the one prompt to reply to, after any text that is piped in, or None for a conversation. Raises
     UsageError for an empty one."""
     text: str | None = args.prompt
     if text is None and sys.stdin.isatty():
         return None
-    if text in (None, "-") or _is_piped(sys.stdin):
+    is_given = text not in (None, "-")
+    if not is_given or _is_piped(sys.stdin):
         try:
             piped = sys.stdin.read()
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not text ({error.reason}): give UTF-8") from error
-        both = text not in (None, "-") and piped.strip()
-        text = f"{piped.rstrip()}\n\n{text}" if both else piped if text in (None, "-") else text
+        if not is_given:
+            text = piped
+        elif piped.strip():
+            text = f"{piped.rstrip()}\n\n{text}"
     if not text or not text.strip():
         raise UsageError("the prompt is empty: enter some text")
     return text

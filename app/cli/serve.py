@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,9 +51,9 @@ def add_parser(commands: Commands) -> None:
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
     add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
     add("--key-file", type=Path, metavar="FILE", help="file with the key (default: made once in Redline's folder)")
-    name = "also answer to this name of the machine, such as host.docker.internal; repeatable"
+    name = "also accept requests to this name of the machine, such as host.docker.internal; repeatable"
     add("--allow-host", action="append", default=[], metavar="NAME", help=name)
-    origin = "also let pages and programs of this origin ask, such as app://obsidian.md; repeatable"
+    origin = "also accept requests from this origin, such as app://obsidian.md; repeatable"
     add("--allow-origin", action="append", default=[], metavar="ORIGIN", help=origin)
     add("--agent", choices=tuple(AGENTS), help="print the commands that start this agent with the model served here")
 
@@ -64,22 +63,21 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port is {args.port}: give a number from 0 to 65535")
     key = read_or_make_key(args.key_file or store_path().parent / KEY_FILE)
-    rules = AccessRules(key, hosts=tuple(args.allow_host), origins=tuple(args.allow_origin))
+    rules = AccessRules(key, args.port, hosts=tuple(args.allow_host), origins=tuple(args.allow_origin))
     base = SamplingSettings(draft_length=read_draft_length(args.draft_length), acceptance=args.acceptance)
     base.check(args.tree)
     read_hosts(args.hosts)  # so that a wrong file is reported at once
     hosts = str(args.hosts.resolve()) if args.hosts else ""
     pair = protocol.Pair(target=args.target, drafter=args.drafter, tree=args.tree, context=args.context, hosts=hosts)
     root = ["--cache-dir", str(args.cache_dir)] if args.cache_dir else []
-    command = (*HOST_COMMAND, *root) if root else ()
-    return asyncio.run(serve(pair, base, replace(rules, port=args.port), *command, agent=args.agent))
+    return asyncio.run(serve(pair, base, rules, *HOST_COMMAND, *root, agent=args.agent))
 
 
 async def serve(
     pair: protocol.Pair, base: SamplingSettings, rules: AccessRules, *command: str, agent: str | None = None
 ) -> int:
-    """Starts a host, loads the pair and serves it. rules: 0 as the port is any that is free. command: that starts the
-    host, the real one if not given. agent: whose start is told, None for none."""
+    """Starts a host, loads the pair and serves it. rules: port 0 stands for any that is free. command: that starts the
+    host, the real one if not given. agent: the agent whose commands are printed, if any."""
     with open_socket(rules.port) as listener:
         async with OwnHost(pair, command) as host:
             loaded = await host.load()

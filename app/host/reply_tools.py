@@ -25,11 +25,11 @@ _ID_SYMBOLS, _ID_LENGTH = string.ascii_letters + string.digits, 9  # what Mistra
 
 
 class ReplyTools:
-    """Raises UsageError for a model that takes no tools, and for tools that cannot be used.
+    """The tools of one reply. Raises UsageError for a model that takes no tools, and for tools that cannot be used.
 
-    answer: the grammar of a reply without a call, None where it is free. described: as OpenAI describes them. grammar:
-    of a reply whose calls or answer are constrained, else None. Tools that are strict are free in formats of calls that
-    have no grammar.
+    answer: the grammar of a reply without a call, None where it is free. described: the tools as OpenAI describes them.
+    grammar: of a reply whose calls or answer are constrained, else None; where the model's format of calls has no
+    grammar, `strict` constrains nothing.
     """
 
     def __init__(self, tokenizer: FolderTokenizer, tools: protocol.Tools, answer: Grammar | None = None) -> None:
@@ -56,13 +56,13 @@ class ReplyTools:
 
     def events(self, events: Iterator[ReplyEvent]) -> Iterator[ReplyEvent | tuple[protocol.ToolCall, ...]]:
         """Yields the events of a reply without the text of its calls, and its calls after the round that ended them.
-        Where it may call only once, it ends after its first call."""
-        calls, tokens, time_s = call_reader(self._tokenizer, self.described), 0, 0.0
+        A reply that may have only one call ends after it."""
+        calls, tokens = call_reader(self._tokenizer, self.described), 0
         for event in events:
             found: list[ParsedCall] = []
             if isinstance(event, Round):
                 event, found = calls.push(event)
-                tokens, time_s = tokens + len(event.tokens), event.time_s
+                tokens += len(event.tokens)
                 yield event
             elif isinstance(event, Finished):
                 event, found = calls.finish(event)
@@ -71,7 +71,7 @@ class ReplyTools:
             if found:
                 yield tuple(map(_with_id, found if self._tools.several else found[:1]))
             if found and not self._tools.several and isinstance(event, Round):
-                event = Finished("eos", tokens, time_s)
+                event = Finished("eos", tokens, event.time_s)
             if isinstance(event, Finished):
                 yield event
                 return

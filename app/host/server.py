@@ -208,11 +208,9 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
         except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:
-            writer.write(_failed(task, error, worker))
+            _report(error, task, worker, writer)
         except Exception as error:  # noqa: BLE001  broad: the process boundary
-            raise_if_machine_lost(error)
-            print(traceback_of(error), file=sys.stderr)
-            writer.write(_failed(task, error, worker))
+            _report(error, task, worker, writer)
             if worker is not None:
                 worker.recover()
 
@@ -227,10 +225,16 @@ def _answer_counts(tasks: TaskQueue, worker: Worker, writer: AnswerWriter) -> No
         except (WindowGoneError, MachineLostError):
             raise
         except Exception as error:  # noqa: BLE001  broad: the reply goes on whatever a count meets
-            raise_if_machine_lost(error)
-            if not isinstance(error, RedlineError):
-                print(traceback_of(error), file=sys.stderr)
-            writer.write(_failed(task, error, worker))
+            _report(error, task, worker, writer)
+
+
+def _report(error: Exception, task: Task, worker: Worker | None, writer: AnswerWriter) -> None:
+    """Answers a task with the error that ended it, with a traceback for one that is not Redline's own. Raises
+    MachineLostError."""
+    raise_if_machine_lost(error)
+    if not isinstance(error, RedlineError):
+        print(traceback_of(error), file=sys.stderr)
+    writer.write(_failed(task, error, worker))
 
 
 def _next(tasks: TaskQueue, worker: Worker | None, relief: MemoryRelief) -> Task | None:

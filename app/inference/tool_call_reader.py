@@ -7,8 +7,8 @@ not a call after all, and a call that the reply ends within, is given as text of
     outside a call   `_body` is None       `_held` is the end of the text, where a mark of several tokens may begin
     within a call    `_body` is its text   `_held` is empty
 
-Where a model may leave the first mark out, the text with which its calls begin (`ToolFormat.bare`) is a mark too, which
-belongs to the call; so does a mark that begins with a brace, with which only a whole answer is a call.
+Where a model may leave the first mark out, the text with which its calls begin (`ToolFormat.bare`) is a mark too, and
+belongs to the call. So does a mark that begins with a brace, which begins a call only before any text of the answer.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ class ToolCallReader:
         self._start = tokenizer.added.get(self._format.start)
         self._end = tokenizer.added.get(self._format.end)
         start = self._format.start
-        self._has_names = self._start is None and any(name in start for name in tokenizer.added if len(name) > 2)
-        self._written = ""  # the end of what was written, names of tokens among it
-        first = "" if self._start is not None or self._has_names else start
-        self._marks = tuple(mark for mark in (first, self._format.bare) if mark)
+        # Whether the first mark is several tokens with special ones among them, whose names are not in the text.
+        self._has_special = self._start is None and any(name in start for name in tokenizer.added if len(name) > 2)
+        self._written = ""  # the end of what was written, names of special tokens included
+        first = "" if self._start is not None or self._has_special else start
+        self._marks = tuple(mark for mark in (first, self._format.bare) if mark)  # what is looked for in the text
         self._mark = ""  # with which the call began
-        self._answers = False  # whether any text was no call
+        self._answers = False  # whether any text belonged to the answer
         self._stream = tokenizer.stream(special=True)
         self._held = ""  # text that a mark of several tokens may begin with
         self._body: str | None = None  # what was written of a call
@@ -78,9 +79,7 @@ class ToolCallReader:
             return text, channel
         piece = "" if token in self._tokenizer.eos else self._stream.push(token)
         if self._body is None:
-            if self._begins_in_names(piece):
-                return text, channel
-            if channel == "markup" and token != self._start:
+            if self._ends_special_mark(piece) or (channel == "markup" and token != self._start):
                 return text, channel
             if token == self._start:
                 told, self._held, self._body, self._mark = self._held, "", "", self._format.start
@@ -94,9 +93,9 @@ class ToolCallReader:
         by_text = self._format.end and self._end is None
         return self._closed() if by_text and self._format.end in self._body else ("", "call")
 
-    def _begins_in_names(self, piece: str) -> bool:
-        """Whether a mark of several tokens ends here that has names of tokens in it, which are no text."""
-        if not self._has_names:
+    def _ends_special_mark(self, piece: str) -> bool:
+        """Returns whether the first mark of a call ends here, where it has special tokens in it; begins the call."""
+        if not self._has_special:
             return False
         before, mark, after = (self._written + piece).partition(self._format.start)
         self._written = "" if mark else before[-len(self._format.start) :]
@@ -117,8 +116,9 @@ class ToolCallReader:
             self._answers = self._answers or bool(told.strip())
             return told, "answer"
         before, after = self._held[:place], self._held[place + len(mark) :]
-        kept = mark if mark == self._format.bare or mark.startswith("{") else ""
-        self._held, self._body, self._mark = "", kept + after, mark.removesuffix(kept)
+        self._held, self._body, self._mark = "", after, mark
+        if mark == self._format.bare or mark.startswith("{"):
+            self._body, self._mark = mark + after, ""
         whole = self._end is None and self._format.end and self._format.end in after
         return _labelled(before + self._closed()[0] if whole else before)
 
@@ -156,7 +156,7 @@ class HarmonyCallReader(ToolCallReader):
             self._header = (*self._header, token)
             return (rest, "answer") if rest else ("", "markup")
         if self._header:
-            recipient = _RECIPIENT.search(self._tokenizer._fast.decode(list(self._header), skip_special_tokens=False))
+            recipient = _RECIPIENT.search("".join(map(self._tokenizer.piece, self._header)))
             self._body = f"{recipient[1]}\n" if recipient is not None and recipient[1] in self._names else None
             self._header, self._stream = (), self._tokenizer.stream(special=True)
         if self._body is None:
@@ -170,8 +170,8 @@ class HarmonyCallReader(ToolCallReader):
 
 
 class RecipientCallReader(ToolCallReader):
-    """Reads a reply of Functionary 3.2: each part begins with a name and a line break, the first without a mark, as the
-    prompt ends with it. `all` is the user."""
+    """Reads a reply of Functionary 3.2: each part begins with a mark, a name and a line break, but for the first, whose
+    mark ends the prompt. The name `all` stands for the user."""
 
     def __init__(self, tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> None:
         super().__init__(tokenizer, tools)
@@ -196,13 +196,15 @@ class RecipientCallReader(ToolCallReader):
 def call_reader(tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> ToolCallReader:
     """Returns the reader for a model that takes tools."""
     assert tokenizer.tools is not None
-    kinds = {HARMONY: HarmonyCallReader, RECIPIENT_MARK: RecipientCallReader}
-    key = HARMONY if tokenizer.tools.parser == HARMONY else tokenizer.tools.start
-    return kinds.get(key, ToolCallReader)(tokenizer, tools)
+    if tokenizer.tools.parser == HARMONY:
+        return HarmonyCallReader(tokenizer, tools)
+    if tokenizer.tools.start == RECIPIENT_MARK:
+        return RecipientCallReader(tokenizer, tools)
+    return ToolCallReader(tokenizer, tools)
 
 
 def _labelled(text: str) -> tuple[str, Channel]:
-    """Returns a text with what it belongs to: without any, the token was part of a call."""
+    """Returns a text with what it belongs to: an empty one to a call."""
     return text, "answer" if text else "call"
 
 

@@ -1,13 +1,13 @@
-"""Runs agents that others wrote against the API: first request, a call of a tool and its result, a second turn.
+"""Runs agents of other makers against the API: a first request, a call of a tool and its result, a second turn.
 
     npm install @anthropic-ai/claude-code@2.1.197 @openai/codex@0.171.0 opencode-ai@1.18.33    (in FOLDER)
     python -m tests.programs.agents FOLDER [claude|codex|opencode ...] [--record FILE]
 
 Each runs in an empty home, in a folder with one file. A scripted engine with a context of 200,000 tokens stands in for
 a model: it has the agent's own tool for commands print that file, and then says what came back. The program checks that
-the agent shows it, that a second turn goes on from there, and that a reply to an agent which is interrupted is stopped;
-it prints what the first prompt takes, and what each request left out. --record writes the requests for
-tests/app/api/test_agents.py: their fields, types and names, with texts of our own in place of the agents'.
+the agent shows it, that a second turn goes on from there, and that a reply is stopped when its agent is interrupted; it
+prints how many tokens the first prompt has, and what each request left out. --record writes the requests for
+tests/app/api/test_agents.py: their fields, types and names, with other texts in place of the agents'.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from app.api.access import AccessRules
 from app.api.agents import AGENTS, agent_lines
 from app.api.application import application
 from app.api.host_client import HostClient
-from app.api.left_out import HEADER
 from app.api.loopback_server import LoopbackServer, open_socket
+from app.api.omissions import HEADER
 from app.api.reply_stream import Engine
 from engine.events import Finished, PromptProgress, Round
 from models.builtin import builtin_folder
@@ -42,9 +42,7 @@ from tests.waiting import HANG_S
 
 MODEL, KEY, SECRET = "Scripted", "a-key-of-the-tests", "The secret word is heron."
 HOLD = "Wait for me."  # a prompt whose reply does not end
-COMMAND_TOOLS = ("Bash", "exec_command", "shell", "local_shell", "bash")  # that run a command, by agent
-
-
+COMMAND_TOOLS = ("Bash", "exec_command", "shell", "local_shell", "bash")  # that run a command
 LOADED = protocol.Loaded(
     id=0, pair=protocol.Pair(), target=MODEL, drafter="none", speculation="off", note="", drafts_trees=False,
     context=200_000, tools=True,
@@ -100,7 +98,7 @@ def _answers(request: protocol.Reply) -> Iterator[protocol.AnyAnswer]:
 
 
 def _arguments(tool: protocol.Tool) -> dict[str, Any]:
-    """Arguments that have a tool for commands print the file."""
+    """Returns arguments with which a tool for commands prints the file."""
     properties = json.loads(tool.parameters).get("properties", {})
     named = {"command": "cat note.txt", "cmd": "cat note.txt", "description": "print the note"}
     arguments: dict[str, Any] = {name: value for name, value in named.items() if name in properties}
@@ -114,7 +112,7 @@ def _round(text: str, channel: Any) -> Round:
 
 
 class Recorder:
-    """An ASGI application that keeps the requests which another one is given, and what it left out."""
+    """An ASGI application that keeps the requests to another one, and what that one left out."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -146,7 +144,7 @@ class Recorder:
 
 @contextmanager
 def serving() -> Iterator[tuple[str, Recorder, ScriptedHost]]:
-    """Serves the scripted engine; yields the address, what is asked, and the engine."""
+    """Serves the scripted engine; yields the address, the recorder of the requests, and the engine."""
     began = threading.Event()
     made: dict[str, Any] = {}
 
@@ -216,7 +214,7 @@ def run_agent(agent: str, folder: Path, url: str, host: ScriptedHost) -> tuple[l
 
 
 def _script(agent: str, url: str, turn: int, prompt: str) -> str:
-    """Returns the lines of a shell that run a turn, as `redline serve --agent` prints them."""
+    """Returns the shell commands that run a turn: those of `redline serve --agent`, with the turn's arguments."""
     *exports, start = agent_lines(agent, LOADED, url, KEY).splitlines()
     words = [f"'{prompt}'" if word == "{}" else word for word in _TURNS[agent][turn]]
     return "\n".join([*exports, " ".join([start, *words[1:]])])
@@ -243,9 +241,7 @@ def main() -> int:
             print(f"  {note}")
         if not works:
             print("\n".join(shown))
-        recorded[agent] = [
-            {"path": one["path"], "body": in_our_words(one["body"])} for one in recorder.requests if "body" in one
-        ]
+        recorded[agent] = [{"path": one["path"], "body": in_our_words(one["body"])} for one in recorder.requests]
     if args.record:
         lines = [json.dumps({"agent": agent, **one}) for agent, kept in recorded.items() for one in kept]
         args.record.write_text("".join(f"{line}\n" for line in lines))
@@ -253,25 +249,14 @@ def main() -> int:
 
 
 OURS = (HOLD, "Read the note.", "And again?", "I look.", "cat note.txt", "heron")
-NAMES = (
-    "type",
-    "role",
-    "name",
-    "id",
-    "call_id",
-    "tool_call_id",
-    "tool_use_id",
-    "model",
-    "effort",
-    "tool_choice",
-    "summary",
-)
+NAMES = {"type", "role", "name", "id", "call_id", "tool_call_id", "tool_use_id"}
+NAMES |= {"model", "effort", "tool_choice", "summary"}
 MOST_TOOLS = 4
 
 
 def in_our_words(value: Any, name: str = "") -> Any:
-    """Returns a request with the same fields, and texts of our own. Of its tools a few are kept, those of other servers
-    and the one for commands among them; of their schemas the names and types of some properties."""
+    """Returns a request with the same fields, and texts of our own. It keeps a few of its tools, those of other servers
+    and the one for commands among them, and the names of some properties of their schemas."""
     match value:
         case dict() if name in ("metadata", "client_metadata"):
             return {}
@@ -285,7 +270,7 @@ def in_our_words(value: Any, name: str = "") -> Any:
         case list():
             return [in_our_words(one, name) for one in value]
         case str() if name in NAMES or any(word in value for word in OURS) or not value:
-            return value if len(value) < 200 else "The secret word is heron."
+            return value if len(value) < 200 else SECRET
         case str():
             return f"Some {name or 'words'}."
     return value
@@ -297,7 +282,7 @@ def _rank(tool: dict[str, Any]) -> int:
 
 
 def _text_of(reply: protocol.Reply) -> str:
-    """The texts of a request, tools included, which a chat template would put together."""
+    """Returns the texts of a request that a chat template would join, those of tools included."""
     tools = [tool.name + tool.description + tool.parameters for tool in reply.tools.offered] if reply.tools else []
     return "\n".join([*tools, *(turn.content for turn in reply.messages)])
 

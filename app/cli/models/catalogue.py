@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 LOOKUP = "lookup"
 _MAX_WIDTH = 100  # columns of an entry
-_NAMED = 4  # targets of a drafter that are named
-_INSTALLED = 6  # models that are named
+_TARGETS_NAMED = 4  # of a drafter
+_MODELS_NAMED = 6  # installed models
 
 
 # --- the overview
@@ -73,20 +73,17 @@ class Row:
 
 def run_overview(args: argparse.Namespace) -> int:
     """Prints what this machine can run. Needs no network."""
-    from app.inference.pair_resolution import present_models
-
-    machine, here = this_machine(), present_models(args.cache_dir)
-    names = {one.repository for one in here if one.repository}
-    found = rows(read_catalogue(), machine, names)
+    machine, (names, repositories) = this_machine(), _installed(args)
+    found = rows(read_catalogue(), machine, repositories)
     if args.json:
-        print_json(document_json(overview_document(found, machine, names)))
+        print_json(document_json(overview_document(found, machine, repositories)))
     else:
-        _show_overview(found, machine, [one.name for one in here])
+        _show_overview(found, machine, names)
     return OK
 
 
 def this_machine() -> MachineMemory:
-    """Returns the memory of this machine, and what becomes of weights in it, as `redline models fits` has them."""
+    """Returns the memory of this machine, how much of it a model may take, and whether weights become 32-bit floats."""
     (total_bytes, _), has_gpu = memory(), sys.platform == "darwin"
     limit_bytes = wired_bytes(total_bytes) if has_gpu else unwired_bytes(total_bytes)
     return MachineMemory(
@@ -94,11 +91,12 @@ def this_machine() -> MachineMemory:
     )
 
 
-def _installed(args: argparse.Namespace) -> set[str]:
-    """Returns the repositories of the installed models."""
+def _installed(args: argparse.Namespace) -> tuple[list[str], set[str]]:
+    """Returns the names of the installed models, and the repositories of those that have one."""
     from app.inference.pair_resolution import present_models
 
-    return {one.repository for one in present_models(args.cache_dir) if one.repository}
+    models = present_models(args.cache_dir)
+    return [one.name for one in models], {one.repository for one in models if one.repository}
 
 
 def rows(catalogue: Catalogue, machine: MachineMemory, here: Set[str]) -> list[Row]:
@@ -164,8 +162,8 @@ def _show_overview(found: Sequence[Row], machine: MachineMemory, here: Sequence[
     console.print(Text.assemble((machine.processor, "bold"), about))
     if machine.in_float32:
         console.print("without a GPU, weights are held as 32-bit floats: 4 GB for a billion of them")
-    more = f" and {len(here) - _INSTALLED} more (`redline models list`)" if len(here) > _INSTALLED else ""
-    names = safe_line(", ".join(here[:_INSTALLED]))
+    more = f" and {len(here) - _MODELS_NAMED} more (`redline models list`)" if len(here) > _MODELS_NAMED else ""
+    names = safe_line(", ".join(here[:_MODELS_NAMED]))
     console.print(Text(f"installed: {names}{more}" if here else "no models are installed"))
     console.print(Text("the built-in SmolLM2 135M needs no download: `redline chat`", "dim"))
     console.print()
@@ -234,7 +232,7 @@ def run_search(args: argparse.Namespace) -> int:
     """Prints the entries found; returns 1 if there are none. Raises UsageError for an invalid memory size."""
     catalogue = read_catalogue()
     memory_bytes = None if args.fits is None else read_memory(args.fits)
-    found, here = search(catalogue, args.words, args.kind, memory_bytes), _installed(args)
+    found, here = search(catalogue, args.words, args.kind, memory_bytes), _installed(args)[1]
     if args.json:
         entries = tuple(entry_document(one, catalogue, here) for one in found)
         print_json(document_json(CatalogueEntries(entries=entries)))
@@ -287,9 +285,9 @@ def _partners(entry: Entry, catalogue: Catalogue) -> Text | None:
     targets = list(dict.fromkeys(one.name for one in catalogue.targets_of(entry)))
     if not targets:
         return None
-    more = f" and {len(targets) - _NAMED} more" if len(targets) > _NAMED else ""
+    more = f" and {len(targets) - _TARGETS_NAMED} more" if len(targets) > _TARGETS_NAMED else ""
     why = f" († {entry.trouble})" if entry.trouble else ""
-    return Text(f"drafts for {', '.join(targets[:_NAMED])}{more}{why}")
+    return Text(f"drafts for {', '.join(targets[:_TARGETS_NAMED])}{more}{why}")
 
 
 def _title(entry: Entry) -> str:

@@ -102,8 +102,8 @@ def run(args: argparse.Namespace, convert: bool = False) -> int:
 
 
 def _source(path: Path, root: Path | None) -> Path:
-    """Returns an existing path, else the folder of the installed model of that name; of LM Studio's also one in GGUF.
-    Raises ModelError for a name that only an installed model could have."""
+    """Returns an existing path, else the folder of the installed model of that name, else the path. A model of LM
+    Studio may be in GGUF. Raises ModelError for an unknown name that cannot be meant as a path."""
     from models.hub.repo_names import is_repo
     from models.local.locations import AbsentModel, find_locations, find_model
 
@@ -115,7 +115,7 @@ def _source(path: Path, root: Path | None) -> Path:
         return studios[0] if studios else find_model(str(path), places)
     except AbsentModel:
         if "/" in str(path) or path.suffix:
-            return path  # which is reported as a path
+            return path  # whoever opens it reports that it does not exist
         raise
 
 

@@ -65,6 +65,7 @@ def installed_model(model: Installed) -> InstalledModel:
 
 
 def _reference(model: Installed) -> str:
+    """Returns what the architecture of a model was compared with, "" where its files do not say which it is."""
     from models.architecture_references import reference_line
     from models.durable_files import read_json_object
 

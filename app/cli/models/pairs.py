@@ -59,7 +59,8 @@ def add_pairs(commands: Commands) -> None:
 
 
 def run_pairs(args: argparse.Namespace) -> int:
-    """Prints the verdicts; returns 1 if no pair works. Raises UsageError for a target that is not installed."""
+    """Prints the verdicts; returns 1 if no pair works. Raises UsageError or ModelError for a target that is not
+    installed."""
     from app.inference.pair_resolution import present_models
     from models.catalogue.entries import read_catalogue
     from models.model_folder import check_folder
@@ -78,7 +79,7 @@ def run_pairs(args: argparse.Namespace) -> int:
 
 def _named(name: str, here: Sequence[UsableModel], cache_root: Path | None) -> UsableModel:
     """Returns the model that `name` means: a folder, a name, or a part of only one name. Raises UsageError for a part
-    of several, and what `target_folder` raises for an unknown one."""
+    of several names, and what `target_folder` raises for an unknown name."""
     from app.inference.pair_resolution import target_folder
     from models.compatibility.best_drafter import UsableModel
 

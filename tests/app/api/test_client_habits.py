@@ -11,7 +11,7 @@ from app import protocol
 from app.api import http_replies
 from app.api.api_errors import ApiError
 from app.api.http_replies import PING_S
-from app.api.left_out import HEADER
+from app.api.omissions import HEADER
 from app.api.recent_responses import RecentResponses
 from app.api.request_schema import ResponseItem, ResponsesRequest
 from engine.events import Finished, PromptProgress, Round
@@ -89,7 +89,8 @@ def test_an_image_in_a_result_or_an_earlier_turn_is_noted_in_its_place_and_in_a_
     assert reply.messages[0].content == "[image_url]"
     assert post(COMPLETE, {"messages": [USER, picture]}).status == 400
     text = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "A letter."}}
-    assert asked(CLAUDE, {**CLAUDE_CHAT, "messages": [{"role": "user", "content": [text]}]})[1].messages[0].content
+    reply = asked(CLAUDE, {**CLAUDE_CHAT, "messages": [{"role": "user", "content": [text]}]})[1]
+    assert reply.messages[0].content == "A letter."
 
 
 # --- tools and formats ------------------------------------------------------------------------------
@@ -135,8 +136,6 @@ def test_a_choice_of_allowed_tools_narrows_the_offer():
         RESPONSES, {"input": "Hi", "tools": [*FLAT_TOOLS, {"type": "function", "name": "o"}], "tool_choice": flat}
     )[1].tools
     assert tools is not None and len(tools.offered) == 1 and not tools.required
-    nulls = {**CLAUDE_CHAT, "system": None, "stream": None, "metadata": None, "stop_sequences": None}
-    assert post(CLAUDE, nulls).status == 200
 
 
 @pytest.mark.parametrize("wanted", ["output_config", "output_format"])
@@ -225,6 +224,8 @@ def test_values_that_ask_for_nothing_change_nothing(fields: dict[str, Any]):
     plain = asked(COMPLETE, CHAT)[1]
     assert structs.replace(reply, sampling=plain.sampling) == plain and HEADER not in answer.headers
     assert (reply.sampling.max_tokens, reply.sampling.stop, reply.sampling.top_k) == (8192, (), 0)
+    nulls = {**CLAUDE_CHAT, "system": None, "stream": None, "metadata": None, "stop_sequences": None}
+    assert post(CLAUDE, nulls).status == 200
 
 
 @pytest.mark.parametrize("name", ["typical_p", "xtc_probability", "dry_multiplier", "mirostat", "min_tokens"])
@@ -252,7 +253,7 @@ def test_prompts_in_a_list_have_a_choice_each():
     assert post(TEXT, {"prompt": [[1, 2]]}).json["error"]["param"] == "prompt"
 
 
-def test_an_answer_is_gone_on_with():
+def test_a_last_turn_of_the_assistant_is_continued():
     turns = [USER, {"role": "assistant", "content": "Once upon"}]
     reply = asked(CLAUDE, {**CLAUDE_CHAT, "messages": turns}, thinking=True)[1]
     assert (reply.opening, len(reply.messages), reply.sampling.thinking) == ("Once upon", 1, False)

@@ -226,10 +226,10 @@ ODD = (
 
 @each
 @pytest.mark.parametrize("schema", [*WITH_ARGUMENTS, *ODD], ids=str)
-def test_a_schema_of_any_shape_leaves_room_for_arguments(
+def test_a_schema_of_any_shape_lets_arguments_be_written(
     workers: dict[str, ModelWorker], family: ToolFamily, schema: dict[str, Any]
 ) -> None:
-    """Among several tools that are free, as agents have them."""
+    """Among tools that are not strict, as agents have them."""
     tokenizer = workers[family.name]._pair.target.tokenizer
     free = [p.Tool(name=name, parameters=json.dumps(PARAMETERS)) for name in ("f", "g")]
     offered = (p.Tool(name="weather", parameters=json.dumps(schema), strict=True), *free)
@@ -246,7 +246,7 @@ def test_a_schema_of_any_shape_leaves_room_for_arguments(
 def test_arguments_stay_free_where_only_another_tool_is_strict(
     workers: dict[str, ModelWorker], family: ToolFamily
 ) -> None:
-    """They were cut to none in formats with tags."""
+    """In formats with tags they once had to be empty."""
     worker = workers[family.name]
     free = p.Tool(name="weather", parameters=json.dumps(PARAMETERS))
     strict = p.Tool(name="clock", parameters='{"type": "object", "properties": {}}', strict=True)
@@ -258,17 +258,17 @@ def test_arguments_stay_free_where_only_another_tool_is_strict(
         assert matcher.consume(token), (tools.grammar.source, beginning)
 
 
-def test_no_more_than_one_call_ends_the_reply(workers: dict[str, ModelWorker]) -> None:
-    """In formats that no grammar reaches too; nothing is masked for it."""
-    tokenizer = workers["gpt-oss"]._pair.target.tokenizer
-    tools = ReplyTools(tokenizer, p.Tools(offered=(CLOCK,), several=False))
-    assert tools.grammar is None
+def test_a_reply_that_may_have_only_one_call_ends_after_it(workers: dict[str, ModelWorker]) -> None:
+    """Also in formats of calls without a grammar; nothing is masked for it."""
+    assert (
+        ReplyTools(workers["gpt-oss"]._pair.target.tokenizer, p.Tools(offered=(CLOCK,), several=False)).grammar is None
+    )
     family = next(one for one in FAMILIES if one.name == "hermes")
-    several = ReplyTools(workers["hermes"]._pair.target.tokenizer, p.Tools(offered=(WEATHER, CLOCK, W), several=False))
-    ids = workers["hermes"]._pair.target.tokenizer.pieces(family.written)
-    text = ReplyText(workers["hermes"]._pair.target.tokenizer.stream(), ())
+    tokenizer = workers["hermes"]._pair.target.tokenizer
+    tools = ReplyTools(tokenizer, p.Tools(offered=(WEATHER, CLOCK, W), several=False))
+    ids, text = tokenizer.pieces(family.written), ReplyText(tokenizer.stream(), ())
     rounds = [one for i, token in enumerate(ids) for one in text.push(Round(i, (token,), (), 0, (1.0,), (), 1, 0.1))]
-    *_, calls, end = several.events(iter([*rounds, Finished("eos", len(ids), 1.0)]))
+    *_, calls, end = tools.events(iter([*rounds, Finished("eos", len(ids), 1.0)]))
     assert [call.name for call in calls] == ["weather"] and end.reason == "eos" and end.tokens < len(ids)
 
 

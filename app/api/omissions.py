@@ -1,7 +1,7 @@
-"""What a request asks for and its reply does without: told in a header and in the reply's statistics.
+"""What a request asks for and its reply does without, reported in a header and in the reply's statistics.
 
-What clients send as a matter of course is taken. What cannot be honored is left out and told here, unless the reply
-would mean something else without it; then the request is refused.
+A request that asks for something that cannot be honored is answered without it, unless the reply would mean something
+else then; such a request is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ HEADER = "x-redline-warning"
 LONGEST_HEADER = 1000  # characters
 
 
-class LeftOut:
+class Omissions:
     """The notes of one request, in the order in which it was read."""
 
     def __init__(self) -> None:
