@@ -21,7 +21,7 @@ from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.foreign_exports import read_documents
 from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
-from app.store.message_search import folded_texts, make_searchable, outdate, search
+from app.store.message_search import discard_outdated, folded_texts, make_searchable, search
 from app.store.records import (
     CUT_NOTE,
     Attachment,
@@ -132,7 +132,7 @@ class Store:
         """Marks replies that are no longer streamed as cut, and makes all messages searchable."""
         with self._database.change():
             self._database.run("UPDATE message SET state = 'cut', note = ? WHERE state = 'streaming'", CUT_NOTE)
-            outdate(self._database)
+            discard_outdated(self._database)
         self._make_searchable(0)
 
     def _make_searchable(self, since: int) -> None:
@@ -454,7 +454,7 @@ class Store:
         return self.import_all([text])[0]
 
     def import_all(self, texts: Sequence[str]) -> list[ConversationRecord]:
-        """Adds the conversations of exports, of Redline or another program (`app.store.foreign_exports`): all or none.
+        """Adds the conversations of exports by Redline or another program (`app.store.foreign_exports`), all or none.
         Returns them, the one that was changed last first. Raises StoreError: why not, in a line."""
         documents = [document for text in texts for document in read_documents(text)]
         documents.sort(key=lambda document: document.updated_s)

@@ -1,4 +1,4 @@
-"""Conversations that were exported by other programs, as documents of Redline's: their branches, thoughts and times.
+"""Reads conversations that other programs exported, as documents of Redline: with their branches, thoughts and times.
 
     ChatGPT      conversations.json: [{"title", "create_time", "update_time", "current_node", "mapping":
                  {id: {"parent", "children", "message": {"author": {"role"}, "content": {"content_type", "parts"}}}}}]
@@ -7,8 +7,8 @@
     LM Studio    {"name", "createdAt", "systemPrompt", "messages": [{"currentlySelected", "versions":
                  [{"role", "content": [{"type", "text"}]} or {"role", "steps": [{"content", "style"}]}]}]}
 
-None of them is a published format: these are the fields of real exports, and whatever else there is is ignored. What is
-neither a question nor a reply (system messages, results of tools) is left out.
+None of these formats is published. The fields are those of real exports, and all others are ignored. Messages that are
+neither a question nor a reply (system messages, results of tools) are left out.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as replaced
 from typing import Any
 
 import msgspec
@@ -41,11 +39,10 @@ _REASONING = re.compile(r'<details type="reasoning"[^>]*>\s*(?:<summary>[^<]*</s
 _CALLS = re.compile(r'<details type="(?:tool_calls|code_interpreter)"[^>]*>.*?</details>\s*', re.DOTALL)
 _NO_TEXT = "[A picture or file that was not imported]"
 _UNKNOWN = "this is not an export of Redline, ChatGPT, LM Studio or Open WebUI; choose another file"
-_LATEST_S = 1e11  # later than any clock: a time in milliseconds
+_LATEST_S = 1e11  # later than any clock: larger times are not in seconds
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(msgspec.Struct, frozen=True):
     """A message of a tree. role: "user", "assistant", or another, which is passed over."""
 
     parent: str | None
@@ -146,12 +143,12 @@ class _StudioConversation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_documents(text: str) -> list[Document]:
-    """Returns the conversations of an export, of this program or another; those of another without a message are left
-    out. Raises StoreError: what is wrong with it, in a line."""
+    """Returns the conversations of an export, by Redline or another program. Empty ones of other programs are left out.
+    Raises StoreError: what is wrong with it, in a line."""
     if len(text) > MOST_CHARACTERS or read_header(text) is not None:
         return [read_document(text)]
     try:
-        data = json.loads(text)  # which takes half an emoji, as of a text that was cut, and msgspec does not
+        data = json.loads(text)  # accepts half an emoji, as at the end of a text that was cut; msgspec does not
         given = data if isinstance(data, list) else [data]
         first = next((one for one in given if isinstance(one, dict)), {})
         read = next((read for key, read in _READERS.items() if key in first), None)
@@ -305,10 +302,8 @@ class _Writer:
             if node.role == "assistant":
                 reply = _joined(reply, node)
             if reply is not None and (node.role == "user" or key not in goes_on):
-                above, reply = (
-                    self._add(above, "assistant", reply, node.parent or "" if node.role == "user" else key),
-                    None,
-                )
+                end = node.parent or "" if node.role == "user" else key
+                above, reply = self._add(above, "assistant", reply, end), None
             if node.role == "user":
                 above = self._add(above, "user", node, key)
             state[key] = above, reply
@@ -354,7 +349,7 @@ def _joined(reply: _Node | None, node: _Node) -> _Node:
     if reply is None:
         return node
     text = "\n\n".join(filter(None, (reply.text, node.text)))
-    return replaced(reply, text=text, thought="\n\n".join(filter(None, (reply.thought, node.thought))))
+    return replace(reply, text=text, thought="\n\n".join(filter(None, (reply.thought, node.thought))))
 
 
 def _below(nodes: Mapping[str, _Node]) -> dict[str | None, list[str]]:
@@ -378,7 +373,7 @@ def _ancestors(nodes: Mapping[str, _Node], key: str | None) -> Iterator[str]:
 
 
 def _seconds(time: float) -> float:
-    """Returns a time as Unix seconds, which was in those or in thousandths of them, or of these."""
+    """Returns a time in Unix seconds that was given in seconds, milliseconds, microseconds or nanoseconds."""
     while _LATEST_S < time < math.inf:
         time /= 1000
     return time if 0 <= time < math.inf else 0.0

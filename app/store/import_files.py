@@ -1,4 +1,4 @@
-"""Files of conversations to import: JSON, by itself or in the ZIP archive of an export."""
+"""Reads files of conversations to import: JSON, alone or in the ZIP archive of an export."""
 
 from __future__ import annotations
 
@@ -27,14 +27,12 @@ def read_texts(path: Path) -> list[str]:
             return [data.decode("utf-8-sig") for data in _members(path)]
         return [path.read_text(encoding="utf-8-sig")]
     except _UNREADABLE as error:
-        why = (
-            f"“{path.name}” could not be read ({error}). Choose an export of Redline, ChatGPT, LM Studio or Open WebUI"
-        )
-        raise StoreError(why) from error
+        why = f"“{path.name}” could not be read ({error})"
+        raise StoreError(f"{why}. Choose an export of Redline, ChatGPT, LM Studio or Open WebUI") from error
 
 
 def _members(path: Path) -> list[bytes]:
-    """Returns the files of conversations in an archive, by what they really hold, whatever it says of their sizes."""
+    """Returns the files of conversations in an archive. Their real sizes count, not those that the archive states."""
     found: list[bytes] = []
     left = LARGEST_BYTES
     with zipfile.ZipFile(path) as archive:

@@ -17,7 +17,7 @@ from app.store.message_rows import attachments_of, clean
 from app.store.records import SearchHit
 from app.store.shown_text import shown_text
 
-_MANNER_KEY, _MANNER = "search.manner", "shown text"  # of how messages are made findable, in the app's values
+_INDEXED_KEY, _INDEXED = "search.indexed", "shown text"  # which text of replies is folded, in the table `value`
 _LONGEST_QUERY = 256  # characters that count
 _MOST_TERMS = 16
 _BEFORE, _AFTER = 40, 120  # characters of a snippet around its first match
@@ -43,11 +43,11 @@ def folded_texts(database: Database, since: int) -> list[tuple[str, int]]:
     return [(fold(_searchable(*columns)), message) for message, *columns in missing]
 
 
-def outdate(database: Database) -> None:
-    """Has all replies made findable anew where that was done in another manner than today's; within a change."""
-    if database.row("SELECT 1 FROM value WHERE key = ? AND value = ?", _MANNER_KEY, _MANNER) is None:
+def discard_outdated(database: Database) -> None:
+    """Deletes the folded texts of replies where an earlier version folded another text. Call it within a change."""
+    if database.row("SELECT 1 FROM value WHERE key = ? AND value = ?", _INDEXED_KEY, _INDEXED) is None:
         database.run("DELETE FROM folded WHERE message IN (SELECT id FROM message WHERE role = 'assistant')")
-        database.run("INSERT OR REPLACE INTO value VALUES (?, ?)", _MANNER_KEY, _MANNER)
+        database.run("INSERT OR REPLACE INTO value VALUES (?, ?)", _INDEXED_KEY, _INDEXED)
 
 
 def make_searchable(database: Database, texts: Iterable[tuple[str, int]]) -> None:

@@ -199,7 +199,7 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 
 def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
     """Returns the turns that a model is given for a branch. Replies without an answer are left out, and their questions
-    stay; a template that wants turns to alternate has them joined (`models.turn_shape`). What was left out when the
+    stay; for a template that wants turns to alternate they are joined (`models.turn_shape`). What was trimmed when the
     context was full is left out too, and its summary begins the first question that is left."""
     trimmed = [place for place, record in enumerate(path) if record.trim is not None]
     trim = path[trimmed[-1]].trim if trimmed else None

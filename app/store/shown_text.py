@@ -10,10 +10,10 @@ from pyromark import Options, events
 
 _OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS | Options.ENABLE_MATH
 _WITHIN_LINE = ("Emphasis", "Strong", "Strikethrough", "Link", "Image")
-_PART = 200_000  # characters that are parsed at once, in 20 ms, in which no other thread runs
+_PART = 200_000  # characters parsed at once: no other thread runs in these 20 ms
 _CJK = "\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
-_STARS = re.compile(rf"(?<=[{_CJK}])\*\*|\*\*(?=[{_CJK}])")  # marks there too, though not by CommonMark
-_TAG = re.compile(r"</?(?:sub|sup|kbd)\s*>", re.IGNORECASE)  # the others are shown, but for <br>
+_STARS = re.compile(rf"(?<=[{_CJK}])\*\*|\*\*(?=[{_CJK}])")  # marks in the transcript, though not in CommonMark
+_TAG = re.compile(r"</?(?:sub|sup|kbd)\s*>", re.IGNORECASE)  # all other tags but <br> are shown
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 

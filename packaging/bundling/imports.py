@@ -43,7 +43,7 @@ ON_MACOS = (
     "psutil._psutil_osx",
     "truststore._macos",
 )
-# What other processes than the recorded ones import without naming it: pypdf, for PDF files that AES protects.
+# What pypdf imports for encrypted PDF files, in a process that is not recorded.
 ELSEWHERE = ("Crypto.Cipher.AES", "Crypto.Cipher.ARC4", "pypdf._crypt_providers._pycryptodome")
 _HEADER = "# Modules that a run of the app imported. Written by `uv run packaging/record.py`.\n"
 

@@ -62,7 +62,7 @@ SITE_PACKAGES = (
         ),
     ),
     Rule(
-        "mlx-lm's commands, training and parsers of calls: Redline's own are in models",
+        "mlx-lm's commands, training and parsers of tool calls: Redline has its own",
         (
             *(f"mlx_lm/{name}/*" for name in ("tuner", "quant", "tool_parsers")),
             *(
@@ -73,7 +73,7 @@ SITE_PACKAGES = (
             "mlx_lm/*.md",
         ),
     ),
-    Rule("Markdown in the terminal, which nothing writes there", ("markdown_it/*", "rich/markdown.py")),
+    Rule("rich's Markdown and its parser, which nothing uses", ("markdown_it/*", "mdurl/*", "rich/markdown.py")),
     Rule(
         "transformers' training, serving and pipelines",
         (
@@ -136,7 +136,7 @@ SITE_PACKAGES = (
         ),
     ),
     Rule(
-        "cryptography of which pypdf asks for nothing: it deciphers PDF files",
+        "pycryptodome but for what pypdf decrypts PDF files with",
         ("Crypto/*",),
         (
             *("Crypto/__init__.py", "Crypto/Random/*", "Crypto/Util/*", "Crypto/Cipher/*.py"),

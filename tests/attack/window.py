@@ -104,7 +104,7 @@ class Attacked:
         assert self.entry.source == text
         measured.characters += len(text)
         measured.seconds = max(measured.seconds, seconds)
-        self.controller.delete(conversation)
+        self.controller.deletion.delete(conversation)
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)  # as an event loop that runs does
 
     @property

@@ -61,7 +61,7 @@ class CopyField(QWidget):
 
 
 class AgentCommands(QWidget):
-    """The commands that start an agent which others wrote with the loaded model, to copy."""
+    """Offers the commands that start an agent of another maker with the loaded model, to be copied."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class AgentCommands(QWidget):
         self._refresh()
 
     def show_model(self, loaded: Loaded | None, address: str, key: str) -> None:
-        """Shows what there is to copy. address: of the server, "" while it is off."""
+        """Enables copying while there is a model and the server is on. address: of the server, "" while it is off."""
         self._loaded, self._address, self._key = loaded, address, key
         self._refresh()
 
@@ -148,8 +148,7 @@ class ApiWindow(QWidget):
             Field("Port", self.port, PORT_HELP),
             Hairline(),
             self.address,
-            self.key,
-            wrapped(KEY_HELP, role="caption", tone="faint"),
+            column(self.key, wrapped(KEY_HELP, role="caption", tone="faint"), gap=6),
             self.agents,
             Hairline(),
             *lines,

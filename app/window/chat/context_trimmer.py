@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.window.chat.controller import Controller
 
 SUMMARY_TOKENS = 400  # of a summary, at most
-THOUGHT_TOKENS = 4096  # of a thought that cannot be turned off, or a quarter of the context
+THOUGHT_TOKENS = 4096  # of a thought that cannot be turned off, at most; nor more than a quarter of the context
 REQUEST = (
     "Summarize our conversation up to here in at most 200 words, so that it can be continued from the summary alone. "
     "Keep names, numbers, decisions and open questions. Write only the summary."

@@ -60,7 +60,7 @@ class Controller(QObject):
 
     library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
     its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: the reply that is
-    being written, and how. deletion: what was deleted and can be restored. learned: earlier replies to draft from.
+    being written, and how. deletion: deletes conversations and restores them. learned: earlier replies to draft from.
     """
 
     conversation_opened = Signal(object)  # ConversationRecord
@@ -389,16 +389,8 @@ class Controller(QObject):
         if conversation != UNSAVED and not self._open_saved(conversation):
             self.notice.emit(Notice("warning", "This conversation no longer exists."))
 
-    def delete(self, conversation: int) -> None:
-        """Deletes a conversation until `undo_delete`; see `ConversationDeletion`."""
-        self.deletion.delete(conversation)
-
-    def undo_delete(self) -> None:
-        """Restores the conversation that was deleted last."""
-        self.deletion.undo()
-
     def import_file(self, path: str) -> bool:
-        """Imports the conversations of an export and opens the newest; returns whether there are any."""
+        """Imports the conversations of an export and opens the newest; returns whether any was imported."""
         none: list[ConversationRecord] = []
         records = self.library.attempt(lambda: self.library.store.import_all(read_texts(Path(path))), none)
         if not records:

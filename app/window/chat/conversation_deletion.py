@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class ConversationDeletion(QObject):
-    """Deletes conversations and restores them. changed(): there is another one to restore, or one less."""
+    """Deletes conversations and restores them. changed(): another one can be restored, or one fewer."""
 
     changed = Signal()
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
         self._controller = controller
-        self._deleted: list[tuple[int, bool]] = []  # those that can be restored; whether they were open
+        self._deleted: list[tuple[int, bool]] = []  # that can be restored, the last one last; whether it was open
 
     @property
     def can_undo(self) -> bool:

@@ -1,4 +1,4 @@
-"""The screen that the window stands on. There may be none for a moment, as while displays are plugged in or wake."""
+"""The screens that windows are on. For a moment there may be none, as while displays are plugged in or wake up."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _USUAL_DPI = 96.0  # where there is no screen to ask
 
 
 def text_dpi() -> float:
-    """Returns how many px an inch of text has, which makes px of the points in which documents measure."""
+    """Returns the px of an inch of text: documents measure in points, of which an inch has 72."""
     window = QGuiApplication.focusWindow()
     screen = (window.screen() if window is not None else None) or QGuiApplication.primaryScreen()
     return screen.logicalDotsPerInchY() if screen is not None else _USUAL_DPI
 
 
 def screen_at(place: QPoint) -> QScreen | None:
-    """Returns the screen of a place, or another one where there is none; None without any."""
+    """Returns the screen at a place, or the primary one where there is none; None while there is no screen at all."""
     return QGuiApplication.screenAt(place) or QGuiApplication.primaryScreen()

@@ -46,7 +46,7 @@ class SectionModel(QAbstractListModel, Generic[Item]):
             self.endResetModel()
 
     def replace(self, row: int, item: Item) -> None:
-        """Shows an item in place of the one in a row, whose key it has."""
+        """Replaces the item in a row by one with the same key."""
         self._rows[row] = item
         self.dataChanged.emit(self.index(row), self.index(row))
 

@@ -118,7 +118,7 @@ def _decode(name: str, data: bytes, encoding: str) -> str:
 
 
 def _encoding_of(name: str, data: bytes) -> str:
-    """Returns the encoding of a text without a mark: UTF-8, or what its bytes are most likely. Raises
+    """Returns the encoding of a text without a byte order mark: UTF-8, or else the most likely one. Raises
     AttachmentError."""
     _refuse_kinds(name, data)
     with suppress(UnicodeDecodeError):
@@ -132,21 +132,20 @@ def _encoding_of(name: str, data: bytes) -> str:
             return "cp1252"
     from charset_normalizer import from_bytes  # which loads all of Python's codecs
 
-    found = from_bytes(data, cp_isolation=_WIDE if b"\0" in data else _LEGACY)
-    best = found.best()
+    best = from_bytes(data, cp_isolation=_WIDE if b"\0" in data else _LEGACY).best()
     if best is None or (b"\0" not in data and _has_controls(data)) or _has_controls(str(best).encode(errors="replace")):
         raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
     return best.encoding
 
 
 def _is_damaged_utf8(data: bytes) -> bool:
-    """Whether more characters beyond ASCII are UTF-8 than are not, as other encodings are by chance only."""
+    """Whether most characters beyond ASCII are valid UTF-8, which those of other encodings are only by chance."""
     text = data.decode(errors="replace")
     return sum(character > "\x7f" for character in text) > 2 * text.count("\ufffd")
 
 
 def _is_western(data: bytes) -> bool:
-    """Whether letters with accents stand one by one among those of ASCII, which says too little to a detector."""
+    """Whether single letters with accents stand among those of ASCII: too few for a detector to recognise."""
     accents = len(data.translate(None, bytes(range(128))))
     return accents <= _MOST_ACCENTS * len(data) and _WESTERN.fullmatch(data) is not None
 
@@ -156,7 +155,7 @@ def _has_controls(data: bytes) -> bool:
 
 
 def _refuse_kinds(name: str, data: bytes) -> None:
-    """Refuses what begins as a file of a kind that is no text."""
+    """Raises AttachmentError for a file that begins as one of a kind that is not text."""
     kind = next((kind for start, kind in _KINDS if start.match(data)), "")
     if kind:
         raise AttachmentError(f"“{name}” is {kind}. Only text and PDF files can be attached; copy its text instead.")

@@ -72,9 +72,9 @@ class PdfReader(QObject):
         self.began.emit(path.name if path is not None else "")
         if path is None:
             return
-        self._killed, self._output, self._looks = _refusal(path), b"", 0
-        if self._killed:
-            call_later(self, lambda: self._finish() if self._path is path else None)
+        self._killed, self._output, self._looks = "", b"", 0
+        if why := _refusal(path):
+            self._give_up(why)
             return
         self._process.start(sys.executable, ["-P", "-m", "app.pdf_text", str(path)])
         self._timer.start()
@@ -82,8 +82,13 @@ class PdfReader(QObject):
     def _handle_error(self, error: QProcess.ProcessError) -> None:
         """Gives a file up whose process did not start. Whatever happens to one that did, it also finishes."""
         if error == QProcess.ProcessError.FailedToStart:
-            self._killed = NOT_STARTED
-            self._finish()
+            self._give_up(NOT_STARTED)
+
+    def _give_up(self, why: str) -> None:
+        """Gives up the current file once control is back in the event loop: from within its own error signal, the
+        process would not start for the next file."""
+        path, self._killed = self._path, why
+        call_later(self, lambda: self._finish() if self._path is path else None)
 
     def _collect(self) -> None:
         self._output += self._process.readAllStandardOutput().data()

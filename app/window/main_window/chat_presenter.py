@@ -146,7 +146,7 @@ class ChatPresenter(QObject):
         sidebar.opened.connect(self._open_hit)
         sidebar.renamed.connect(controller.library.rename)
         sidebar.pinned.connect(controller.library.pin)
-        sidebar.deleted.connect(controller.delete)
+        sidebar.deleted.connect(controller.deletion.delete)
         sidebar.exported.connect(self.export)
         sidebar.copied.connect(self.copy)
         sidebar.imported.connect(self.import_file)
@@ -182,7 +182,7 @@ class ChatPresenter(QObject):
                 "previous": lambda: self._open_neighbour(-1),
                 "next": lambda: self._open_neighbour(1),
                 "rename": lambda: parts.sidebar.rename(controller.conversation.id),
-                "delete": lambda: controller.delete(controller.conversation.id),
+                "delete": lambda: controller.deletion.delete(controller.conversation.id),
                 "report": controller.host.copy_error_report,
                 "logs": self._show_logs,
             }

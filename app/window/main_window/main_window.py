@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 FIRST_SIZE, MIN_SIZE = QSize(1180, 780), QSize(640, 480)
 SAVE_PLACES_MS = 500  # after the last change
 MIN_CENTRE = 320  # px
-_COMPOSED = (
+_COMPOSED = (  # languages whose words an input method composes
     QLocale.Language.Chinese,
     QLocale.Language.Cantonese,
     QLocale.Language.Japanese,
@@ -419,8 +419,8 @@ def _is_typing(event: QKeyEvent) -> bool:
 
 
 def _is_composed(keyboard: QLocale) -> bool:
-    """Whether an input method makes words of what is typed. A key that was pressed elsewhere has passed it by, and
-    would be inserted raw: it only moves the focus, and the next one is composed."""
+    """Whether an input method composes what is typed. A key that is pressed outside the editor does not reach the input
+    method and would be inserted raw: it only moves the focus, and the next one is composed."""
     return keyboard.language() in _COMPOSED
 
 

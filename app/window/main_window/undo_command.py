@@ -14,8 +14,8 @@ TextField = QLineEdit | QPlainTextEdit | QTextEdit
 
 
 class UndoCommand(QObject):
-    """Gives the action of the menu its text and carries it out. A deletion stays what is undone next until something is
-    typed, and becomes it again where the field has nothing more to undo."""
+    """Sets the text of the menu's action and carries it out. A deletion is undone next until something is typed, and
+    again once the field has nothing more to undo."""
 
     def __init__(self, action: QAction, deletion: ConversationDeletion, window: QWidget) -> None:
         super().__init__(window)

@@ -42,8 +42,8 @@ class ConversationModel(SectionModel[ConversationRecord]):
         self.show_sections(groups.items())
 
     def show_update(self, record: ConversationRecord) -> None:
-        """Shows a conversation that is new or has changed. One at the head of its group, where every message but the
-        first finds it, is replaced alone."""
+        """Shows a conversation that is new or has changed. Where it already is the first of its
+        group, as after every message but its first, no other row changes."""
         index = self.index_of(record.id)
         if index.isValid() and self.heading_above(index) == group_of(record, date.today()):
             self.replace(index.row(), record)

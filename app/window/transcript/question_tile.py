@@ -96,9 +96,9 @@ class QuestionEditor(QWidget):
     """Edits a question in its own place. As in the composer, Enter sends and Shift-Enter begins a new line; Esc leaves
     the editor.
 
-    text: of the question. edit: its new text so far, or "", which Undo turns back. saved: the new text. changed: the
-    text so far, "" if it is the question's own. left: the text is to be kept. discarded: it is not. resized: it needs
-    another height.
+    text: of the question. edit: its new text so far, or ""; Undo goes back to the question's own. saved: the new text.
+    changed: the text so far, "" if it is the question's own. left: the text is to be kept. discarded: it is not.
+    resized: it needs another height.
     """
 
     saved = Signal(str)

@@ -113,7 +113,7 @@ def test_questions_after_one_reply_are_versions_below_it_and_tools_are_within_it
     first = min(store.path(record.id)[1].siblings)
     store.select(first)
     path = store.path(record.id)
-    assert [one.text for one in path] == ["What does a heron eat?", "Fish.", "Sure?"] or path[-1].versions == 2
+    assert [one.text for one in path] == ["What does a heron eat?", "Fish.", "Sure?"]
     assert path[-1].versions == 2 and path[1].id == first
 
 

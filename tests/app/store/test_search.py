@@ -24,10 +24,7 @@ def put(store: Store, *texts: str, title: str = "") -> list[int]:
 def said(store: Store, text: str, question: str = "Well?") -> tuple[int, int]:
     """Returns the ids of a question and of a reply with this text."""
     asked = store.add_question(store.create(SETTINGS).id, None, question)
-    reply = store.begin_reply(asked.conversation, asked.id, SETTINGS.pair, SETTINGS.sampling)
-    store.append(reply.id, [round_done(0, [text])])
-    store.end_reply(reply.id, Ending("complete"))
-    return asked.id, reply.id
+    return asked.id, say(store, asked.conversation, asked.id, [round_done(0, [text])]).id
 
 
 def found(store: Store, query: str) -> list[int | None]:

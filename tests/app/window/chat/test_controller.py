@@ -224,14 +224,14 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         controller.send("doomed")
         scene.streaming()
         conversation = controller.conversation.id
-        controller.delete(conversation)
+        controller.deletion.delete(conversation)
         assert controller.library.conversations() == [] and controller.conversation.id == 0
         until(lambda: controller.replies.reply is None)
         scene.press("was deleted", "Undo")
         assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
-        controller.undo_delete()  # nothing more to undo
+        controller.deletion.undo()  # nothing more to undo
         controller.library.change(lambda: controller.library.store.rename(conversation, ""))
-        controller.delete(conversation)
+        controller.deletion.delete(conversation)
         assert scene.notice("“New Chat” was deleted.") is not None
     assert reopened(tmp_path).conversations() == []
 
@@ -256,9 +256,9 @@ def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Pat
             until(lambda sent=sent: scene.requested(Count) and scene.requested(Count)[-1].cache == sent)
         controller.new()
         third = scene.ask("elsewhere")
-        controller.delete(second.conversation)
+        controller.deletion.delete(second.conversation)
         assert set(history.read("abc")) == {(third.conversation, third.id)} and not cache.exists()
-        controller.undo_delete()
+        controller.deletion.undo()
         assert set(history.read("abc")) == {(third.conversation, third.id)}
         history.add("abc", 1000, 1, [1, 2])  # of a conversation that another start purged
         controller.set_learning(True)
@@ -273,7 +273,7 @@ def test_a_reply_that_was_deleted_while_it_streamed_is_not_learned(tmp_path: Pat
         scene.controller.set_learning(True)
         scene.controller.send("doomed")
         scene.streaming()
-        scene.controller.delete(scene.controller.conversation.id)
+        scene.controller.deletion.delete(scene.controller.conversation.id)
         until(lambda: scene.controller.replies.reply is None)
         assert scene.history.read("abc") == {}
 

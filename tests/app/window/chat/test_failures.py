@@ -72,7 +72,7 @@ def test_a_cut_reply_of_a_deleted_conversation_is_not_offered(tmp_path: Path) ->
         scene.controller.send("go on")
         scene.streaming()
         scene.kill_host()
-        scene.controller.delete(scene.controller.conversation.id)
+        scene.controller.deletion.delete(scene.controller.conversation.id)
         until(lambda: "host down" in scene.states)
         scene.ready()
         assert not scene.notice("The text so far is saved")
@@ -370,7 +370,7 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
         verbs: list[Any] = [
             lambda: controller.library.rename(conversation, "x"),
             lambda: controller.library.pin(conversation, True),
-            lambda: controller.delete(conversation),
+            lambda: controller.deletion.delete(conversation),
             lambda: controller.regenerate(reply.id),
             lambda: controller.edit(controller.path[0].id, "y"),
             lambda: controller.select(reply.id),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,17 @@ def test_the_file_after_one_that_was_killed_is_read(
     composer._pdf_reader._kill()
     until(lambda: not composer._pdf_reader.busy)
     assert [attachment.text for attachment in composer.draft.attachments] == ["[Page 1]\nHello", "[Page 1]\nthere"]
+
+
+def test_each_file_is_given_up_when_the_reader_does_not_start(
+    composer: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    composer.refused.connect(refused.append)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
+    composer.attach_files([written(tmp_path / "a.pdf", pdf("Hello")), written(tmp_path / "b.pdf", pdf("there"))])
+    until(lambda: not composer._pdf_reader.busy)
+    assert refused == [f"“{name}.pdf” {pdf_reader.NOT_STARTED}" for name in "ab"]
 
 
 def test_a_file_that_has_vanished_is_named_and_the_message_can_be_sent(composer: Composer, tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_all_conversations_are_exported_under_different_names(
     clock: SteppedClock, window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (1, 2, 4):
-        controller.delete(number)
+        controller.deletion.delete(number)
     add_conversation(controller, "bread")
     add_conversation(controller, "")
     (tmp_path / "Chat.json").write_text("mine")

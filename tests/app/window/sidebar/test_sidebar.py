@@ -177,7 +177,7 @@ def test_undo_takes_back_a_deletion_or_typing_whichever_was_last(
     assert not window.parts.notices.banners and undo.text() == "Undo Delete Chat"
     QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert "Bread" in rows(sidebar) and editor.toPlainText() == "ab" and undo.text() == "Undo"
-    window.controller.delete(3)
+    window.controller.deletion.delete(3)
     QTest.keyClicks(editor, "c")
     assert undo.text() == "Undo"
     QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
