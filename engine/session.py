@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from engine.audit.exact_target import ExactTarget
 from engine.audit.verify_blocks import VerifyBlocks
@@ -233,7 +234,7 @@ class Session:
         of its tokens are in. Pins the places that it comes by."""
         yield reused
         ends = [*(place for place in places if reused < place < len(prompt) - 1), len(prompt) - 1]
-        for begin, end in zip([reused, *ends], ends, strict=False):
+        for begin, end in pairwise([reused, *ends]):
             done = 0
             for done in self._driver.prefill(prompt[begin:end], cancelled=cancelled):
                 if drafter is not None and drafter.needs.taps:  # so that states need not be kept
