@@ -195,16 +195,6 @@ class FolderTokenizer:
             return tuple(answer_.lengths) if isinstance(answer_, Shared) else ()
         return ()
 
-    def stable_prompt_length(
-        self,
-        messages: Sequence[Message],
-        cancelled: Callable[[], bool] = _never,
-        tools: Sequence[dict[str, Any]] = (),
-        **switches: Any,
-    ) -> int:
-        """Returns the least of `stable_prompt_lengths`, 0 without any."""
-        return min(self.stable_prompt_lengths(messages, cancelled, tools, **switches), default=0)
-
     def _rendered(
         self,
         messages: Sequence[Message],

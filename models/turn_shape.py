@@ -289,23 +289,24 @@ def find_shape(
     return _of_thoughts(probe, shape, "</think>" in template)
 
 
-def written_call(render: Render, shape: TurnShape, lists: bool) -> tuple[str, str, str]:
+def written_call(render: Render, shape: TurnShape) -> tuple[str, str, str]:
     """Returns what a template writes for a call whose first argument is a text of two lines, "" where it fails; the
     name of the tool, and the id of the call."""
     call = {**_CALLS[0], "arguments": json.dumps({"probekey": "first line\nsecond line", "more": 3})}
     turn = {"role": "assistant", "content": "", "calls": [call]}
-    result = {"role": "tool", "content": _RESULTS[0]["content"], "call_id": call["id"], "name": call["name"]}
-    tried: list[list[Message]] = [
-        [_QUESTION],
-        [_QUESTION, turn],
-        [_QUESTION, turn, result],
-    ]  # some write it with results
-    before, *wholes = (render(shaped(turns, shape, None, True), PROBE_TOOLS, lists) or "" for turns in tried)
+    # Some templates write a call only once its result is there.
+    tried: list[list[Message]] = [[_QUESTION], [_QUESTION, turn], [_QUESTION, turn, _RESULTS[0]]]
+    before, *wholes = (render(shaped(turns, shape, None, True), PROBE_TOOLS, shape.lists) or "" for turns in tried)
     whole = next((text for text in wholes if text.count(call["name"]) > before.count(call["name"])), "")
-    shared = next((i for i, pair in enumerate(zip(before, whole, strict=False)) if pair[0] != pair[1]), len(before))
+    shared = common_length(before, whole)
     within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:shared])
     text = whole[shared if within_tag is None else within_tag.start() :]
-    return text.partition(result["content"])[0], str(call["name"]), _id_of(call, 0, shape)
+    return text.partition(_RESULTS[0]["content"])[0], str(call["name"]), _id_of(call, 0, shape)
+
+
+def common_length(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Returns with how many of the same characters, or of other things, both begin."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _of_texts(probe: _Probe, shape: TurnShape) -> TurnShape:

@@ -40,6 +40,7 @@ from engine.events import Finished, Round
 from engine.reply_text import ReplyText
 from models.reply_format import TAGS, paired
 from models.tokenizer import FolderTokenizer
+from models.turn_shape import common_length
 from tests.toys.folders import make_tokenizer
 
 COLUMNS = ("renders", "kept", "thought", "call", "two", "result", "history", "any", "switches")
@@ -139,8 +140,8 @@ class Case:
         for turns in (messages, [*messages, _ANSWER, {"role": "user", "content": "and " * 60}]):
             ids = self.tokens.chat(turns)
             later = self.tokens.chat([*turns, _ANSWER, _MORE])
-            common = _common(ids, later)
-            stable = self.tokens.stable_prompt_length(turns)
+            common = common_length(ids, later)
+            stable = min(self.tokens.stable_prompt_lengths(turns), default=0)
             if stable > common:
                 raise Cell(f"{stable} tokens are said to stay, {common} do")
             if common < len(ids) / 2:
@@ -174,7 +175,7 @@ class Case:
         the tags that it speaks of."""
         ids = self.tokens.chat([_QUESTION], **self._thinking)
         whole = self.tokens.chat([_QUESTION, turn(_ANSWER["content"], _THOUGHT)], **self._thinking)
-        prompt, form = self._fast_text(ids), self._fast_text(whole[_common(ids, whole) :])
+        prompt, form = self._fast_text(ids), self._fast_text(whole[common_length(ids, whole) :])
         if _THOUGHT in form and form.index(_THOUGHT) < form.index(_ANSWER["content"]):
             return form[: form.index(_ANSWER["content"]) + len(_ANSWER["content"])]
         if "[BEGIN FINAL RESPONSE]" in self.template:
@@ -205,9 +206,9 @@ class Case:
             whole = self._fast_text(self.tokens.chat(turns, tools=[_TOOL])).partition("written-0")[0]
         if self.tokens.tools is None:
             raise Cell("how it writes calls is not known")
-        closing = _common(text[::-1], whole[::-1])  # the header of the next turn
+        closing = common_length(text[::-1], whole[::-1])  # the header of the next turn
         closing -= 0 if whole[len(whole) - closing :].startswith(("<", "[", "\n", " ")) else closing
-        begins = _common(text, whole)
+        begins = common_length(text, whole)
         within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:begins])
         written = whole[begins if within_tag is None else within_tag.start() : len(whole) - closing]
         ids = self.tokens.pieces(written)
@@ -320,10 +321,6 @@ def _write(folder: Path, template: str, names: Sequence[str]) -> Path:
     )
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     return folder
-
-
-def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _ends_thought(written: str) -> bool:
