@@ -55,7 +55,7 @@ class Encode(msgspec.Struct, tag=True):
 
 class Chat(msgspec.Struct, tag=True):
     """Renders a conversation and opens the assistant's turn: answered by Rendered and then as Encode is, or by Refused
-    or Unknown. variables: what the template is told beside the messages. tools: as OpenAI describes them. lists: as
+    or Unknown. variables: those of the template beside the messages. tools: as OpenAI describes them. lists: as
     `models.turn_shape.TurnShape.lists`."""
 
     key: int
@@ -266,7 +266,6 @@ def decoder_of(tokenizer_json: str) -> str:
 def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
     """Tries a template on small conversations."""
     user, system = {"role": "user", "content": "question"}, {"role": "system", "content": "system"}
-
     on: dict[str, Value] = {}
 
     def write(
@@ -291,8 +290,8 @@ def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
 
     switches = switches_of(template, ask)
     on.update(switches.on)
-    told = (write(turns, PROBE_TOOLS) or "" for turns in ([user], [system, user]))
-    if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in told):
+    offering = (write(turns, PROBE_TOOLS) or "" for turns in ([user], [system, user]))
+    if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in offering):
         switches = msgspec.structs.replace(switches, tools="")
     tools = (tool_format(template) or tool_format(tokenizer.names) or UNKNOWN) if switches.tools else None
     shape = find_shape(write, template, bool(switches.tools), tools, lists)
@@ -345,9 +344,9 @@ def _let_lists_change(template: str) -> None:
 
 def longest_prompt(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> int:
     """Returns how many characters a template may make of messages: it repeats none, and adds some to each."""
-    told = sum(1000 + 4 * len(json.dumps(message.get("content"))) for message in messages)
-    called = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
-    return 1_000_000 + told + called + 8 * len(json.dumps(tools))
+    contents = sum(1000 + 4 * len(json.dumps(message.get("content"))) for message in messages)
+    calls = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
+    return 1_000_000 + contents + calls + 8 * len(json.dumps(tools))
 
 
 def _shared(tokenizer: OpenTokenizer, request: Compare) -> list[int]:
