@@ -125,9 +125,9 @@ def without_config(path: Path, names: list[str]) -> str:
     if "params.json" in names or any(name.startswith("consolidated.") for name in names):
         return "has its makers' own format, not that of transformers or MLX; choose a version with config.json"
     if "model_index.json" in names:
-        return "is a model of images (model_index.json), not of text; choose a language model"
+        return "is an image model (model_index.json), not a language model; choose a language model"
     if any(name.endswith(".gguf") for name in names):
-        return "holds a GGUF file, which is no model folder; import the GGUF file first"
+        return "holds a GGUF file, not an MLX model; import the GGUF file first"
     return "has no config.json, so it is not a model folder; check the path"
 
 
