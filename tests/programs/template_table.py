@@ -212,18 +212,11 @@ class Case:
         within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:begins])
         written = whole[begins if within_tag is None else within_tag.start() : len(whole) - closing]
         ids = self.tokens.pieces(written)
-        rounds = [Round(0, (token,), (), 0, (1.0,), (), 1, 0.0) for token in ids]
-        reply, reader = (
-            ReplyText(self.tokens.stream(), (), (), self.tokens.channels(before if _ends_thought(written) else [])),
-            call_reader(self.tokens, [_TOOL]),
-        )
-        found = []
-        for one in rounds:
-            for ready in reply.push(one):
-                found += reader.push(ready)[1]
+        channels = self.tokens.channels(before if _ends_thought(written) else [])
+        reply, reader = ReplyText(self.tokens.stream(), (), (), channels), call_reader(self.tokens, [_TOOL])
+        rounds = [one for token in ids for one in reply.push(Round(0, (token,), (), 0, (1.0,), (), 1, 0.0))]
         rest, tail = reply.finish()
-        for ready in rest:
-            found += reader.push(ready)[1]
+        found = [call for one in [*rounds, *rest] for call in reader.push(one)[1]]
         found += reader.finish(Finished("eos", len(ids), 0.0, text=tail))[1]
         read = [(one.name, json.loads(one.arguments)) for one in found]
         wanted = [(one["name"], json.loads(one["arguments"])) for one in asked]
@@ -332,8 +325,9 @@ def _parts(tokenizer: FolderTokenizer, prompt: list[int], split: Sequence[Sequen
     """Returns the thought and the answer of a reply."""
     text = ReplyText(tokenizer.stream(), (), (), tokenizer.channels(prompt))
     rounds = [one for ids in split for one in text.push(Round(0, tuple(ids), (), 0, (1.0,) * len(ids), (), 1, 0.0))]
-    rounds, tail = rounds + (rest := text.finish())[0], rest[1]
-    return "".join(one.text_in("thought") for one in rounds), "".join(one.text_in("answer") for one in rounds) + tail
+    rest, tail = text.finish()
+    thought, answer = ("".join(one.text_in(name) for one in [*rounds, *rest]) for name in ("thought", "answer"))
+    return thought, answer + tail
 
 
 def cell(check: Callable[[], str]) -> tuple[str, str]:
