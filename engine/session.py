@@ -165,6 +165,7 @@ class Session:
         if not prompt:
             raise UsageError("the prompt is empty: enter some text")
         if len(prompt) >= self.context:
+            # It begins as the error of Anthropic's API, by which agents know that a conversation must be shortened.
             raise ContextError(
                 f"prompt is too long: {len(prompt)} tokens > {self.context} maximum, including the reply: shorten the "
                 "conversation or start a new one"
