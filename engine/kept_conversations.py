@@ -112,9 +112,9 @@ class KeptConversations:
 
 
 def is_another(tokens: int, prompt: int | None, shared: int) -> bool:
-    """Returns whether a conversation of so many tokens, whose last prompt had so many, is another one than a prompt
-    that shares only `shared` of them: else it is the same, whose last reply, or thought, is not in the prompt any more.
-    """
+    """Returns whether a prompt that shares only `shared` tokens with a conversation belongs to another one; else it
+    goes on with this one, though without its last reply or thought. tokens, prompt: how many the conversation and its
+    last prompt have; None as in KeptConversation."""
     asked = tokens if prompt is None else prompt
     return asked - shared >= _OTHER_QUESTION and tokens - shared >= LEAST_TOKENS
 

@@ -75,8 +75,8 @@ class TagReader:
 
     def _enter(self, tag: str, closing: str) -> None:
         self._thought, self._again = self._thought or self.channel == "thought", ""
-        wraps = {start: end for start, end in self.tags.wrappers if tag == self.closing == start}
-        self.closing = closing or wraps.get(tag, "")  # what ends one thing may begin the next
+        wrapper_end = dict(self.tags.wrappers).get(tag, "") if tag == self.closing else ""
+        self.closing = closing or wrapper_end  # what ends one thing may begin the next
         self.channel = "thought" if any(tag == start for start, _ in self.tags.pairs) else "answer"
 
     def _openers(self) -> tuple[tuple[str, str], ...]:
@@ -108,8 +108,8 @@ class TagReader:
 
 
 class TagParser:
-    """What `engine.reply_channels.ChannelParser` is for tokens. reader: of the reply's text, for whoever reads that
-    itself. tokens: the tags that are tokens, by number; a detokenizer may have no text for them."""
+    """Tells thought and answer of a reply apart by tags in its text. reader: of that text, for callers that read it
+    themselves. tokens: the tags that are tokens, by number; a detokenizer may have no text for them."""
 
     openers: frozenset[int] = frozenset()  # with a grammar, a tag that is text is part of what the grammar decides
 

@@ -83,6 +83,7 @@ class LongRoPE(SuScaledRoPE):  # type: ignore[misc]
 
 
 def _make_longrope(rope: Any, base: float, scaling: Scaling) -> None:
+    """Makes a LongRoPE of mlx-lm's module, which has the frequencies for long texts alone."""
     powers = base ** (mx.arange(0, rope.dim, 2, dtype=mx.float32) / rope.dim)
     usual = rope._scale if scaling.get("long_mscale") is None else 1.0  # both are given, or neither
     if scaling.get("factor") is not None:

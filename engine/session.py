@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from engine.audit.exact_target import ExactTarget
 from engine.audit.verify_blocks import VerifyBlocks
@@ -173,6 +174,7 @@ class Session:
         if not prompt:
             raise UsageError("the prompt is empty: enter some text")
         if len(prompt) >= self.context:
+            # It begins as the error of Anthropic's API, by which agents know that a conversation must be shortened.
             raise ContextError(
                 f"prompt is too long: {len(prompt)} tokens > {self.context} maximum, including the reply: shorten the "
                 "conversation or start a new one"
@@ -242,7 +244,7 @@ class Session:
         of its tokens are in. Pins the marks at its stable lengths."""
         yield reused
         ends = [*(length for length in stable_lengths if reused < length < len(prompt) - 1), len(prompt) - 1]
-        for begin, end in zip([reused, *ends], ends, strict=False):
+        for begin, end in pairwise([reused, *ends]):
             done = 0
             for done in self._driver.prefill(prompt[begin:end], cancelled=cancelled):
                 if drafter is not None and drafter.needs.taps:  # so that states need not be kept

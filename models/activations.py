@@ -12,7 +12,7 @@ from mlx import nn
 from engine.backend.mlx_lm_imports import SwitchGLU
 from engine.errors import ModelError
 
-ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
+_ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
     "silu": nn.silu,
     "swish": nn.silu,
     "gelu": nn.gelu,
@@ -36,25 +36,15 @@ _SILU = (
     *("exaone", "exaone4", "exaone_moe", "falcon_h1", "falcon_mamba", "glm", "glm4", "glm4_moe", "glm4_moe_lite"),
     *("glm_moe_dsa", "granite", "granitemoe", "granitemoehybrid", "helium", "hunyuan_v1_dense", "internlm3", "jamba"),
     *("kimi_linear", "laguna", "llama", "llama4", "longcat_flash", "mamba", "mamba2", "mellum", "mimo_v2_flash"),
-    *(
-        "minicpm3",
-        "minimax_m2",
-        "ministral3",
-        "mistral",
-        "mistral4",
-        "mixtral",
-        "muse_glimmer",
-        "olmo2",
-        "olmo3",
-        "olmo_hybrid",
-    ),
-    *("olmoe", "phi3", "phimoe", "qwen2", "qwen2_5_vl", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_5", "qwen3_5_moe"),
-    *("qwen3_moe", "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "seed_oss", "smollm3", "solar_open", "stablelm"),
+    *("minicpm3", "minimax_m2", "ministral3", "mistral", "mistral4", "mixtral", "muse_glimmer", "olmo2", "olmo3"),
+    *("olmo_hybrid", "olmoe", "phi3", "phimoe", "qwen2", "qwen2_5_vl", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_5"),
+    *("qwen3_5_moe", "qwen3_moe", "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "seed_oss", "smollm3", "solar_open"),
+    "stablelm",
 )
 _COMPUTED = {"gemma": "gelu", **dict.fromkeys(_SILU, "silu")} | {
     family: name for name, families in _OTHERS.items() for family in families
 }
-# More than feed-forward parts has the activation in these families, or they compute more than their matrices say.
+# In these families the activation is not that of feed-forward parts alone, or these do more than apply matrices.
 _UNLIKE = (
     *("falcon_h1", "gemma3n", "gemma4", "granitemoehybrid", "jamba", "kimi_linear", "olmo_hybrid", "qwen3_5"),
     *("qwen3_5_moe", "qwen3_next", "recurrent_gemma"),
@@ -78,17 +68,17 @@ def correct_activations(network: Any, text: Mapping[str, Any], family: str) -> N
     if family == "gemma" and named in (None, "gelu"):  # its first files said gelu and meant the approximation
         named = "gelu_pytorch_tanh"
     computed = _COMPUTED.get(family)
-    if named is None or computed is None or ACTIVATIONS.get(named) is ACTIVATIONS[computed]:
+    if named is None or computed is None or _ACTIVATIONS.get(named) is _ACTIVATIONS[computed]:
         return
-    if named not in ACTIVATIONS:
+    if named not in _ACTIVATIONS:
         raise ModelError(f"its activation {str(named)[:40]!r} is not known; choose another model")
-    found = [module for module in network.modules() if _give_activation(module, ACTIVATIONS[named])]
+    found = [module for module in network.modules() if _give_activation(module, _ACTIVATIONS[named])]
     if not found or family in _UNLIKE:
         raise ModelError(f"its activation is {named}, and mlx-lm computes {computed}; choose another model")
 
 
 def _give_activation(module: Any, activation: Callable[[mx.array], mx.array]) -> bool:
-    """Whether a module is a feed-forward part, which then has the activation."""
+    """Gives a module the activation if it is a feed-forward part; returns whether it is one."""
     if isinstance(module, SwitchGLU):
         module.activation = _Gate(activation)
         return True

@@ -16,7 +16,7 @@ from typing import Literal
 
 ReferenceVerdict = Literal["right", "corrected", "renamed", "refused"]
 FILE = Path(str(resources.files("models"))) / "references.json"
-NONE = "no independent reference; it computes what mlx-lm computes"
+NO_REFERENCE = "no independent reference; it computes what mlx-lm computes"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def reference_line(config: Mapping[str, object]) -> str:
     model_type = str(config.get("model_type"))[:40]
     computed = [one for one in references_of(model_type) if one.verdict != "refused"]
     if not computed:
-        return f"{model_type}: {NONE}"
+        return f"{model_type}: {NO_REFERENCE}"
     largest, first = max(one.largest for one in computed), computed[0]
     named = model_type if first.architecture == model_type else f"{model_type}, as {first.architecture}"
     some = [one for one in computed if one.verdict == "corrected"]

@@ -40,8 +40,8 @@ class ChatTemplates:
 
 def read_templates(folder: Path) -> ChatTemplates:
     """Reads the chat templates of a model folder. Raises ModelError for files that are damaged or cannot be read."""
-    named_program = read_json_object(folder / _JSON_FILES[0]) if (folder / _JSON_FILES[0]).is_file() else {}
-    if (name := named_program.get("chat_template_type")) in PROGRAMS:
+    about_tokenizer = read_json_object(folder / _JSON_FILES[0]) if (folder / _JSON_FILES[0]).is_file() else {}
+    if (name := about_tokenizer.get("chat_template_type")) in PROGRAMS:
         template = _PROGRAM.format(name=name)
         return ChatTemplates(template, template, _JSON_FILES[0])
     sources = {TEMPLATE_FILE: _in_files(folder)} | {name: _in_json(folder / name) for name in _JSON_FILES}

@@ -15,12 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx import nn
 
-from engine.backend.mlx_lm_imports import (
-    KVCache,
-    RotatingKVCache,
-    create_attention_mask,
-    model_classes,
-)
+from engine.backend.mlx_lm_imports import KVCache, RotatingKVCache, create_attention_mask, model_classes
 from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies, rotary_embedding
 from models.activations import correct_activations, named_as

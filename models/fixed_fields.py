@@ -19,7 +19,7 @@ def _every_fourth_without(text: Config) -> list[int]:
 
 
 def _interval_that_counts(text: Config) -> Any:
-    """Of layers without positions, where no list of them is given."""
+    """The interval between layers without positions counts only where there is no list of them."""
     return text.get("no_rope_layer_interval") if text.get("no_rope_layers") else 4
 
 

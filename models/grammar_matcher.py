@@ -25,15 +25,16 @@ LONGEST_SOURCE = 200_000  # characters
 DEEPEST_SCHEMA = 64  # levels of objects and lists
 # One line with single spaces, unless the schema says otherwise: small models never end where any blanks are allowed.
 _GUIDANCE = {
-    "whitespace_flexible": False,
-    "item_separator": ", ",
-    "key_separator": ": ",
-    "coerce_one_of": True,  # one of several is any of them where no more can be enforced
+    "x-guidance": {
+        "whitespace_flexible": False,
+        "item_separator": ", ",
+        "key_separator": ": ",
+        "coerce_one_of": True,  # `oneOf` is read as `anyOf` where llguidance cannot tell that only one holds
+    }
 }
-LAYOUT = {"x-guidance": _GUIDANCE}
-# Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
 _TOKEN = b"\xff"  # begins the number of a token in llguidance's bytes
-_TAG = re.compile(r"</?(?!unused|mask|pad|unk|bos|eos)[a-z]+[1-6]?>")
+_TAG = re.compile(r"</?(?!unused|mask|pad|unk|bos|eos)[a-z]+[1-6]?>")  # of HTML, and not the name of a special token
+# Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
 _ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
 
 
@@ -82,7 +83,7 @@ def json_expression(schema: Mapping[str, Any] | bool) -> str:
     if depth_of(schema) > DEEPEST_SCHEMA:
         raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
     plain, _ = enforceable(schema)
-    return f"%json {json.dumps(LAYOUT | plain if isinstance(plain, dict) else plain)}"
+    return f"%json {json.dumps(_GUIDANCE | plain if isinstance(plain, dict) else plain)}"
 
 
 def depth_of(value: Any) -> int:

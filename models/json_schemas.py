@@ -19,6 +19,7 @@ _UNKNOWN = (
 )
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
 _NO_EXPRESSION = re.compile(r"\(\?[=!<]|\\[bB1-9]|\\[kpP]")  # look-around, word borders, references, classes of signs
+_DEEPEST = 64  # references that lead to references, or schemas within each other
 _LARGEST = 2**53  # integers beyond it have no expression, and most readers of JSON round them
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _MAPS, _LISTS = ("properties", "patternProperties", "$defs", "definitions"), ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -65,7 +66,7 @@ def resolved(schema: Any, root: Schema, depth: int = 0) -> Schema | None:
     if not isinstance(schema, dict):
         return None
     reference = schema.get("$ref")
-    if not isinstance(reference, str) or depth > 64:
+    if not isinstance(reference, str) or depth > _DEEPEST:
         return schema
     found: Any = root
     for step in reference.removeprefix("#").strip("/").split("/"):
@@ -78,13 +79,14 @@ def properties_of(schema: Any, root: Schema, depth: int = 0) -> tuple[dict[str, 
     """Returns the properties that an object has by a schema, and those that it must have, over all branches of an
     `allOf`; None where the schema names none. root: that its references are within."""
     found = resolved(schema, root)
-    if found is None or depth > 64:
+    if found is None or depth > _DEEPEST:
         return None
     own = found.get("properties")
     properties: dict[str, Any] | None = dict(own) if isinstance(own, dict) else None
     needed = found.get("required")
     required = frozenset(name for name in needed if isinstance(name, str)) if isinstance(needed, list) else frozenset()
-    for branch in found.get("allOf") or () if isinstance(found.get("allOf"), list) else ():
+    branches = found.get("allOf")
+    for branch in branches if isinstance(branches, list) else ():
         if (more := properties_of(branch, root, depth + 1)) is not None:
             properties = {**(properties or {}), **more[0]}
             required |= more[1]
@@ -96,7 +98,7 @@ def properties_of(schema: Any, root: Schema, depth: int = 0) -> tuple[dict[str, 
 def types_of(schema: Any, root: Schema, depth: int = 0) -> set[str] | None:
     """Returns the types that a schema allows, None for any. root: that its references are within."""
     found = resolved(schema, root)
-    if found is None or depth > 64:
+    if found is None or depth > _DEEPEST:
         return None
     kinds = found.get("type")
     if isinstance(kinds, str | list):

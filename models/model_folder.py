@@ -110,15 +110,14 @@ def folder_names(path: Path) -> list[str]:
         raise ModelError(f"{path}: no such model folder; check the path")
     names = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in names:
-        raise ModelError(f"{path}: {without_config(path)}")
+        raise ModelError(f"{path}: {without_config(path, names)}")
     return names
 
 
-def without_config(path: Path) -> str:
-    """Returns what a folder without config.json is, and what to do."""
-    names = [entry.name for entry in path.iterdir()]
+def without_config(path: Path, names: list[str]) -> str:
+    """Returns what a folder without config.json is, and what to do. names: of the files in it."""
     if _ADAPTER_CONFIG in names or set(ADAPTERS) & set(names):
-        base = _base_of_adapter(path) if _ADAPTER_CONFIG in names else None
+        base = _base_of_adapter(path)
         of = f" for {base}" if base else ""
         return (
             f"is an adapter (LoRA){of}, not a model; fuse it into its model first (mlx_lm.fuse, or PEFT), and load that"
@@ -126,15 +125,15 @@ def without_config(path: Path) -> str:
     if "params.json" in names or any(name.startswith("consolidated.") for name in names):
         return "has its makers' own format, not that of transformers or MLX; choose a version with config.json"
     if "model_index.json" in names:
-        return "is a model of images (model_index.json), not of text; choose a language model"
+        return "is an image model (model_index.json), not a language model; choose a language model"
     if any(name.endswith(".gguf") for name in names):
-        return "holds a GGUF file, which is no model folder; import the GGUF file first"
+        return "holds a GGUF file, not an MLX model; import the GGUF file first"
     return "has no config.json, so it is not a model folder; check the path"
 
 
 def _base_of_adapter(path: Path) -> str | None:
-    """Returns the model that an adapter was trained for, None where the file does not say."""
-    with suppress(ModelError, OSError):
+    """Returns the model that an adapter was trained for, None where no file says that."""
+    with suppress(ModelError):
         found = read_json_object(path / _ADAPTER_CONFIG)
         named = found.get("base_model_name_or_path", found.get("model"))
         return named[:100] if isinstance(named, str) and named.isprintable() else None

@@ -68,9 +68,9 @@ def why_misread(config: Config, names: frozenset[str]) -> str | None:
     if method == "gptq":
         return "mlx-lm reads its groups in another order"
     if method == "awq" and str(found.get("version") or "gemm").lower() != "gemm":
-        return f"in the layout {str(found['version'])[:20]!r}, of which mlx-lm reads 'gemm' only"
+        return f"in the layout {str(found['version'])[:20]!r}, of which mlx-lm reads only 'gemm'"
     if method == "compressed-tensors" and found.get("format") == "pack-quantized" and _is_not_int4(found):
-        return "of which mlx-lm reads symmetric integers of 4 bits in groups only"
+        return "of which mlx-lm reads only symmetric integers of 4 bits in groups"
     return None
 
 

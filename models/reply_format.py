@@ -66,14 +66,7 @@ def _with_headers(added: Mapping[str, int], encode: Encode, others: frozenset[in
     """Returns the format of a family whose messages have headers, None for others."""
     if all(name in added for name in _HARMONY):
         start, channel, message, end = (added[name] for name in _HARMONY)
-        return ReplyFormat(
-            closes=frozenset({end}),
-            headers=frozenset({start, channel}),
-            named=frozenset({channel}),
-            contents=frozenset({message}),
-            thoughts=(tuple(encode("analysis")),),
-            turns=frozenset({start}),
-        )
+        return _messages(start, channel, message, end, encode("analysis"))
     if all(name in added for name in _XTML):
         opens, closes, separator = (added[name] for name in _XTML)
         return ReplyFormat(
@@ -85,14 +78,7 @@ def _with_headers(added: Mapping[str, int], encode: Encode, others: frozenset[in
         )
     if all(name in added for name in _RECIPIENT):
         start, message, end = (added[name] for name in _RECIPIENT)
-        return ReplyFormat(
-            closes=frozenset({end}),
-            headers=frozenset({start}),
-            named=frozenset({start}),
-            contents=frozenset({message}),
-            thoughts=(tuple(encode(" to=self")),),
-            turns=frozenset({start}),
-        )
+        return _messages(start, start, message, end, encode(" to=self"))
     if all(name in added for name in _SOLAR):
         begin, think, content, end = (added[name] for name in _SOLAR)
         return ReplyFormat(
@@ -102,6 +88,19 @@ def _with_headers(added: Mapping[str, int], encode: Encode, others: frozenset[in
             turns=frozenset({begin}),
         )
     return None
+
+
+def _messages(start: int, named: int, content: int, end: int, thought: Sequence[int]) -> ReplyFormat:
+    """Returns the format of a family in which each message has a header and an end. start: begins a header. named: what
+    the name of a channel follows. content: ends the header. end: of a message. thought: the channel of thoughts."""
+    return ReplyFormat(
+        closes=frozenset({end}),
+        headers=frozenset({start, named}),
+        named=frozenset({named}),
+        contents=frozenset({content}),
+        thoughts=(tuple(thought),),
+        turns=frozenset({start}),
+    )
 
 
 def text_tags(template: str) -> TextTags:

@@ -1,8 +1,8 @@
 """The switches of a chat template: whether to think, and how much.
 
-Templates share no names for them. Those that a template reads and that speak of thinking are found in its syntax tree,
-with the values that it compares them with; then they are tried: a value is offered where the text that the template
-writes changes with it.
+Templates share no names for them. Variables whose names are about thinking are found in a template's syntax tree, with
+the values that it compares them with; then they are tried: a value is offered where the text that the template writes
+changes with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OFF, _ON = ("none", "off", "no", "disabled", "disable", "no_think"), ("on", "ye
 USUAL_EFFORTS = ("low", "medium", "high")
 _ORDER = ("none", "no_think", "off", "minimal", "low", "medium", "high", "xhigh", "max")
 _UNKNOWN = "value-of-the-probe"
-TOOL_VARIABLES = ("tools", "xml_tools", "functions")  # the second of SmolLM3, the third, as text, of Firefunction
+_TOOL_VARIABLES = ("tools", "xml_tools", "functions")  # the second of SmolLM3, the third, as text, of Firefunction
 
 
 class Switches(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ def switches_of(template: str, render: Render) -> Switches:
     tree = _tree(template)
     if tree is None:
         return Switches()
-    values, tools = _values(tree), tools_variable(template)
+    values, tools = _values(tree), _tools_variable(tree)
     trial = _Trial(render)
     on, off, used = _thinking(trial, values)
     levels = _levels(trial, values, on, used)
@@ -69,11 +69,10 @@ def switches_of(template: str, render: Render) -> Switches:
     return Switches(on, off, levels, tools)
 
 
-def tools_variable(template: str) -> str:
+def _tools_variable(tree: nodes.Template) -> str:
     """Returns the name under which a template reads tools, "" where it reads none."""
-    tree = _tree(template)
-    variables = find_undeclared_variables(tree) if tree is not None else set()
-    return next((name for name in TOOL_VARIABLES if name in variables), "")
+    variables = find_undeclared_variables(tree)
+    return next((name for name in _TOOL_VARIABLES if name in variables), "")
 
 
 def _tree(template: str) -> nodes.Template | None:
@@ -84,7 +83,7 @@ def _tree(template: str) -> nodes.Template | None:
 
 
 def _values(tree: nodes.Template) -> dict[str, list[Value]]:
-    """Returns the variables that a template reads and that speak of thinking, the usual names first, each with the
+    """Returns the variables of a template whose names are about thinking, the usual names first, each with the
     texts and numbers that stand beside it: in comparisons, lists, defaults and assignments."""
     names = {one.name for one in tree.find_all(nodes.Name) if _ABOUT_THINKING.search(one.name)}
     found: dict[str, dict[Value, None]] = {}
@@ -101,6 +100,7 @@ def _values(tree: nodes.Template) -> dict[str, list[Value]]:
 
 
 def _beside(tree: nodes.Template, name: str) -> Iterator[nodes.Node]:
+    """Yields the expressions and assignments in which values of a variable may stand."""
     for kind in (nodes.Compare, nodes.CondExpr, nodes.Assign, nodes.Filter):
         for node in tree.find_all(kind):
             if isinstance(node, nodes.Filter) and node.name != "default":
@@ -116,6 +116,7 @@ def _beside(tree: nodes.Template, name: str) -> Iterator[nodes.Node]:
 
 
 def _constants(node: nodes.Node) -> Iterator[Value]:
+    """Yields the whole numbers and single words within a node."""
     for negative in node.find_all(nodes.Neg):
         if isinstance(negative.node, nodes.Const) and type(negative.node.value) is int:
             yield -negative.node.value

@@ -181,8 +181,8 @@ class FolderTokenizer:
         nexts: list[list[Message]] = [[*_REPLIES[:1], _NEXT], [*_REPLIES[1:], _NEXT]]
         if tools:
             called = {"id": "c" * 9, "name": tools[0]["function"]["name"], "arguments": "{}"}
-            answer = {"role": "tool", "content": "r", "call_id": called["id"]}
-            nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, answer])
+            result = {"role": "tool", "content": "r", "call_id": called["id"]}
+            nexts.append([{**_REPLIES[1], "content": "", "calls": [called]}, result])
         now, *later = (shaped([*messages, *more], shape, self.tools, bool(tools)) for more in ([], *nexts))
         if others:
             system = [message for message in messages[:1] if message["role"] == "system"]
@@ -191,19 +191,9 @@ class FolderTokenizer:
         request = Compare(self._key, now, later, template, variables, list(tools), shape.lists)
         with suppress(WorkerLostError):
             characters = sum(len(message["content"]) for message in messages)
-            answer_ = self._answer(request, RENDER_S + _encoding_s(characters), cancelled)
-            return tuple(answer_.lengths) if isinstance(answer_, Shared) else ()
+            found = self._answer(request, RENDER_S + _encoding_s(characters), cancelled)
+            return tuple(found.lengths) if isinstance(found, Shared) else ()
         return ()
-
-    def stable_prompt_length(
-        self,
-        messages: Sequence[Message],
-        cancelled: Callable[[], bool] = _never,
-        tools: Sequence[dict[str, Any]] = (),
-        **switches: Any,
-    ) -> int:
-        """Returns the least of `stable_prompt_lengths`, 0 without any."""
-        return min(self.stable_prompt_lengths(messages, cancelled, tools, **switches), default=0)
 
     def _rendered(
         self,
@@ -233,7 +223,7 @@ class FolderTokenizer:
             raise kind(f"{self._no_text()} ({error}): {_CHANGE if self._works else _OTHER_MODEL}") from error
 
     def _variables(self, template: str, switches: dict[str, Any]) -> Variables:
-        """Returns what the template is told beside messages and tools. Firefunction's wants the date."""
+        """Returns the variables of the template beside messages and tools. Firefunction's wants the date."""
         today: Variables = {"datetime": (self._day or date.today()).isoformat()} if "datetime" in template else {}
         return {**today, **self.switches.variables(**switches)}
 
@@ -297,7 +287,7 @@ class FolderTokenizer:
             raise ModelError(f"{_NO_IDS} ({error}): download the model again, or choose another") from error
 
     def _probe(self, template: str) -> Probed:
-        """Tries a template. One that cannot be tried has no switches; what is wrong is told when it is used."""
+        """Tries a template. One that cannot be tried has no switches; what is wrong is said when it is used."""
         with suppress(WorkerLostError):
             answer = self._answer(Probe(self._key, template), PROBE_S, _never)
             if isinstance(answer, Probed):

@@ -26,10 +26,10 @@ from typing import Any, BinaryIO
 import msgspec
 
 from models.chat_templates import load_program, program_of, read_templates
-from models.template_switches import Switches, Value, switches_of, tools_variable
+from models.template_switches import Switches, Value, switches_of
 from models.tool_formats import UNKNOWN, ToolFormat, tool_format
 from models.tool_parsers import ParsedCall, parse_calls
-from models.turn_shape import PROBE_TOOLS, TurnShape, find_shape, written_call
+from models.turn_shape import PROBE_TOOLS, TurnShape, common_length, find_shape, written_call
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
@@ -55,7 +55,7 @@ class Encode(msgspec.Struct, tag=True):
 
 class Chat(msgspec.Struct, tag=True):
     """Renders a conversation and opens the assistant's turn: answered by Rendered and then as Encode is, or by Refused
-    or Unknown. variables: what the template is told beside the messages. tools: as OpenAI describes them. lists: as
+    or Unknown. variables: those of the template beside the messages. tools: as OpenAI describes them. lists: as
     `models.turn_shape.TurnShape.lists`."""
 
     key: int
@@ -101,14 +101,13 @@ class Ready(msgspec.Struct, tag=True):
 class Opened(msgspec.Struct, tag=True):
     """A tokenizer was read. decoder: a tokenizer.json that is good for decoding alone. eos: id of its own
     end-of-sequence token. template, tool_template: for conversations without and with tools, None where the model has
-    none. digest: of everything that ids depend on. takes_tools: whether its template takes tools."""
+    none. digest: of everything that ids depend on."""
 
     decoder: str
     eos: int | None
     template: str | None
     tool_template: str | None
     digest: str
-    takes_tools: bool = False
 
 
 class Probed(msgspec.Struct, tag=True):
@@ -237,14 +236,12 @@ def _open(folder: Path) -> tuple[OpenTokenizer, Opened]:
     fast.no_truncation()  # a tokenizer.json may keep the settings of whoever trained with it
     fast.no_padding()
     templates = read_templates(folder)
-    takes_tools = bool(templates.tool_use and tools_variable(templates.tool_use))
     names = " ".join(token.content for token in fast.get_added_tokens_decoder().values())
     found = OpenTokenizer(fast, dict(whole.special_tokens_map), names)
     text = fast.to_str()
     digest = hashlib.blake2b(f"{text}\0{templates}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
-    about = (templates.default, templates.tool_use, digest, takes_tools)
-    return found, Opened(decoder_of(text), eos, *about)
+    return found, Opened(decoder_of(text), eos, templates.default, templates.tool_use, digest)
 
 
 def decoder_of(tokenizer_json: str) -> str:
@@ -269,7 +266,6 @@ def decoder_of(tokenizer_json: str) -> str:
 def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
     """Tries a template on small conversations."""
     user, system = {"role": "user", "content": "question"}, {"role": "system", "content": "system"}
-
     on: dict[str, Value] = {}
 
     def write(
@@ -294,30 +290,31 @@ def probe(tokenizer: OpenTokenizer, template: str) -> Probed:
 
     switches = switches_of(template, ask)
     on.update(switches.on)
-    told = (write(turns, PROBE_TOOLS) or "" for turns in ([user], [system, user]))
-    if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in told):
+    offering = (write(turns, PROBE_TOOLS) or "" for turns in ([user], [system, user]))
+    if not any(PROBE_TOOLS[0]["function"]["name"] in text for text in offering):
         switches = msgspec.structs.replace(switches, tools="")
     tools = (tool_format(template) or tool_format(tokenizer.names) or UNKNOWN) if switches.tools else None
     shape = find_shape(write, template, bool(switches.tools), tools, lists)
     if switches.tools and shape.calls != "text":
-        tools = tool_format(template, *written_call(write, shape, lists))
+        tools = tool_format(template, *written_call(write, shape))
     return Probed(switches, shape, write([user], lists=lists) is not None, tools)
 
 
-def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:
-    """Returns the text of a conversation, as transformers' `apply_chat_template` writes it. opened: with the beginning
-    of the assistant's turn. Raises ValueError where it has far more characters than the messages, and anything else."""
+def render(tokenizer: OpenTokenizer, request: Chat) -> str:
+    """Returns the text of a conversation and the beginning of the assistant's turn, as transformers'
+    `apply_chat_template` writes them. Raises ValueError where that has far more characters than the messages, and
+    whatever the template raises."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     if program := program_of(request.template):
-        return _written_by(program, request, opened)
+        return _written_by(program, request)
     _let_lists_change(request.template)
     offered = {"xml_tools": request.tools, "functions": json.dumps(request.tools)}  # SmolLM3's, Firefunction's
     (text,), _ = render_jinja_template(
         conversations=[request.messages],
         tools=request.tools or ([] if request.lists else None),
         chat_template=request.template,
-        add_generation_prompt=opened,
+        add_generation_prompt=True,
         **{**tokenizer.special, **request.variables, **offered},
     )
     if len(text) > longest_prompt(request.messages, request.tools):
@@ -326,11 +323,11 @@ def render(tokenizer: OpenTokenizer, request: Chat, opened: bool = True) -> str:
     return str(text)
 
 
-def _written_by(program: str, request: Chat, opened: bool) -> str:
+def _written_by(program: str, request: Chat) -> str:
     """Returns the text of a conversation as a program of mlx-lm's writes it, which changes what it is given."""
     about: dict[str, Any] = {"tools": request.tools or None, **request.variables}
     return str(
-        load_program(program).apply_chat_template(deepcopy(request.messages), add_generation_prompt=opened, **about)
+        load_program(program).apply_chat_template(deepcopy(request.messages), add_generation_prompt=True, **about)
     )
 
 
@@ -347,9 +344,9 @@ def _let_lists_change(template: str) -> None:
 
 def longest_prompt(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> int:
     """Returns how many characters a template may make of messages: it repeats none, and adds some to each."""
-    told = sum(1000 + 4 * len(json.dumps(message.get("content"))) for message in messages)
-    called = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
-    return 1_000_000 + told + called + 8 * len(json.dumps(tools))
+    contents = sum(1000 + 4 * len(json.dumps(message.get("content"))) for message in messages)
+    calls = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
+    return 1_000_000 + contents + calls + 8 * len(json.dumps(tools))
 
 
 def _shared(tokenizer: OpenTokenizer, request: Compare) -> list[int]:
@@ -366,9 +363,7 @@ def _shared(tokenizer: OpenTokenizer, request: Compare) -> list[int]:
             later = render(tokenizer, Chat(0, messages, *form))
         except Exception:  # noqa: BLE001  broad: a template raises anything
             continue
-        same = next(
-            (i for i, (a, b) in enumerate(zip(text, later, strict=False)) if a != b), min(len(text), len(later))
-        )
+        same = common_length(text, later)
         length = next((i for i, (_, end) in enumerate(encoding.offsets) if end > same), len(encoding.ids))
         least = max(0, length - TOKENS_THAT_MERGE)
         found.add(next((i for i in range(length, least, -1) if encoding.ids[i - 1] in whole), least))

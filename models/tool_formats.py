@@ -1,6 +1,6 @@
 """How a model writes calls of tools: found in its chat template, and in what the template writes for an earlier call.
 
-A form is told by a mark in it. Forms whose arguments are one JSON object need no entry here: `tool_format` reads the
+A form is known by a mark in it. Forms whose arguments are one JSON object need no entry here: `tool_format` reads the
 marks around the object off what the template writes. The parsers are in `models.tool_parsers`.
 """
 
@@ -53,8 +53,8 @@ class JsonForm(msgspec.Struct, frozen=True):
 
 
 class _Form(NamedTuple):
-    """A form that has a parser of its own. mark: that tells it. start: the first of the marks around calls, as an
-    expression. end: the last one; "</" makes it of the first. bare: as in ToolFormat."""
+    """A form that has a parser of its own. mark: by which it is known. start: the first of the marks around calls, as
+    an expression. end: the last one; "</" makes it of the first. bare: as in ToolFormat."""
 
     mark: str
     parser: str
@@ -86,20 +86,20 @@ _TAG = re.compile(r"<[^<>\s]{1,40}>|\[[A-Z_]{3,30}\]")
 _CLOSINGS = (("<", "</"), ("start", "end"), ("begin", "end"), ("prefix", "suffix"), ("START", "END"), ("BEGIN", "END"))
 
 
-def tool_format(template: str, written: str = "", name: str = "", number: str = "") -> ToolFormat | None:
+def tool_format(template: str, written: str = "", name: str = "", call_id: str = "") -> ToolFormat | None:
     """Returns how a model writes calls, None where that is not known.
 
     template: for conversations with tools. written: what it writes for a turn of the assistant's with one call, "" if
-    it leaves calls out; an argument of it is a text of two lines. name, number: of the tool that is called, and the id
-    of the call.
+    it leaves calls out; an argument of it is a text of two lines. name: of the tool that is called. call_id: of the
+    call.
     """
     if all(mark in template for mark in _HARMONY_MARKS):
         return ToolFormat(HARMONY, "<|channel|>", "<|call|>")
-    form = _json_format(written, name, number) if written else None
-    told = next((one for one in _FORMS if one.mark in (written or template)), None)
-    if told is None or (told.parser == "json" and form is not None and form.start == told.start):
+    form = _json_format(written, name, call_id) if written else None
+    known = next((one for one in _FORMS if one.mark in (written or template)), None)
+    if known is None or (known.parser == "json" and form is not None and form.start == known.start):
         return form
-    found = _of(told, written or template)
+    found = _of(known, written or template)
     if found is not None and form is not None and form.start == found.start:
         return msgspec.structs.replace(found, json=form.json)
     return found
@@ -115,16 +115,23 @@ def _of(form: _Form, text: str) -> ToolFormat | None:
     end = start.replace("<", "</", 1) if form.end == "</" else form.end
     if not start:  # calls without marks around them
         start, end = form.bare, ""
-    lines = re.search(r">\n[^<\n]*\n[^<\n]*\n</", text) is not None
-    raw = re.search(r"='[^'\n]*\n", text) is not None
-    bare = form.bare if form.bare != start else ""
-    return ToolFormat(form.parser, start, end, bare, "[ARGS]" in text, lines, raw) if start else None
+    if not start:
+        return None
+    return ToolFormat(
+        form.parser,
+        start,
+        end,
+        bare=form.bare if form.bare != start else "",
+        headers="[ARGS]" in text,
+        wrapped=re.search(r">\n[^<\n]*\n[^<\n]*\n</", text) is not None,
+        raw=re.search(r"='[^'\n]*\n", text) is not None,
+    )
 
 
 # --- forms whose arguments are one JSON object -----------------------------------------------------------------------
 
 
-def _json_format(written: str, name: str, number: str) -> ToolFormat | None:
+def _json_format(written: str, name: str, call_id: str) -> ToolFormat | None:
     """Returns the form of a call whose arguments are written as a JSON object, None where they are not."""
     place = written.find(name)
     brace = written.find("{", place + len(name)) if place >= 0 else -1
@@ -141,7 +148,7 @@ def _json_format(written: str, name: str, number: str) -> ToolFormat | None:
     after = written[ends : written.index(end, ends)] if end else _closing(before)
     middle = written[place + len(name) : brace]
     listed = before.strip().startswith("[")
-    form = None if number in before + middle else JsonForm(before, middle, after, listed)
+    form = None if call_id in before + middle else JsonForm(before, middle, after, listed)
     return ToolFormat("json", start, end, json=form)
 
 
@@ -162,7 +169,7 @@ def _start_of(prefix: str) -> tuple[str, str]:
 
 
 def _end_of(start: str, suffix: str) -> str:
-    """Returns the mark with which calls end, "" where it is not told. suffix: what is written after the arguments."""
+    """Returns the mark with which calls end, "" if that is not known. suffix: what is written after the arguments."""
     closings = {start.replace(one, other, 1) for one, other in _CLOSINGS if one in start} - {start}
     return next((tag[0] for tag in _TAG.finditer(suffix) if tag[0] in closings), "")
 

@@ -137,6 +137,7 @@ def _form(format_: ToolFormat) -> _Form:
 
 
 def _known_form(format_: ToolFormat) -> _Form | None:
+    """Returns how calls of a format are written, None for one without a grammar."""
     if format_.parser == "mistral":
         return _Form(_named_json) if format_.headers else _Form(_json_object, "[", "]", True, ", ")
     if format_.json is not None and format_.parser in ("json", "json_tools"):
@@ -145,7 +146,6 @@ def _known_form(format_: ToolFormat) -> _Form | None:
             inside = JsonForm(form.before.strip()[1:], form.middle, form.after.strip()[:-1])
             return _Form(_learned(inside), "[", "]", True, ", ")
         return _Form(_learned(form))
-    prefix = format_.start.removeprefix("<").partition("tool_call")[0]
     forms = {
         "json_tools": _Form(_json_object, "\n", "\n"),
         "kimi_k2": _Form(_kimi, within=True),
@@ -154,7 +154,7 @@ def _known_form(format_: ToolFormat) -> _Form | None:
         "gemma4": _Form(_gemma4),
     }
     if format_.parser == "arg_keys" and format_.start.endswith("tool_call>"):
-        return _Form(_tags(prefix))
+        return _Form(_arg_keys(format_.start.removeprefix("<").removesuffix("tool_call>")))
     if format_.parser == "invoke":
         prefix = re.sub(r"(?:minimax:)?\w+>$", "", format_.start.removeprefix("<"))
         return _Form(_invoke(prefix), "\n", "\n", within=True, separator="\n")
@@ -203,7 +203,7 @@ def _json(schema: Mapping[str, Any] | None) -> str:
 _Argument = Callable[[str, str, bool], str]  # name, expression of the value and its end, whether it is text
 
 
-def _tags(prefix: str) -> _Writer:
+def _arg_keys(prefix: str) -> _Writer:
     """Returns the writer of GLM's form: the name, then <arg_key> and <arg_value> for each argument."""
 
     def write(rules: _Rules, offer: Offer) -> str:

@@ -22,7 +22,7 @@ from models.json_schemas import Schema, properties_of, resolved, types_of
 from models.tool_formats import HARMONY, LONGEST_NAME, ToolFormat
 
 Found = tuple[str, dict[str, Any]]  # the name of a tool, and its arguments
-_DEEPEST = 64  # levels of references between schemas, and of values in Gemma 4's form
+_DEEPEST = 64  # levels of values within each other, in MiniMax M3's form and Gemma's
 _DECODER = json.JSONDecoder()
 
 

@@ -34,7 +34,7 @@ _BETWEEN = "\n\n"  # texts that become one
 class TurnShape(msgspec.Struct, frozen=True):
     """How a template wants its turns.
 
-    content: as text, or as a list of parts, as templates of models that see want it. arguments: of a call, as an object
+    content: as text, or as a list of parts, as templates of vision models want it. arguments: of a call, as an object
     or as JSON text. empty: the content of a turn without text. calls: all in one turn, one a turn, or as text in the
     content where the template knows none. ids: as they are, of nine letters, or the name of the function and the number
     of the call. results: in turns of their own role, or of the user's. thought: under the names that templates use, as
@@ -44,7 +44,7 @@ class TurnShape(msgspec.Struct, frozen=True):
     first or the last question. later: whether a system turn is taken between others; if not, its text goes into the
     next question. repeats: whether turns of the same role may follow each other; if not, they are joined.
     assistant_first: whether the assistant may begin; if not, an empty question stands before it. lists: whether the
-    template wants an empty list of tools where there are none. tells_tools: whether it tells of tools without a system
+    template wants an empty list of tools where there are none. tells_tools: whether it describes tools without a system
     turn; if not, an empty one stands first.
     """
 
@@ -148,40 +148,42 @@ def _id_of(call: Mapping[str, Any], number: int, shape: TurnShape) -> str:
 
 
 def _with_questions(turns: Turns, shape: TurnShape) -> Turns:
-    """Puts what the template takes no turns for into questions, and joins turns of one role where it must."""
-    told: Turns = []
+    """Puts what the template takes no turns for into questions, and joins turns of one role where it must. given: the
+    turns for the template so far. waiting: system texts for the next question."""
+    given: Turns = []
     waiting: list[str] = []
     last = max((place for place, turn in enumerate(turns) if turn["role"] == "user"), default=-1)
     for place, turn in enumerate(turns):
-        first = all(one["role"] == "system" for one in told)
+        first = all(one["role"] == "system" for one in given)
         if turn["role"] == "system" and not (shape.system == "turn" if first else shape.later):
             waiting.append(turn["content"])
             continue
         if turn["role"] == "tool" and shape.results == "user":
             turn = turn | {"role": "user"}
-        if turn["role"] == "user" and told and told[-1]["role"] == "tool" and shape.bridge != "none":
-            told.append({"role": "assistant", "content": shape.bridge})
+        if turn["role"] == "user" and given and given[-1]["role"] == "tool" and shape.bridge != "none":
+            given.append({"role": "assistant", "content": shape.bridge})
         if turn["role"] == "user" and waiting and (shape.system != "last" or place == last):
             turn = turn | {"content": _BETWEEN.join([*waiting, turn["content"]])}
             waiting = []
         if turn["role"] == "assistant" and first and (waiting or not shape.assistant_first):
-            told.append({"role": "user", "content": _BETWEEN.join(waiting)})
+            given.append({"role": "user", "content": _BETWEEN.join(waiting)})
             waiting = []
-        _append(told, turn, shape)
+        _append(given, turn, shape)
     if waiting:
-        _append(told, {"role": "user", "content": _BETWEEN.join(waiting)}, shape)
-    return told
+        _append(given, {"role": "user", "content": _BETWEEN.join(waiting)}, shape)
+    return given
 
 
-def _append(told: Turns, turn: Turn, shape: TurnShape) -> None:
-    last = told[-1] if told else None
+def _append(given: Turns, turn: Turn, shape: TurnShape) -> None:
+    """Adds a turn, or joins it to the last one of the same role where the template takes only one of them."""
+    last = given[-1] if given else None
     joins = last is not None and last["role"] == turn["role"] != "tool" and not last.get("calls")
     if last is None or not joins or shape.repeats or (turn.get("calls") and shape.preamble == "turn"):
-        told.append(turn)
+        given.append(turn)
         return
     thoughts = [one["thought"] for one in (last, turn) if one.get("thought")]
     texts = [one["content"] for one in (last, turn) if one["content"]]
-    told[-1] = last | turn | {"content": _BETWEEN.join(texts), "thought": _BETWEEN.join(thoughts)}
+    given[-1] = last | turn | {"content": _BETWEEN.join(texts), "thought": _BETWEEN.join(thoughts)}
 
 
 def _written(turn: Turn, shape: TurnShape, tools: ToolFormat | None) -> Turn:
@@ -189,18 +191,18 @@ def _written(turn: Turn, shape: TurnShape, tools: ToolFormat | None) -> Turn:
     content, thought, calls = turn["content"], turn.get("thought", "").strip(), turn.get("calls") or ()
     if calls and shape.calls == "text":
         content, calls = content + call_text(tools, calls), ()
-    told: Turn = {"role": turn["role"], "content": content}
+    fields: Turn = {"role": turn["role"], "content": content}
     if shape.content == "parts":
-        told["content"] = [{"type": "text", "text": content}]
+        fields["content"] = [{"type": "text", "text": content}]
     if calls:
-        told["tool_calls"] = [_call(call, shape) for call in calls]
+        fields["tool_calls"] = [_call(call, shape) for call in calls]
         if not content and shape.empty == "none":
-            told["content"] = None
+            fields["content"] = None
     if thought:
-        told |= _with_thought(content, thought, shape)
+        fields |= _with_thought(content, thought, shape)
     if turn["role"] == "tool":
-        told |= {"tool_call_id": turn.get("call_id", ""), "name": turn.get("name", "")}
-    return told
+        fields |= {"tool_call_id": turn.get("call_id", ""), "name": turn.get("name", "")}
+    return fields
 
 
 def _call(call: Mapping[str, Any], shape: TurnShape) -> Turn:
@@ -244,12 +246,12 @@ PROBE_TOOLS: list[dict[str, Any]] = [
     for call in _CALLS
 ]
 _LIST = re.compile(r"""["']thinking["']:""")  # of parts, written as if it were text
-# What the text of a call would have beside the call if the template wrote the arguments or no text in a wrong way.
+# What is in the text of a call where the template writes its arguments, or a missing content, in the wrong form.
 _WRONG = ("{'probekey", '\\"probekey', "None", '"{')
 
 
 class _Probe:
-    """Renders conversations in the shapes that are tried. offered: the tools that are given with calls."""
+    """Renders conversations in the shapes that are tried. offered: the tools that conversations with calls have."""
 
     def __init__(self, render: Render, offered: Sequence[dict[str, Any]], tools: ToolFormat | None) -> None:
         self._render, self._offered, self._tools = render, offered, tools
@@ -289,23 +291,24 @@ def find_shape(
     return _of_thoughts(probe, shape, "</think>" in template)
 
 
-def written_call(render: Render, shape: TurnShape, lists: bool) -> tuple[str, str, str]:
+def written_call(render: Render, shape: TurnShape) -> tuple[str, str, str]:
     """Returns what a template writes for a call whose first argument is a text of two lines, "" where it fails; the
     name of the tool, and the id of the call."""
     call = {**_CALLS[0], "arguments": json.dumps({"probekey": "first line\nsecond line", "more": 3})}
     turn = {"role": "assistant", "content": "", "calls": [call]}
-    result = {"role": "tool", "content": _RESULTS[0]["content"], "call_id": call["id"], "name": call["name"]}
-    tried: list[list[Message]] = [
-        [_QUESTION],
-        [_QUESTION, turn],
-        [_QUESTION, turn, result],
-    ]  # some write it with results
-    before, *wholes = (render(shaped(turns, shape, None, True), PROBE_TOOLS, lists) or "" for turns in tried)
+    # Some templates write a call only once its result is there.
+    tried: list[list[Message]] = [[_QUESTION], [_QUESTION, turn], [_QUESTION, turn, _RESULTS[0]]]
+    before, *wholes = (render(shaped(turns, shape, None, True), PROBE_TOOLS, shape.lists) or "" for turns in tried)
     whole = next((text for text in wholes if text.count(call["name"]) > before.count(call["name"])), "")
-    shared = next((i for i, pair in enumerate(zip(before, whole, strict=False)) if pair[0] != pair[1]), len(before))
+    shared = common_length(before, whole)
     within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:shared])
     text = whole[shared if within_tag is None else within_tag.start() :]
-    return text.partition(result["content"])[0], str(call["name"]), _id_of(call, 0, shape)
+    return text.partition(_RESULTS[0]["content"])[0], str(call["name"]), _id_of(call, 0, shape)
+
+
+def common_length(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Returns with how many of the same characters, or of other things, both begin."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _of_texts(probe: _Probe, shape: TurnShape) -> TurnShape:
@@ -346,10 +349,10 @@ def _of_calls(probe: _Probe, shape: TurnShape) -> TurnShape:
         text = probe.text([_QUESTION, calls, *_RESULTS[:count]], tried, offered=True)
         if text is None or any(text.count(wrong) > base.count(wrong) for wrong in _WRONG):
             return False
-        told = [value for n in range(count) for value in (f"probe-value-{n}", f"result-of-the-probe-{n}")]
+        wanted = [value for n in range(count) for value in (f"probe-value-{n}", f"result-of-the-probe-{n}")]
         names = [call["name"] for call in _CALLS[:count]]
         return (
-            all(one in text for one in told)
+            all(one in text for one in wanted)
             and all(text.count(name) > base.count(name) for name in names)
             and (not thought or thought in text)
         )

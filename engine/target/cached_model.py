@@ -108,15 +108,15 @@ class CachedModel:
         return width
 
     def read_as(self, length: int) -> None:
-        """Makes ready for a text of `length` tokens: forgets everything where its positions are rotated otherwise than
-        those of the tokens in the cache, which then are read again."""
+        """Prepares for a text of `length` tokens: empties the cache where such a text is rotated by other frequencies
+        than the tokens in it, which must then be read again."""
         if not self.rotation.fits(length):
             self.reset()
             self.rotation.switch(not self.rotation.is_long)
 
     def catch_up(self, sequence: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> bool:
-        """Reads again all but the last token of a `sequence` that has just grown so long that its positions are rotated
-        otherwise; returns False where that was cancelled."""
+        """Reads all but the last token of a `sequence` again once it has grown so long that it is rotated by other
+        frequencies; returns False where that was cancelled."""
         if self.rotation.fits(len(sequence)):
             return True
         self.read_as(len(sequence))

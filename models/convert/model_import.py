@@ -87,7 +87,7 @@ def check_name(name: str) -> str:
 def _inspect_folder(path: Path) -> ImportSource:
     names = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in names:
-        return _only_gguf(path, [name for name in names if name.endswith(".gguf")])
+        return _only_gguf(path, names)
     folder = check_folder(path)
     formats = {read_metadata(file).get("format") for file in folder.weights}
     is_mlx = formats == {"mlx"} or isinstance(folder.config.get("quantization"), dict)
@@ -95,12 +95,13 @@ def _inspect_folder(path: Path) -> ImportSource:
 
 
 def _only_gguf(path: Path, names: list[str]) -> ImportSource:
-    firsts = [name for name in names if (split := _SPLIT.search(Path(name).stem)) is None or int(split[1]) == 1]
+    files = [name for name in names if name.endswith(".gguf")]
+    firsts = [name for name in files if (split := _SPLIT.search(Path(name).stem)) is None or int(split[1]) == 1]
     if len(firsts) == 1:
         return inspect(path / firsts[0])
     if firsts:
         raise ModelError(f"{path}: contains {len(firsts)} GGUF models, such as {firsts[0]}; give the file you want")
-    raise ModelError(f"{path}: {without_config(path)}")
+    raise ModelError(f"{path}: {without_config(path, names)}")
 
 
 def _name_of(path: Path) -> str:

@@ -83,7 +83,7 @@ def split_of(gguf: GgufFile) -> Split:
     """Returns the split that the file names. Raises ModelError for an unknown one."""
     name = gguf.get("tokenizer.ggml.pre", str, "")
     if not name:
-        what = "does not say how its tokenizer splits text (tokenizer.ggml.pre), as files from before May 2024"
+        what = "does not say how its tokenizer splits text (tokenizer.ggml.pre), like other files from before May 2024"
         raise gguf.unfit(what, "use a newer file of this model, or an MLX version of it")
     if name not in SPLITS:
         raise gguf.unfit(f"its tokenizer splits text in the way {name[:40]!r}, which is not imported yet", _OTHER)

@@ -12,7 +12,7 @@ TAGS = TextTags((("<think>", "</think>"), ("<thought>", "</thought>")), (("<answ
 PARTS = ("<think>", "</think>", "<thought>", "</thought>", "<answer>", "</answer>", "<th", "</", "<", "a", " ", "\n")
 
 
-def told(text: str, sizes: list[int], closing: str = "") -> tuple[str, str, str]:
+def channels_of(text: str, sizes: list[int], closing: str = "") -> tuple[str, str, str]:
     """Returns thought, answer and marks of a text that comes in pieces."""
     cutter = TagCutter(TagReader(TAGS, closing))
     tokens, at = [], 0
@@ -31,10 +31,10 @@ def test_tokens_of_any_size_give_what_tokens_of_one_character_give() -> None:
     for _ in range(500):
         parts, closing = rng.choices(PARTS, k=rng.randrange(9)), rng.choice(("", "</think>"))
         text = "".join(parts)
-        single = told(text, [1] * len(text), closing)
-        assert told(text, [len(part) for part in parts], closing) == single
+        single = channels_of(text, [1] * len(text), closing)
+        assert channels_of(text, [len(part) for part in parts], closing) == single
         # A token with text on both sides of a tag belongs to what follows it, but nothing is lost.
-        whole = told(text, [rng.randint(1, 4) for _ in text], closing)
+        whole = channels_of(text, [rng.randint(1, 4) for _ in text], closing)
         assert sorted(whole[0] + whole[1]) == sorted(single[0] + single[1])
 
 
@@ -51,7 +51,7 @@ def test_tokens_of_any_size_give_what_tokens_of_one_character_give() -> None:
     ],
 )
 def test_tags_count_where_they_can_stand(text: str, thought: str, answer: str) -> None:
-    assert told(text, [1] * len(text)) == (thought, answer, "")
+    assert channels_of(text, [1] * len(text)) == (thought, answer, "")
 
 
 def test_nothing_is_shown_of_what_may_become_a_tag() -> None:

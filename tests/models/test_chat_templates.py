@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
+from engine.kept_conversations import common_prefix
 from models.model_folder import check_folder
 from models.tokenizer import NO_TEMPLATE, FolderTokenizer
 from tests.models.test_loader import change
@@ -73,8 +74,8 @@ def test_the_next_prompt_begins_with_what_is_said_to_stay(tmp_path: Path, family
     before = [USER, {"role": "assistant", "content": "because"}, {"role": "user", "content": "and then " * 20}]
     for thinking in (True, False):
         now = tokenizer.chat(before, thinking=thinking)
-        stable = tokenizer.stable_prompt_length(before, thinking=thinking)
+        stable = min(tokenizer.stable_prompt_lengths(before, thinking=thinking))
         for reply in ({"content": "A"}, {"content": "two", "thought": "hm"}, {"content": "<|x|>"}):
             later = tokenizer.chat([*before, {"role": "assistant", **reply}, USER], thinking=thinking)
-            shared = next((i for i, (a, b) in enumerate(zip(now, later, strict=False)) if a != b), len(now))
+            shared = common_prefix(now, later)
             assert 0.9 * shared <= stable <= shared

@@ -12,6 +12,7 @@ import mlx.core as mx
 import pytest
 
 from engine.errors import ModelError
+from models.convert.model_import import inspect
 from models.loader import assemble
 from models.model_folder import check_folder
 from tests.models.drafters.head_folders import edit
@@ -152,3 +153,13 @@ def test_what_a_folder_is_instead_of_a_model_is_said(folder: Path, change: Calla
     with pytest.raises(ModelError, match=said) as caught:
         assemble(check_folder(folder))
     assert "download it again" not in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [lora, original])
+def test_an_import_says_as_well_what_a_folder_is(folder: Path, change: Callable[[Path], None]) -> None:
+    change(folder)
+    with pytest.raises(ModelError) as loaded:
+        check_folder(folder)
+    with pytest.raises(ModelError) as imported:
+        inspect(folder)
+    assert str(imported.value) == str(loaded.value)

@@ -123,7 +123,6 @@ def test_calls_and_results_of_before_go_back_through_the_template(
     assert tokenizer.chat(turns) != ids
 
 
-SEARCHES_LONG = set()
 HOSTILE = [
     "", "\n", "{", '{"name": "weather"}', '{"name": ["weather"], "arguments": {}}',
     '{"name": "weather", "arguments": [1]}',
@@ -135,11 +134,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "family",
-    [pytest.param(one, marks=pytest.mark.slow if one.name in SEARCHES_LONG else ()) for one in FAMILIES],
-    ids=lambda family: family.name,
-)
+@each
 def test_hostile_calls_end_nothing(tokenizers: dict[str, FolderTokenizer], family: ToolFamily) -> None:
     tokenizer = tokenizers[family.name]
     for text in HOSTILE:

@@ -126,10 +126,8 @@ def test_texts_come_back_as_they_were_written(form: str):
         assert read_back(form, arguments) == [("edit", arguments)], text
 
 
-@pytest.mark.parametrize("form", TAGGED)
+@pytest.mark.parametrize("form", [form for form in TAGGED if form != "kimi_k3"])  # whose tags have the types themselves
 def test_what_is_no_text_is_what_the_schema_says(form: str):
-    if form == "kimi_k3":
-        return  # its tags have the types themselves
     arguments = {"text": "null", "maybe": "null", "either": "3", "count": "3", "deep": '{"a": [1, null]}'}
     right = {"text": "null", "maybe": None, "either": "3", "count": 3, "deep": {"a": [1, None]}}
     assert read_back(form, arguments) == [("edit", right)]

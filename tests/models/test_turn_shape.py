@@ -110,9 +110,8 @@ def test_ids_are_of_nine_letters_where_the_template_insists() -> None:
 
 def test_ids_name_the_function_where_the_template_writes_them_alone() -> None:
     text = template(calls=CALLS.replace("c.function.name", "c.id"))
-    assert (
-        "functions.look_0:0=" in (found := written(text, [USER, calls(2), *RESULTS])) and "functions.look_1:1" in found
-    )
+    found = written(text, [USER, calls(2), *RESULTS])
+    assert "functions.look_0:0=" in found and "functions.look_1:1" in found
 
 
 @pytest.mark.parametrize("name", THOUGHT_NAMES)

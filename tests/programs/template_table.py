@@ -40,6 +40,7 @@ from engine.events import Finished, Round
 from engine.reply_text import ReplyText
 from models.reply_format import TAGS, paired
 from models.tokenizer import FolderTokenizer
+from models.turn_shape import common_length
 from tests.toys.folders import make_tokenizer
 
 COLUMNS = ("renders", "kept", "thought", "call", "two", "result", "history", "any", "switches")
@@ -139,8 +140,8 @@ class Case:
         for turns in (messages, [*messages, _ANSWER, {"role": "user", "content": "and " * 60}]):
             ids = self.tokens.chat(turns)
             later = self.tokens.chat([*turns, _ANSWER, _MORE])
-            common = _common(ids, later)
-            stable = self.tokens.stable_prompt_length(turns)
+            common = common_length(ids, later)
+            stable = min(self.tokens.stable_prompt_lengths(turns), default=0)
             if stable > common:
                 raise Cell(f"{stable} tokens are said to stay, {common} do")
             if common < len(ids) / 2:
@@ -174,7 +175,7 @@ class Case:
         the tags that it speaks of."""
         ids = self.tokens.chat([_QUESTION], **self._thinking)
         whole = self.tokens.chat([_QUESTION, turn(_ANSWER["content"], _THOUGHT)], **self._thinking)
-        prompt, form = self._fast_text(ids), self._fast_text(whole[_common(ids, whole) :])
+        prompt, form = self._fast_text(ids), self._fast_text(whole[common_length(ids, whole) :])
         if _THOUGHT in form and form.index(_THOUGHT) < form.index(_ANSWER["content"]):
             return form[: form.index(_ANSWER["content"]) + len(_ANSWER["content"])]
         if "[BEGIN FINAL RESPONSE]" in self.template:
@@ -205,24 +206,17 @@ class Case:
             whole = self._fast_text(self.tokens.chat(turns, tools=[_TOOL])).partition("written-0")[0]
         if self.tokens.tools is None:
             raise Cell("how it writes calls is not known")
-        closing = _common(text[::-1], whole[::-1])  # the header of the next turn
+        closing = common_length(text[::-1], whole[::-1])  # the header of the next turn
         closing -= 0 if whole[len(whole) - closing :].startswith(("<", "[", "\n", " ")) else closing
-        begins = _common(text, whole)
+        begins = common_length(text, whole)
         within_tag = re.search(r"[<\[][^<>\[\]\s]*$", whole[:begins])
         written = whole[begins if within_tag is None else within_tag.start() : len(whole) - closing]
         ids = self.tokens.pieces(written)
-        rounds = [Round(0, (token,), (), 0, (1.0,), (), 1, 0.0) for token in ids]
-        reply, reader = (
-            ReplyText(self.tokens.stream(), (), (), self.tokens.channels(before if _ends_thought(written) else [])),
-            call_reader(self.tokens, [_TOOL]),
-        )
-        found = []
-        for one in rounds:
-            for ready in reply.push(one):
-                found += reader.push(ready)[1]
+        channels = self.tokens.channels(before if _ends_thought(written) else [])
+        reply, reader = ReplyText(self.tokens.stream(), (), (), channels), call_reader(self.tokens, [_TOOL])
+        rounds = [one for token in ids for one in reply.push(Round(0, (token,), (), 0, (1.0,), (), 1, 0.0))]
         rest, tail = reply.finish()
-        for ready in rest:
-            found += reader.push(ready)[1]
+        found = [call for one in [*rounds, *rest] for call in reader.push(one)[1]]
         found += reader.finish(Finished("eos", len(ids), 0.0, text=tail))[1]
         read = [(one.name, json.loads(one.arguments)) for one in found]
         wanted = [(one["name"], json.loads(one["arguments"])) for one in asked]
@@ -322,10 +316,6 @@ def _write(folder: Path, template: str, names: Sequence[str]) -> Path:
     return folder
 
 
-def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
 def _ends_thought(written: str) -> bool:
     """Whether a thought that the prompt begins ends in what was written; else the template takes it back."""
     return re.search(r"<\|?/[a-z:]*think|close\|>think|END_THINKING|channel|FINAL RESPONSE", written) is not None
@@ -335,8 +325,9 @@ def _parts(tokenizer: FolderTokenizer, prompt: list[int], split: Sequence[Sequen
     """Returns the thought and the answer of a reply."""
     text = ReplyText(tokenizer.stream(), (), (), tokenizer.channels(prompt))
     rounds = [one for ids in split for one in text.push(Round(0, tuple(ids), (), 0, (1.0,) * len(ids), (), 1, 0.0))]
-    rounds, tail = rounds + (rest := text.finish())[0], rest[1]
-    return "".join(one.text_in("thought") for one in rounds), "".join(one.text_in("answer") for one in rounds) + tail
+    rest, tail = text.finish()
+    thought, answer = ("".join(one.text_in(name) for one in [*rounds, *rest]) for name in ("thought", "answer"))
+    return thought, answer + tail
 
 
 def cell(check: Callable[[], str]) -> tuple[str, str]:
