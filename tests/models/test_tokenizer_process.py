@@ -110,14 +110,17 @@ def message(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_template_that_computes_without_end_is_refused_while_it_is_read(
+def test_a_template_that_computes_without_end_while_it_is_compiled_is_refused_when_it_is_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """jinja2 computes what is constant when it compiles."""
-    monkeypatch.setattr(tokenizer, "OPEN_S", 1.0)
+    monkeypatch.setattr(tokenizer, "PROBE_S", 0.5)
+    monkeypatch.setattr(tokenizer, "RENDER_S", 0.5)
     change(folder, "tokenizer_config.json", "chat_template", "{{ 9**(9**9) }}")
-    with pytest.raises(ModelError, match="took too long"):
-        FolderTokenizer(folder)
+    opened = FolderTokenizer(folder)
+    with pytest.raises(ModelError, match=r"tokenizer_config.json: the chat template failed.*took too long"):
+        opened.chat(message("hi"))
+    assert opened.decode(opened.encode("hi")) == "hi"
 
 
 def test_a_template_that_writes_too_much_is_named(folder: Path) -> None:
