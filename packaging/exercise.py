@@ -116,7 +116,7 @@ def _serve(controller: Controller, folder: Path, process_events: Callable[[], No
     for."""
     from app.window.api.api_server import ApiServer
 
-    server = ApiServer(controller, folder / "api-key", recording_command(folder, "app.api"))
+    server = ApiServer(controller, folder / "api-key")
     server.serve(0)
     _until(process_events, lambda: server.state().phase in ("on", "failed"))
     if server.state().phase == "failed":
@@ -126,8 +126,6 @@ def _serve(controller: Controller, folder: Path, process_events: Callable[[], No
     asking.start()
     _until(process_events, lambda: not asking.is_alive())
     server.serve(None)
-    _until(process_events, lambda: not server.process.pid)
-    server.quit()
     if answers != [{"a": 1}]:
         raise RuntimeError(f"another program asked for {FORM} and got {answers}")
 

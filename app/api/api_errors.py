@@ -47,13 +47,23 @@ def unsupported(param: str, why: str) -> ApiError:
 
 
 def engine_unavailable(message: str) -> ApiError:
-    """Returns the error for a host that cannot answer."""
+    """Returns the error for an engine that cannot answer."""
     return ApiError(503, "engine_unavailable", message)
 
 
 def host_gone() -> ApiError:
-    """Returns the error for a host that has ended."""
-    return engine_unavailable("the engine has ended: start Redline, or `redline serve`, again")
+    """Returns the error once programs are served no longer."""
+    return engine_unavailable("Redline has stopped serving: switch it on in Redline's window, or run `redline serve`")
+
+
+def busy(pending: int) -> ApiError:
+    """Returns the error for a request beyond those that may wait."""
+    return ApiError(429, "too_many_requests", f"{pending} requests are waiting: try again in a few seconds")
+
+
+def not_loaded(reason: str) -> ApiError:
+    """Returns the error for models that cannot be loaded."""
+    return ApiError(503, "model_not_loaded", reason)
 
 
 def of_failure(failed: protocol.Failed) -> ApiError:
@@ -62,7 +72,6 @@ def of_failure(failed: protocol.Failed) -> ApiError:
         "UsageError": (400, "invalid_value"),
         "ContextError": (400, "context_length_exceeded"),
         "ModelError": (400, "model_error"),
-        protocol.BUSY: (429, "too_many_requests"),
         protocol.CANCELLED: (503, "engine_unavailable"),
         protocol.NOT_LOADED: (503, "model_not_loaded"),
         protocol.OTHER_MODEL: (503, "model_changed"),

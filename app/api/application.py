@@ -16,7 +16,7 @@ from app.api.anthropic_messages import AnthropicMessages, CountTokens
 from app.api.api_errors import ApiError
 from app.api.chat_completions import ChatCompletions
 from app.api.completions import Completions
-from app.api.http_replies import json_response
+from app.api.http_replies import json_response, until_gone
 from app.api.openapi import openapi_page
 from app.api.reply_stream import Engine
 from app.api.responses import Responses
@@ -35,12 +35,12 @@ def application(engine: Engine, rules: AccessRules) -> ASGIApp:
     get = {
         "/health": about.health,
         "/openapi.json": about.openapi,
-        "/v1/models": about.models,
-        "/v1/models/{name:path}": about.model,
+        "/v1/models": _once_loaded(about.models, engine),
+        "/v1/models/{name:path}": _once_loaded(about.model, engine),
     }
-    get["/v1/models/"] = about.models
+    get["/v1/models/"] = get["/v1/models"]
     post |= {f"{path}/": endpoint for path, endpoint in post.items()}
-    routes = [Route(path, _method(endpoint), methods=["POST"]) for path, endpoint in post.items()]
+    routes = [Route(path, _once_loaded(endpoint, engine), methods=["POST"]) for path, endpoint in post.items()]
     routes += [Route(path, endpoint, methods=["GET"]) for path, endpoint in reversed(get.items())]
     handlers: Any = {ApiError: _api_error, HTTPException: _http_error, Exception: _unexpected}
     app = Starlette(routes=routes, exception_handlers=handlers)
@@ -55,7 +55,7 @@ class _About:
         self._engine = engine
 
     async def health(self, _: Request) -> Response:
-        self._engine.client.check_health()
+        self._engine.client.check()
         return json_response({"status": "ok"})
 
     async def openapi(self, _: Request) -> Response:
@@ -76,10 +76,14 @@ class _About:
         return {**card, "max_model_len": loaded.context, "redline": about}
 
 
-def _method(endpoint: Any) -> Any:
-    """Returns the endpoint as a coroutine function, which is how Starlette tells endpoints from applications."""
+def _once_loaded(endpoint: Any, engine: Engine) -> Any:
+    """Returns the endpoint as a coroutine function, which is how Starlette tells endpoints from applications. It waits
+    for a model first, as long as its client does."""
 
     async def answer(request: Request) -> Response:
+        if engine.client.loaded is None:
+            await request.body()  # which is kept
+            await until_gone(request.receive, engine.client.until_loaded())
         response: Response = await endpoint(request)
         return response
 

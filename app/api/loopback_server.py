@@ -24,11 +24,13 @@ IDLE_TIME_S = 75  # between two requests of a connection; a program may run a to
 
 
 def open_socket(port: int) -> socket.socket:
-    """Returns a socket for loopback; port 0 takes a free one. Raises UsageError where that is impossible."""
+    """Returns a socket that listens on loopback; port 0 takes a free one. Raises UsageError where that is
+    impossible."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((ADDRESS, port))
+        listener.listen()
     except OSError as error:
         listener.close()
         raise UsageError(f"port {port} cannot be used ({error.strerror}): choose another port") from error
@@ -36,24 +38,26 @@ def open_socket(port: int) -> socket.socket:
 
 
 async def serve_engine(engine: Engine, listener: socket.socket, rules: AccessRules) -> None:
-    """Serves a pair on a socket that listens, until a signal comes or the host ends. The socket's port replaces that of
-    the rules."""
+    """Serves the engine on a socket that listens, and watches it, until its client ends. The socket's port replaces
+    that of the rules."""
     rules = replace(rules, port=listener.getsockname()[1])
     server = LoopbackServer(application(engine, rules))
 
-    async def end_with_the_host() -> None:
+    async def end_with_the_client() -> None:
         await engine.client.ended.wait()
         server.should_exit = True
 
-    watch = asyncio.create_task(end_with_the_host())
+    beside = [asyncio.create_task(end_with_the_client()), asyncio.create_task(engine.client.watch())]
     try:
         await server.serve([listener])
     finally:
-        watch.cancel()
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
 
 
 class LoopbackServer(uvicorn.Server):
-    """Serves an application on a socket of loopback until it is told to stop, by a signal or by `should_exit`.
+    """Serves an application on a socket of loopback until `should_exit` is set.
 
     head_time_s: in which the head of a request must have arrived.
     """

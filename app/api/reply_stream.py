@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from app import protocol
 from app.api.api_errors import ApiError, of_failure
-from app.api.host_client import HostClient
+from app.api.engine_client import EngineClient
 from app.api.http_replies import COMMENT, Event
 from app.api.omissions import Omissions
 from app.api.request_schema import SamplingFields
@@ -28,10 +28,10 @@ FinishReason = Literal["stop", "length", "tool_calls"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The pair that answers: how it is reached, and what it is. Once it is loaded there is always one, though it may
-    be replaced. created: seconds since 1970."""
+    """The engine that answers: how it is reached, and what it has loaded. Endpoints are called once there is a pair,
+    which may be replaced. created: seconds since 1970."""
 
-    client: HostClient
+    client: EngineClient
     base: SamplingSettings = field(default_factory=SamplingSettings)
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -204,7 +204,7 @@ class Tally:
         return delta
 
 
-async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> AsyncGenerator[Delta]:
+async def deltas(client: EngineClient, reply: protocol.Reply, tally: Tally) -> AsyncGenerator[Delta]:
     """Yields what each round added, and counts it in `tally`. Closing it early stops the reply. Raises ApiError."""
     async with aclosing(client.request(reply)) as answers:
         async for answer in answers:
@@ -221,7 +221,7 @@ async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> Asy
                     raise of_failure(answer)
 
 
-async def whole(client: HostClient, reply: protocol.Reply) -> Tally:
+async def whole(client: EngineClient, reply: protocol.Reply) -> Tally:
     """Returns a reply once it is complete. Raises ApiError."""
     tally = Tally()
     async for _ in deltas(client, reply, tally):

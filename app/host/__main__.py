@@ -6,18 +6,18 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from app.command_line import USAGE, Parser, notify
+from app.host.engine_loop import open_model_worker
 from app.host.server import AnswerWriter, Server, take_streams
 from app.safe_text import guard_streams
-from engine.errors import BackendError, RedlineError, UsageError
+from engine.errors import RedlineError, UsageError
 
 if TYPE_CHECKING:
-    from app.host.model_worker import ModelWorker
-    from app.host.server import WorkerFactory
+    from app.host.engine_loop import WorkerFactory
 
 _HINT = """redline: this is the engine's host; it reads requests as JSON lines (app/protocol says which), for example
 {"type": "Load", "id": 1, "pair": {}}
@@ -40,17 +40,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if os.isatty(requests):
         print(_HINT, end="", file=sys.stderr)
     return Server(requests, AnswerWriter(answers, record), open_worker, args.finish).run()
-
-
-@cache
-def open_model_worker(cache_root: Path | None = None) -> ModelWorker:
-    """Returns the worker with a real model; imports MLX. Raises BackendError where that is impossible."""
-    try:
-        from app.host.model_worker import ModelWorker
-    except (ImportError, OSError, RuntimeError) as error:  # MLX raises the latter where there is no device
-        reason = " ".join(str(error).split())
-        raise BackendError(f"the engine cannot be loaded ({reason}): run `redline doctor`") from error
-    return ModelWorker(cache_root)
 
 
 def _worker_factory(args: argparse.Namespace) -> WorkerFactory:

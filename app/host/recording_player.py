@@ -155,7 +155,7 @@ def by_request(answers: Sequence[protocol.AnyAnswer]) -> list[Recorded]:
     open_: dict[int, Recorded] = {}
     found: list[Recorded] = []
     for answer in answers:
-        if isinstance(answer, protocol.Ready | protocol.Malformed | protocol.MemoryShort):
+        if not isinstance(answer, protocol.RequestAnswer):
             continue
         if answer.id not in open_:
             found.append(open_.setdefault(answer.id, []))

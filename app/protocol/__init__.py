@@ -1,6 +1,7 @@
 """The protocol between the app and the engine's host process: one JSON object a line, UTF-8, in both directions.
 
-    app -> host    Load  Reply  Stop  Count  Unload  Quit      every request has an `id`, which its answers repeat
+    app -> host    Load  Reply  Stop  Count  Unload  Serve  Quit
+                                                               every request has an `id`, which its answers repeat
     host -> app    Ready                                       once, first
                    Loading* (Loaded | Failed)                  to Load
                    Measuring? PrefillProgress* (RoundDone Called?)* (ReplyDone | Failed)
@@ -11,6 +12,8 @@
                    PrefillProgress* VerifyProgress* (VerifyDone | Failed)
                                                                to Verify
                    Malformed                                   to a line that is none of these
+                   Working                                     anywhere, while nothing else is to be answered
+                   Serving                                     anywhere, after Serve
                    MemoryShort                                 at most once, anywhere
 
 A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or "Cancelled" (stopped
@@ -45,14 +48,14 @@ _PART = 1 << 16  # characters that are encoded to see how long a request will be
 
 AnyRequest = (
     messages.Load | messages.Reply | messages.Stop | messages.Count | messages.Quit | messages.Verify | messages.Unload
-    | race_messages.Race
+    | messages.Serve | race_messages.Race
 )  # fmt: skip
 AnyAnswer = (
     messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Working
     | messages.Measuring | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack
     | messages.ReplyDone | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress
-    | messages.VerifyDone | messages.MemoryShort | race_messages.RaceProgress | race_messages.RaceReady
-    | race_messages.RunPart | race_messages.PairCompared | race_messages.RaceDone
+    | messages.VerifyDone | messages.MemoryShort | messages.Serving | race_messages.RaceProgress
+    | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared | race_messages.RaceDone
 )  # fmt: skip
 LastAnswer = (
     messages.Loaded | messages.Unloaded | messages.ReplyDone | messages.Counted | messages.Failed

@@ -164,6 +164,22 @@ class Unload(Request, frozen=True, kw_only=True):
     """Unloads the pair to free its memory; the answer is Unloaded."""
 
 
+class Serve(Request, frozen=True, kw_only=True):
+    """Says what other programs on this machine get from now on, in place of what the last one said. Serving, which has
+    no id, says what came of it.
+
+    port: of loopback, 0 for any that is free, None to serve nobody. key_file: of the key that programs give; made where
+    there is none. pair: that answers programs, whose requests wait until the app has loaded it. paused: whether they
+    wait because the app uses the engine. refusal: why the pair cannot be loaded, with which they fail; "" to wait.
+    """
+
+    port: int | None
+    key_file: str = ""
+    pair: Pair = Pair()
+    paused: bool = False
+    refusal: str = ""
+
+
 class Quit(Request, frozen=True, kw_only=True):
     """Stops the current request and ends the host."""
 
@@ -209,6 +225,17 @@ class Ready(Answer, frozen=True, kw_only=True):
 
 class MemoryShort(Answer, frozen=True, kw_only=True):
     """The system is short of memory, and the host gave back what it was not using. Sent once."""
+
+
+class Serving(Answer, frozen=True, kw_only=True):
+    """How other programs are served, sent when it changes, but a few times a second at most. port: that they reach, 0
+    for none. waiting: requests that wait. tokens: of the reply that is being written for a program so far, None where
+    none is. error: why they cannot be served."""
+
+    port: int = 0
+    waiting: int = 0
+    tokens: int | None = None
+    error: str = ""
 
 
 class Loading(RequestAnswer, frozen=True, kw_only=True):
@@ -263,7 +290,8 @@ class Unloaded(RequestAnswer, frozen=True, kw_only=True):
 
 
 class Working(RequestAnswer, frozen=True, kw_only=True):
-    """The host is still at a request, and has had nothing else to say about it for a while."""
+    """A heartbeat: the host is still at work on a request, and has had no other answer to it for a while. id: 0 where
+    another program made the request."""
 
 
 class Measuring(RequestAnswer, frozen=True, kw_only=True):

@@ -31,10 +31,11 @@ from app import protocol
 from app.api.access import AccessRules
 from app.api.agents import AGENTS, agent_lines
 from app.api.application import application
-from app.api.host_client import HostClient
+from app.api.engine_client import EngineClient
 from app.api.loopback_server import LoopbackServer, open_socket
 from app.api.omissions import HEADER
 from app.api.reply_stream import Engine
+from app.task_queue import Task, TaskQueue
 from engine.events import Finished, PromptProgress, Round
 from models.builtin import builtin_folder
 from models.tokenizer import FolderTokenizer
@@ -49,34 +50,29 @@ LOADED = protocol.Loaded(
 )  # fmt: skip
 
 
-class ScriptedHost:
-    """The writer's side of a HostClient, which answers as a model would that calls a tool."""
+class ScriptedEngine(TaskQueue):
+    """A queue whose tasks are answered as a model would that calls a tool."""
 
     def __init__(self) -> None:
-        self.reader = asyncio.StreamReader(limit=protocol.LONGEST_LINE + 1)
+        super().__init__()
         self.replies: list[protocol.Reply] = []
         self.held, self.stopped = threading.Event(), threading.Event()
 
-    async def drain(self) -> None:
-        pass
-
-    def write(self, line: bytes) -> None:
-        request = protocol.decode_request(line.removesuffix(b"\n"))
-        match request:
-            case protocol.Count():
-                self._answer(protocol.Counted(id=request.id, tokens=1000, context=200_000))
-            case protocol.Reply():
+    def put(self, task: Task) -> bool:
+        match task.request:
+            case protocol.Count() as request:
+                task.answer(protocol.Counted(id=request.id, tokens=1000, context=200_000))
+            case protocol.Reply() as request:
                 self.replies.append(request)
                 for answer in _answers(request):
                     if isinstance(answer, protocol.ReplyDone) and HOLD in str(request.messages):
                         self.held.set()
-                        return
-                    self._answer(answer)
-            case protocol.Stop():
-                self.stopped.set()
+                        break
+                    task.answer(answer)
+        return True
 
-    def _answer(self, answer: protocol.AnyAnswer) -> None:
-        self.reader.feed_data(protocol.encode_line(answer))
+    def cancel(self, task: Task) -> None:
+        self.stopped.set()
 
 
 def _answers(request: protocol.Reply) -> Iterator[protocol.AnyAnswer]:
@@ -143,31 +139,28 @@ class Recorder:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[str, Recorder, ScriptedHost]]:
+def serving() -> Iterator[tuple[str, Recorder, ScriptedEngine]]:
     """Serves the scripted engine; yields the address, the recorder of the requests, and the engine."""
     began = threading.Event()
     made: dict[str, Any] = {}
 
     async def run() -> None:
-        host = ScriptedHost()
-        client = HostClient(host.reader, host)
+        engine = ScriptedEngine()
+        client = EngineClient(engine, asyncio.get_running_loop())
         client.loaded = LOADED
         with open_socket(0) as listener:
-            listener.listen()
             port = listener.getsockname()[1]
             recorder = Recorder(application(Engine(client), AccessRules(KEY, port)))
             server = LoopbackServer(recorder)
-            made.update(url=f"http://127.0.0.1:{port}", recorder=recorder, server=server, host=host)
+            made.update(url=f"http://127.0.0.1:{port}", recorder=recorder, server=server, engine=engine)
             began.set()
-            reading = asyncio.create_task(client.run())
             await server._serve([listener])
-            reading.cancel()
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
     thread.start()
     began.wait()
     try:
-        yield made["url"], made["recorder"], made["host"]
+        yield made["url"], made["recorder"], made["engine"]
     finally:
         made["server"].should_exit = True
         thread.join(30)
@@ -186,7 +179,7 @@ _TURNS = {  # the arguments of a first turn and of one that goes on
 }
 
 
-def run_agent(agent: str, folder: Path, url: str, host: ScriptedHost) -> tuple[list[str], bool]:
+def run_agent(agent: str, folder: Path, url: str, engine: ScriptedEngine) -> tuple[list[str], bool]:
     """Runs two turns of an agent, and one that is interrupted; returns what it showed, and whether its reply was
     stopped then."""
     with tempfile.TemporaryDirectory() as home:
@@ -204,9 +197,9 @@ def run_agent(agent: str, folder: Path, url: str, host: ScriptedHost) -> tuple[l
 
         shown = [start(0, "Read the note.").communicate()[0], start(1, "And again?").communicate()[0]]
         interrupted = start(0, HOLD)
-        host.held.wait(HANG_S)
+        engine.held.wait(HANG_S)
         os.killpg(interrupted.pid, signal.SIGINT)
-        stopped = host.stopped.wait(HANG_S)
+        stopped = engine.stopped.wait(HANG_S)
         with suppress(ProcessLookupError):
             os.killpg(interrupted.pid, signal.SIGKILL)
         interrupted.communicate()
@@ -228,9 +221,9 @@ def main() -> int:
     args = parser.parse_args()
     tokenizer, failed, recorded = FolderTokenizer(builtin_folder()), 0, {}
     for agent in args.agents or AGENTS:
-        with serving() as (url, recorder, host):
-            shown, stopped = run_agent(agent, args.folder.resolve(), url, host)
-        first = max(host.replies[:3], key=lambda reply: len(str(reply)), default=None)
+        with serving() as (url, recorder, engine):
+            shown, stopped = run_agent(agent, args.folder.resolve(), url, engine)
+        first = max(engine.replies[:3], key=lambda reply: len(str(reply)), default=None)
         size = 0 if first is None else len(tokenizer.pieces(_text_of(first)))
         turns = [re.findall(r"heron\. \(turn (\d+)\)", text) for text in shown]
         works = bool(turns[0]) and bool(turns[1]) and int(turns[1][-1]) > int(turns[0][-1]) and stopped

@@ -287,7 +287,6 @@ def settings(stage: Stage) -> QWidget:
 def serving(stage: Stage) -> QWidget:
     """Other programs use the models: one is being answered, and two wait."""
     window = stage.window.api.show()
-    stage.window.api._refresh.stop()
     address, key = f"http://{ADDRESS}:{PORT}/v1", "a key that nobody has, of this length here"
     loaded = Loaded(
         id=0, pair=Pair(), target="SmolLM2-135M-Instruct", drafter="lookup", speculation="on", note="",

@@ -1,25 +1,28 @@
-"""Whether other programs are served, where, and with which models: those of the open conversation."""
+"""Whether other programs are served, where, and with which models: those of the open conversation.
+
+The engine's process serves them. The window tells it what it may do (Serve), and shows what it does (Serving).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from app.api.key_file import ADDRESS, read_or_make_key
-from app.protocol import Loaded, Stop
-from app.protocol.api_messages import ApiLine
-from app.window.api.api_process import ApiPhase, ApiProcess
-from app.window.api.api_requests import ApiRequests
+from app.protocol import Loaded, Serve, Serving
+from app.window.chat import Controller
+from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
 from engine.errors import UsageError
 
-if TYPE_CHECKING:
-    from app.window.chat import Controller
+SILENT = "The engine has not answered another app for a while. It may be busy or stuck."
+GAVE_UP = "The engine has stopped. Start it again to serve other apps."
+
+ApiPhase = Literal["off", "starting", "on", "failed"]
 
 
 @dataclass(frozen=True)
@@ -41,69 +44,83 @@ class ApiState:
 class ApiServer(QObject):
     """Serves programs for as long as it is told to. key_file: made when it is first needed."""
 
-    changed = Signal()  # more than what runs now
+    changed = Signal()  # the state
 
-    def __init__(self, controller: Controller, key_file: Path, command: Sequence[str] = ()) -> None:
+    def __init__(self, controller: Controller, key_file: Path) -> None:
         super().__init__(controller)
-        self._controller, self._key_file = controller, key_file
+        self._controller, self._host, self._key_file = controller, controller.host, key_file
         self._key = self._key_error = ""
-        self.requests = ApiRequests(controller)
-        self.process = ApiProcess(key_file, command, self)
-        self.process.received.connect(self._receive)
-        self.process.began.connect(self._begin)
-        self.process.ended.connect(self.requests.drop_all)
-        self.process.changed.connect(self._read_key)
-        self.requests.answered.connect(self.process.write)
-        for signal in (controller.host.pair_loaded, controller.conversation_opened, controller.settings_changed):
-            signal.connect(self._tell_model)
+        self._chosen = self._sent = Serve(id=0, port=None)
+        host = controller.host
+        for signal in (controller.conversation_opened, controller.settings_changed, host.load_failed, host.use_changed):
+            signal.connect(self._update)
+        host.became_ready.connect(self._begin)
+        host.pair_loaded.connect(self._update)
+        host.serving_changed.connect(self._show)
+        host.status_changed.connect(self.changed)
+        host.became_stuck.connect(self._report_silence)
 
     def serve(self, port: int | None) -> None:
         """Serves programs on this port, or no longer."""
-        self.process.serve(port)
+        self._chosen = replace(self._chosen, port=port, key_file=str(self._key_file))
+        if port is not None and self._host.loaded is None:
+            self._controller.pair.load()
+        self._update()
+        self.changed.emit()
 
     def state(self) -> ApiState:
         """Returns what there is to see."""
-        process, loaded = self.process, self._controller.host.loaded
+        loaded, serving, phase = self._host.loaded, self._host.serving, self._phase
+        on = phase == "on"
         return ApiState(
-            phase=process.phase,
-            address=f"http://{ADDRESS}:{process.port}/v1" if process.phase == "on" else "",
-            key=self._key,
+            phase=phase,
+            address=f"http://{ADDRESS}:{serving.port}/v1" if on else "",
+            key=self._key if on else "",
             model=loaded.target if loaded is not None else "",
-            waiting=self.requests.waiting,
-            running_tokens=self.requests.running_tokens,
-            error=process.error or self._key_error,
+            waiting=serving.waiting if on else 0,
+            running_tokens=serving.tokens if on else None,
+            error=GAVE_UP if self._host.gave_up else sentence(serving.error) or self._key_error,
             loaded=loaded,
         )
 
-    def quit(self) -> None:
-        """Ends serving, as the window closes."""
-        self.requests.drop_all()
-        self.process.quit()
-
-    def _read_key(self) -> None:
-        """Reads the key again, which the API has read or made."""
-        self._key = self._key_error = ""
-        if self.process.phase == "on":
-            try:
-                self._key = read_or_make_key(self._key_file)
-            except UsageError as problem:
-                self._key_error = sentence(str(problem))
-        self.changed.emit()
+    @property
+    def _phase(self) -> ApiPhase:
+        if self._chosen.port is None:
+            return "off"
+        if self._host.serving.error or self._host.gave_up:
+            return "failed"
+        return "on" if self._host.serving.port else "starting"
 
     def _begin(self) -> None:
-        """The API listens once it knows a model."""
-        if self._controller.host.loaded is None:
+        """Tells an engine that has started."""
+        self._sent = Serve(id=0, port=None)
+        self._update()
+
+    def _update(self, *_: object) -> None:
+        """Tells the engine what has changed, and has the models loaded that a program waits for."""
+        pair, failure = self._controller.conversation.settings.pair, self._host.failure
+        refusal = failure.reason if failure is not None and failure.pair == pair else ""
+        wanted = replace(self._chosen, pair=pair, paused=self._host.in_use, refusal=refusal)
+        if wanted.port is None:  # nothing else matters then
+            wanted = Serve(id=0, port=None)
+        if self._host.ready and wanted != self._sent:
+            self._sent = wanted
+            self._host.send(wanted)
+        if self._host.serving.waiting and not self._host.has(pair):
             self._controller.pair.load()
-        self._tell_model()
 
-    def _tell_model(self, _: object = None) -> None:
-        """Tells the API which model answers from now on; one that is loaded for something else does not."""
-        loaded = self._controller.host.loaded
-        if loaded is not None and loaded.pair == self._controller.conversation.settings.pair:
-            self.process.write(replace(loaded, id=0))
+    def _show(self, serving: Serving) -> None:
+        """Shows how programs are served, with the key that the engine has read or made."""
+        self._update()
+        if bool(serving.port) != bool(self._key):
+            self._key = self._key_error = ""
+            if serving.port:
+                try:
+                    self._key = read_or_make_key(self._key_file)
+                except UsageError as problem:
+                    self._key_error = sentence(str(problem))
+        self.changed.emit()
 
-    def _receive(self, line: ApiLine, size_bytes: int) -> None:
-        if isinstance(line, Stop):
-            self.requests.stop(line.id)
-        else:
-            self.requests.put(line, size_bytes)  # type: ignore[arg-type]  # Listening is not passed on
+    def _report_silence(self) -> None:
+        if self._host.serving.tokens is not None:
+            self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))

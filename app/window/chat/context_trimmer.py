@@ -155,6 +155,7 @@ class ContextTrimmer(QObject):
                 self._fail(EMPTY)
 
     def _ask(self, request: Count | Reply, on_answer: Callable[[AnyAnswer], None]) -> None:
+        self._host.use(self, True)
         self._host.forget(self._request)
         self._request = self._host.request(request, on_answer)
 
@@ -162,11 +163,13 @@ class ContextTrimmer(QObject):
         self._host.forget(self._request)
         self._request = 0
         self.found.emit(trim)
+        self._host.use(self, False)
 
     def _fail(self, why: str) -> None:
         if self.active:
             self._host.forget(self._request)
             self._request = 0
+            self._host.use(self, False)
             self.failed.emit(why)
 
 

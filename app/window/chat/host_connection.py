@@ -29,11 +29,12 @@ from app.protocol import (
     Pair,
     Ready,
     Request,
+    Serving,
     Stop,
     Unload,
     Working,
 )
-from app.protocol.silence import LATE_S, PendingRequests
+from app.protocol.watchdog import LATE_S, PendingRequests
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 from app.window.common.sentence import capitalised, sentence, without_backticks
@@ -66,6 +67,8 @@ class HostConnection(QObject):
     died = Signal(str)  # why; pending requests will not be answered
     became_stuck = Signal()  # it has been silent for too long, whatever it was asked for
     race_ended = Signal()
+    use_changed = Signal()  # whether `in_use`
+    serving_changed = Signal(object)  # Serving
     notice = Signal(object)  # Notice
 
     def __init__(self, process: HostProcess, parent: QObject | None = None) -> None:
@@ -77,7 +80,8 @@ class HostConnection(QObject):
         self.pair: Pair | None = None  # loaded, or being loaded
         self.failure: LoadFailure | None = None
         self.racing = False  # a race is being measured; anything else would slow it down
-        self.serving = False  # a request of another program is being answered; what is asked meanwhile waits for it
+        self.serving = Serving()  # how other programs are served; what is asked waits for the reply to one
+        self._users: set[object] = set()
         self.stuck = False  # it has been silent for too long, and has not gone on since
         self.log_file: Path | None = None  # of the window, for the error report
         self._previous: Loaded | None = None  # before the load in progress
@@ -85,11 +89,11 @@ class HostConnection(QObject):
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
         self._reported_error = self._reported_memory = False
         self._pending = PendingRequests()
-        self._silence = Timer(self, singleShot=True)
+        self._watchdog = Timer(self, singleShot=True)
         self._due_s = 0.0  # when it ends
         self._awake = ExitStack()  # holds off App Nap, which slows down a window that nobody looks at
         self._is_awake = False
-        self._silence.timeout.connect(self._take_for_stuck)
+        self._watchdog.timeout.connect(self._check_watchdog)
         self._load_timer = Timer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
         process.answered.connect(self._receive)
@@ -111,6 +115,18 @@ class HostConnection(QObject):
     def restart_action(self) -> Action:
         """The button of a notice that restarts the engine."""
         return ("Restart Engine", self.restart)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the window has a long request, or is about to make one: programs wait meanwhile."""
+        return bool(self._users)
+
+    def use(self, user: object, on: bool) -> None:
+        """Notes that a user of the host begins with a long request, or is done with it."""
+        was = self.in_use
+        (self._users.add if on else self._users.discard)(user)
+        if self.in_use != was:
+            self.use_changed.emit()
 
     def has(self, pair: Pair) -> bool:
         """Whether this pair is loaded, so that it would write the next reply."""
@@ -211,8 +227,8 @@ class HostConnection(QObject):
     # --- answers -------------------------------------------------------------------------------
 
     def _receive(self, answers: list[AnyAnswer]) -> None:
-        heard = [self._pending.hear(answer) or isinstance(answer, Ready) for answer in answers]  # all of them
-        if any(heard):
+        progress = [self._pending.note(answer) or isinstance(answer, Ready) for answer in answers]  # all of them
+        if any(progress):
             self._watch()
         for answer in answers:
             self._dispatch(answer)
@@ -227,12 +243,24 @@ class HostConnection(QObject):
             self._report_error(f"The engine could not read a request: {answer.reason}.")
         elif isinstance(answer, MemoryShort):
             self._report_short_memory()
+        elif isinstance(answer, Serving):
+            self._handle_serving(answer)
         elif isinstance(answer, Working):
             pass
         elif handler := self._handlers.get(answer.id):
             handler(answer)
         elif not 0 < answer.id <= self._last_id:
             self._report_error("The engine sent an unexpected answer, which was ignored.")
+
+    def _handle_serving(self, serving: Serving) -> None:
+        """Notes how programs are served: while a reply is written for one, the host has to make progress."""
+        before, self.serving = self.serving, serving
+        self._pending.serves = serving.tokens is not None
+        if (before.tokens is None) != (serving.tokens is None):
+            self._watch()
+            if serving.tokens is None and self.status.state == "loading":
+                self.show_pair_status()  # a reply of the window waited for this one
+        self.serving_changed.emit(serving)
 
     def _handle_load(self, pair: Pair, answer: AnyAnswer) -> None:
         if isinstance(answer, Loaded | Failed):
@@ -280,10 +308,10 @@ class HostConnection(QObject):
         allowed_s = self._pending.allowed_s(self.timeouts)
         self._stay_awake(allowed_s is not None)
         if allowed_s is None:
-            self._silence.stop()
+            self._watchdog.stop()
         else:
             self._due_s = clock_s() + allowed_s
-            self._silence.start(milliseconds(allowed_s))
+            self._watchdog.start(milliseconds(allowed_s))
 
     def _stay_awake(self, awake: bool) -> None:
         if awake and not self._is_awake:
@@ -292,7 +320,7 @@ class HostConnection(QObject):
             self._awake.close()
         self._is_awake = awake
 
-    def _take_for_stuck(self) -> None:
+    def _check_watchdog(self) -> None:
         if clock_s() - self._due_s > LATE_S:
             self._watch()  # this process stood still too, for example because the computer slept
         else:
@@ -306,6 +334,7 @@ class HostConnection(QObject):
     def _handle_death(self, cause: str) -> None:
         self._handlers.clear()
         self._pending.clear()
+        self.serving = Serving()
         self._watch()
         self.pair = self.loaded = self._previous = None
         self._reported_error = False
@@ -359,6 +388,7 @@ class HostTask(QObject):
         """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
         or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
         self._make_request = make_request
+        self._host.use(self, True)
         self._host.start()
         self._send()
 
@@ -375,6 +405,7 @@ class HostTask(QObject):
         self._stop_timer.stop()
         self._host.forget(self._id)
         self._id, self._make_request, self.stopping = 0, None, False
+        self._host.use(self, False)
 
     def _send(self, _: object = None) -> None:
         if self._make_request is None or self.sent or not self._host.ready:

@@ -31,7 +31,7 @@ from app.protocol import (
     decode_answer,
     encode_request,
 )
-from app.protocol.silence import SilenceLimits
+from app.protocol.watchdog import WatchdogLimits
 from app.window.common.timer import Timer, clock_s
 
 FRAME_S = 0.016
@@ -44,7 +44,7 @@ Phase = Literal["down", "starting", "ready", "failed", "ended"]
 
 
 @dataclass(frozen=True)
-class Timeouts(SilenceLimits):
+class Timeouts(WatchdogLimits):
     """How long the window waits for the host before it reports or does something, in seconds.
 
     ready_s: from start to Ready. quick_s: a host that lived less than this died quickly. restart_s: pauses before a

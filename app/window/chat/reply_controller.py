@@ -270,7 +270,7 @@ class ReplyController(QObject):
             return None
         sampling = reply.record.sampling
         assert sampling is not None
-        if self._host.serving:
+        if self._host.serving.tokens is not None:
             self._host.show_reply_status("loading", SERVED_FIRST)
         else:
             self._host.show_pair_status()

@@ -17,7 +17,6 @@ from app.store.records import ChatSettings, MessageRecord
 from app.window.api.api_server import ApiServer, ApiState
 from app.window.chat.notices import Notice
 from app.window.common.preferences import Preferences
-from app.window.common.timer import Timer
 from app.window.main_window import files
 from app.window.main_window.menus import shortcut_list
 from app.window.main_window.welcome import PROMPTS
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from app.window.models.models_window import ModelsWindow
     from app.window.race.race_window import RaceWindow
 
-REFRESH_MS = 250  # of what runs, while it is shown
 STOPPED_FOR_REPLY = "The race was stopped because a reply was requested."
 
 
@@ -291,12 +289,6 @@ class ApiOpener(SecondaryWindow):
         if store_file is not None:
             self.server = ApiServer(self._controller, store_file.parent / KEY_FILE)
             self.server.changed.connect(self.show_values)
-            self._controller.host.became_ready.connect(self._serve)
-        self._refresh = Timer(self, interval=REFRESH_MS)
-        self._refresh.timeout.connect(self.show_values)
-        application = QApplication.instance()
-        if application is not None and self.server is not None:
-            application.aboutToQuit.connect(self.server.quit)
 
     def show(self) -> ApiWindow:
         """Shows the window."""
@@ -310,7 +302,6 @@ class ApiOpener(SecondaryWindow):
         self.show_values()
         come_forward(self.window)
         self.window.switch.setFocus()
-        self._refresh.start()
         return self.window
 
     def follow(self, preferences: Preferences) -> None:
@@ -318,23 +309,16 @@ class ApiOpener(SecondaryWindow):
         chosen = (preferences.serve, preferences.serve_port)
         if chosen != self._chosen and self.server is not None:
             self._chosen = chosen
-            self._serve()
+            on, port = chosen
+            self.server.serve(port if on else None)
         self.show_values()
 
-    def _serve(self) -> None:
-        """Does as the user chose; serving begins once the engine is starting, which is after the window is painted."""
-        on, port = self._chosen
-        if self.server is not None and (not on or self._controller.host.process.phase != "down"):
-            self.server.serve(port if on else None)
-
     def show_values(self) -> None:
-        """Shows what was chosen and what runs now, for as long as somebody sees it."""
+        """Shows what was chosen and what runs now."""
         if self.window is None:
             return
         chosen, state = self._main.preferences, self.server.state() if self.server is not None else ApiState()
         self.window.show_state(chosen.serve, chosen.serve_port, state)
-        if not self.window.isVisible():
-            self._refresh.stop()
 
 
 def come_forward(window: QWidget) -> None:

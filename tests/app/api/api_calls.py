@@ -1,21 +1,22 @@
-"""The API over a host that plays recorded answers, called as an ASGI application: no network, no model."""
+"""The API over an engine that plays recorded answers, called as an ASGI application: no network, no model."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Event as StopFlag
 from typing import Any, TypeVar
+
+from msgspec import structs
 
 from app import protocol
 from app.api.access import AccessRules
 from app.api.application import application
-from app.api.host_client import HostClient
+from app.api.engine_client import EngineClient
 from app.api.reply_stream import Engine
 from app.host.recording_player import RecordingPlayer
+from app.task_queue import StopFlag, Task, TaskQueue, Work
 from tests.app.host.process import RECORDED
 from tests.waiting import HANG_S
 
@@ -25,35 +26,44 @@ CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 T = TypeVar("T")
 
 
-class FakeHost:
-    """The writer's side of a HostClient: answers each request from a recording, into `reader`.
+class FakeEngine(TaskQueue):
+    """A queue whose tasks are answered from a recording, as they are put.
 
-    held: replies stop after their first round, as those of a slow model do. requests: all that came.
+    held: replies stop after their first round, as those of a slow model do. requests: all that came, and a Stop for
+    each that was given up.
     """
 
     def __init__(self, held: bool = False) -> None:
-        self.reader = asyncio.StreamReader(limit=protocol.LONGEST_LINE + 1)
+        super().__init__()
         self.requests: list[protocol.AnyRequest] = []
         self.held = held
         self._player = RecordingPlayer.read(RECORDED, 0)
+        self._last: Task | None = None
         list(self._player.load(protocol.Load(id=0, pair=protocol.Pair())))
 
-    def write(self, line: bytes) -> None:
-        request = protocol.decode_request(line.removesuffix(b"\n"))
-        self.requests.append(request)
+    def put(self, task: Task) -> bool:
+        self.requests.append(task.request)
+        self._last = task
+        self.carry_out(task.request)
+        return True
+
+    def carry_out(self, request: Work) -> None:
         if isinstance(request, protocol.Count):
-            self._answer(self._player.count(request, StopFlag()))
+            self.answer(*self._player.count(request, StopFlag()))
         elif isinstance(request, protocol.Reply):
-            self._answer(self._player.reply(request, StopFlag()))
+            for answer in self._player.reply(request, StopFlag()):
+                self.answer(answer)
+                if self.held and isinstance(answer, protocol.RoundDone):
+                    return
 
-    async def drain(self) -> None:
-        pass
-
-    def _answer(self, answers: Any) -> None:
+    def answer(self, *answers: protocol.AnyAnswer) -> None:
+        """Answers the last request, whatever the ids of the answers are."""
+        assert self._last is not None
         for answer in answers:
-            self.reader.feed_data(protocol.encode_line(answer))
-            if self.held and isinstance(answer, protocol.RoundDone):
-                return
+            self._last.answer(structs.replace(answer, id=self._last.request.id))
+
+    def cancel(self, task: Task) -> None:
+        self.requests.append(protocol.Stop(id=task.request.id))
 
 
 @dataclass
@@ -77,11 +87,11 @@ class Answer:
 
 
 class Api:
-    """The application in front of a fake host."""
+    """The application in front of a fake engine."""
 
-    def __init__(self, host: FakeHost, body_time_s: float = HANG_S) -> None:
-        self.host = host
-        self.client = HostClient(host.reader, host)
+    def __init__(self, engine: FakeEngine, body_time_s: float = HANG_S) -> None:
+        self.engine = engine
+        self.client = EngineClient(engine, asyncio.get_running_loop())
         loaded = protocol.Loaded(
             id=0, pair=protocol.Pair(), target=MODEL, drafter="eagle3", speculation="on", note="", drafts_trees=False,
             context=8192,
@@ -140,20 +150,14 @@ def with_api(
     scenario: Callable[[Api], Awaitable[T]],
     held: bool = False,
     body_time_s: float = HANG_S,
-    host: Callable[[], FakeHost] | None = None,
+    engine: Callable[[], FakeEngine] | None = None,
 ) -> T:
-    """Runs a scenario against the API and returns what it does. host: makes another than the usual one."""
+    """Runs a scenario against the API and returns what it does. engine: makes another than the usual one."""
 
     async def run() -> T:
-        api = Api(FakeHost(held) if host is None else host(), body_time_s)
-        reading = asyncio.create_task(api.client.run())
-        try:
-            async with asyncio.timeout(HANG_S):
-                return await scenario(api)
-        finally:
-            reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
+        api = Api(FakeEngine(held) if engine is None else engine(), body_time_s)
+        async with asyncio.timeout(HANG_S):
+            return await scenario(api)
 
     return asyncio.run(run())
 

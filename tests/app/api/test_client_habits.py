@@ -14,10 +14,11 @@ from app.api.http_replies import PING_S
 from app.api.omissions import HEADER
 from app.api.recent_responses import RecentResponses
 from app.api.request_schema import ResponseItem, ResponsesRequest
+from app.task_queue import Work
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import Grammar
 from tests.app.api import stepped_loop
-from tests.app.api.api_calls import CHAT, KEY, MODEL, PORT, Answer, Api, FakeHost, post, with_api
+from tests.app.api.api_calls import CHAT, KEY, MODEL, PORT, Answer, Api, FakeEngine, post, with_api
 from tests.app.api.test_tools import CHAT_TOOLS, CLAUDE_TOOLS, FLAT_TOOLS
 
 COMPLETE, TEXT, RESPONSES, CLAUDE = "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"
@@ -33,7 +34,7 @@ def asked(path: str, value: dict[str, Any], **loaded: Any) -> tuple[Answer, prot
         api.client.loaded = structs.replace(api.client.loaded, **loaded)
         answer = await api.post(path, value)
         assert answer.status == 200, answer.body
-        return answer, api.host.requests[0]
+        return answer, api.engine.requests[0]
 
     return with_api(scenario)
 
@@ -281,7 +282,7 @@ def test_items_and_responses_can_be_referred_to_unless_they_were_not_to_be_store
         ).events
         second = streamed[-1]["response"]
         await api.post(RESPONSES, {"input": "And?", "previous_response_id": second["id"]})
-        _, by_item, by_response, third = api.host.requests
+        _, by_item, by_response, third = api.engine.requests
         assert [turn.content for turn in by_item.messages] == ["Hi", said, "Hi"]
         assert [turn.content for turn in by_response.messages] == ["Hi", said, "More"]
         assert [turn.content for turn in third.messages] == ["Hi", said, "More", said, "And?"]
@@ -309,36 +310,31 @@ def test_what_is_remembered_and_referred_to_is_bounded():
     assert refused.value.status == 413
 
 
-class ThinkingHost(FakeHost):
+class ThinkingEngine(FakeEngine):
     """Thinks "hm", says "Yes."; reads the prompt first, when it is told to (`go_on`)."""
 
-    def write(self, line: bytes) -> None:
-        request = protocol.decode_request(line.removesuffix(b"\n"))
-        self.requests.append(request)
+    def carry_out(self, request: Work) -> None:
+        """Waits."""
 
     def go_on(self, failure: str = "") -> None:
-        number = self.requests[-1].id  # type: ignore[union-attr]
         said = Round(0, (1, 2), (), 0, (1.0, 1.0), (), 1, 0.1, texts=("hm", "Yes."), channels=("thought", "answer"))
-        end = protocol.Failed(id=number, kind="RuntimeError", message="why")
-        done = protocol.ReplyDone(id=number, finished=Finished("eos", 2, 0.2), seed=1)
-        for answer in (protocol.RoundDone(id=number, round=said), end if failure else done):
-            self.reader.feed_data(protocol.encode_line(answer))
+        end = protocol.Failed(id=0, kind="RuntimeError", message="why")
+        done = protocol.ReplyDone(id=0, finished=Finished("eos", 2, 0.2), seed=1)
+        self.answer(protocol.RoundDone(id=0, round=said), end if failure else done)
 
     def read_prompt(self, done: int) -> None:
-        number = self.requests[-1].id  # type: ignore[union-attr]
-        progress = protocol.PrefillProgress(id=number, progress=PromptProgress(done, 4096, 0, 0.5))
-        self.reader.feed_data(protocol.encode_line(progress))
+        self.answer(protocol.PrefillProgress(id=0, progress=PromptProgress(done, 4096, 0, 0.5)))
 
 
 def test_a_thought_is_the_summary_that_a_client_asks_for_and_an_error_is_an_event_of_its_own():
     async def scenario(api: Api) -> None:
         async def streamed(failure: str) -> list[Any]:
             value = {"input": "Hi", "reasoning": {"summary": "auto"}, "stream": True}
-            count = len(api.host.requests)
+            count = len(api.engine.requests)
             call = asyncio.create_task(api.post(RESPONSES, value))
-            while len(api.host.requests) == count:
+            while len(api.engine.requests) == count:
                 await asyncio.sleep(0)
-            api.host.go_on(failure)  # type: ignore[attr-defined]
+            api.engine.go_on(failure)  # type: ignore[attr-defined]
             return (await call).events
 
         events = await streamed("")
@@ -349,7 +345,7 @@ def test_a_thought_is_the_summary_that_a_client_asks_for_and_an_error_is_an_even
         assert (failed["type"], failed["message"]) == ("error", "why")
         assert failed["sequence_number"] > 0
 
-    with_api(scenario, host=ThinkingHost)
+    with_api(scenario, engine=ThinkingEngine)
 
 
 # --- signs of life -----------------------------------------------------------------------------------
@@ -366,9 +362,8 @@ def test_a_thought_is_the_summary_that_a_client_asks_for_and_an_error_is_an_even
 )
 def test_a_stream_shows_at_once_and_then_regularly_that_it_lives(path: str, value: dict[str, Any], sign: bytes):
     async def scenario() -> None:
-        host = ThinkingHost()
-        api = Api(host)
-        reading = asyncio.create_task(api.client.run())
+        engine = ThinkingEngine()
+        api = Api(engine)
         answer = Answer()
         call = asyncio.create_task(api.post(path, {**value, "stream": True}, into=answer))
         await stepped_loop.advance(http_replies.FIRST_S)
@@ -376,13 +371,12 @@ def test_a_stream_shows_at_once_and_then_regularly_that_it_lives(path: str, valu
         for count in (2, 3):
             await stepped_loop.advance(PING_S)
             assert answer.body.count(sign) == count
-        host.read_prompt(1024)
+        engine.read_prompt(1024)
         await stepped_loop.settle()
         assert b": prompt 1024/4096" in answer.body
-        host.go_on()
+        engine.go_on()
         await call
         assert answer.complete and b"Yes." in answer.body
-        reading.cancel()
 
     stepped_loop.run(scenario())
 
@@ -390,14 +384,14 @@ def test_a_stream_shows_at_once_and_then_regularly_that_it_lives(path: str, valu
 def test_progress_of_the_prompt_is_told_as_llama_cpp_has_it():
     async def scenario(api: Api) -> None:
         call = asyncio.create_task(api.post(COMPLETE, {**CHAT, "stream": True, "return_progress": True}))
-        while not api.host.requests:
+        while not api.engine.requests:
             await asyncio.sleep(0)
-        api.host.read_prompt(2048)  # type: ignore[attr-defined]
-        api.host.go_on()  # type: ignore[attr-defined]
+        api.engine.read_prompt(2048)  # type: ignore[attr-defined]
+        api.engine.go_on()  # type: ignore[attr-defined]
         told = next(event["prompt_progress"] for event in (await call).events if "prompt_progress" in event)
         assert told == {"total": 4096, "cache": 0, "processed": 2048, "time_ms": 500}
 
-    with_api(scenario, host=ThinkingHost)
+    with_api(scenario, engine=ThinkingEngine)
 
 
 # --- other origins -------------------------------------------------------------------------------------

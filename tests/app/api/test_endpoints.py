@@ -31,7 +31,7 @@ def request_of(path: str, value: Any) -> protocol.Reply:
     async def scenario(api: Api) -> protocol.Reply:
         answer = await api.post(path, value)
         assert answer.status == 200, answer.body
-        return api.host.requests[0]
+        return api.engine.requests[0]
 
     return with_api(scenario)
 
@@ -115,8 +115,8 @@ def test_several_replies_have_seeds_that_follow_each_other():
     async def scenario(api: Api) -> None:
         answer = await api.post("/v1/chat/completions", {**CHAT, "n": 3, "seed": 5})
         assert [choice["index"] for choice in answer.json["choices"]] == [0, 1, 2]
-        assert [one.sampling.seed for one in api.host.requests] == [5, 6, 7]
-        assert len({one.id for one in api.host.requests}) == 3
+        assert [one.sampling.seed for one in api.engine.requests] == [5, 6, 7]
+        assert len({one.id for one in api.engine.requests}) == 3
 
     with_api(scenario)
 
@@ -126,26 +126,26 @@ def test_a_client_that_goes_has_its_reply_stopped(stream: bool):
     async def scenario(api: Api) -> None:
         gone = asyncio.Event()
         call = asyncio.create_task(api.post("/v1/chat/completions", {**CHAT, "stream": stream}, gone=gone))
-        while not api.client.waiting:
+        while not api.client.pending:
             await asyncio.sleep(0)
-        while len(api.host.requests) == 0:
+        while len(api.engine.requests) == 0:
             await asyncio.sleep(0)
         gone.set()
         answer = await call
         assert not (stream and answer.status == 200 and answer.complete)
-        reply, stop = api.host.requests
+        reply, stop = api.engine.requests
         assert isinstance(stop, protocol.Stop) and stop.id == reply.id
-        assert api.client.waiting == 0
+        assert api.client.pending == 0
 
     with_api(scenario, held=True)
 
 
-def test_a_host_that_ends_fails_what_is_open_and_all_that_comes_later():
+def test_an_engine_that_ends_fails_what_is_open_and_all_that_comes_later():
     async def scenario(api: Api) -> None:
         call = asyncio.create_task(api.post("/v1/chat/completions", CHAT))
-        while not api.client.waiting:
+        while not api.client.pending:
             await asyncio.sleep(0)
-        api.host.reader.feed_eof()
+        api.client.end()
         for answer in (await call, await api.post("/v1/chat/completions", CHAT), await api.call("GET", "/health")):
             assert (answer.status, answer.json["error"]["code"]) == (503, "engine_unavailable")
 
@@ -155,7 +155,6 @@ def test_a_host_that_ends_fails_what_is_open_and_all_that_comes_later():
 @pytest.mark.parametrize(
     ("kind", "status", "code"),
     [
-        (protocol.BUSY, 429, "too_many_requests"),
         (protocol.NOT_LOADED, 503, "model_not_loaded"),
         (protocol.OTHER_MODEL, 503, "model_changed"),
         ("ContextError", 400, "context_length_exceeded"),
@@ -165,10 +164,9 @@ def test_a_host_that_ends_fails_what_is_open_and_all_that_comes_later():
 def test_what_the_host_could_not_do_has_its_status(kind: str, status: int, code: str):
     async def scenario(api: Api) -> None:
         call = asyncio.create_task(api.post("/v1/chat/completions", CHAT))
-        while not api.host.requests:
+        while not api.engine.requests:
             await asyncio.sleep(0)
-        failed = protocol.Failed(id=api.host.requests[0].id, kind=kind, message="why")
-        api.host.reader.feed_data(protocol.encode_line(failed))
+        api.engine.answer(protocol.Failed(id=0, kind=kind, message="why"))
         answer = await call
         assert (answer.status, answer.json["error"]["code"], answer.json["error"]["message"]) == (status, code, "why")
 
@@ -185,7 +183,7 @@ def test_too_many_requests_are_told_when_to_come_again():
         for call in open_:
             call.cancel()
         await asyncio.wait(open_)
-        assert api.client.waiting == 0
+        assert api.client.pending == 0
 
     with_api(scenario, held=True)
 

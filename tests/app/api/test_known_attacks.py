@@ -32,7 +32,7 @@ def test_a_name_that_was_rebound_to_loopback_is_refused(host: str):
         for method, path in (("GET", "/health"), ("GET", "/v1/models"), ("POST", "/v1/chat/completions")):
             answer = await api.call(method, path, json.dumps(CHAT).encode(), {"host": host})
             assert (answer.status, answer.json["error"]["code"]) == (403, "foreign_host")
-        assert api.host.requests == []
+        assert api.engine.requests == []
 
     with_api(scenario)
 
@@ -119,10 +119,10 @@ def test_schemas_of_tools_cannot_end_the_engine(parameters: object):
         tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
         answer = await api.post("/v1/chat/completions", {**CHAT, "tools": tools})
         if parameters is None or isinstance(parameters, dict):
-            (request,) = api.host.requests
+            (request,) = api.engine.requests
             assert answer.status == 200 and isinstance(request.tools.offered[0].parameters, str)
         else:
-            assert answer.status == 400 and api.host.requests == []
+            assert answer.status == 400 and api.engine.requests == []
 
     with_api(scenario)
 

@@ -15,7 +15,7 @@ def test_mutated_requests_are_refused_or_answered_and_never_fail():
             answer = await api.call("POST", path, body)
             assert answer.status < 500, (path, body)
             statuses.add(answer.status)
-        assert api.client.waiting == 0
+        assert api.client.pending == 0
         return statuses
 
     assert {200, 400} <= with_api(scenario)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from app import protocol
+from app.task_queue import Work
 from engine.events import Finished, Round
-from tests.app.api.api_calls import MODEL, Api, FakeHost, with_api
+from tests.app.api.api_calls import MODEL, Api, FakeEngine, with_api
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 CALLS = (
@@ -24,39 +25,36 @@ CLAUDE = {"model": MODEL, "max_tokens": 9}
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
-class CallingHost(FakeHost):
+class CallingEngine(FakeEngine):
     """Thinks, says "I look." and asks for two calls. text: what it says."""
 
     text = "I look."
 
-    def write(self, line: bytes) -> None:
-        request = protocol.decode_request(line.removesuffix(b"\n"))
-        self.requests.append(request)
+    def carry_out(self, request: Work) -> None:
         if not isinstance(request, protocol.Reply):
             return
         number = request.id
         said = Round(0, (1, 2, 3), (), 0, (1.0,) * 3, (), 1, 0.1, texts=("hm", self.text, ""),
                      channels=("thought", "answer", "call"))  # fmt: skip
-        for answer in (
+        self.answer(
             protocol.RoundDone(id=number, round=said),
             protocol.Called(id=number, calls=CALLS[:1]),
             protocol.RoundDone(id=number, round=replace(said, index=1, texts=("",) * 3, channels=("call",) * 3)),
             protocol.Called(id=number, calls=CALLS[1:]),
             protocol.ReplyDone(id=number, finished=Finished("eos", 6, 0.2), seed=1),
-        ):
-            self.reader.feed_data(protocol.encode_line(answer))
+        )
 
 
 def answer_and_request(path: str, value: dict[str, Any], text: str = "I look.") -> tuple[Any, Any]:
-    """Returns the answer, and the request that the host got, if it got one."""
+    """Returns the answer, and the request that the engine got, if it got one."""
 
     async def scenario(api: Api) -> tuple[Any, Any]:
-        assert isinstance(api.host, CallingHost)
-        api.host.text = text
+        assert isinstance(api.engine, CallingEngine)
+        api.engine.text = text
         answer = await api.post(path, value)
-        return answer, api.host.requests[0] if api.host.requests else None
+        return answer, api.engine.requests[0] if api.engine.requests else None
 
-    return with_api(scenario, host=CallingHost)
+    return with_api(scenario, engine=CallingEngine)
 
 
 def test_chat_has_calls_whole_and_streamed():

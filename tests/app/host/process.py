@@ -18,7 +18,7 @@ from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[3]
 RECORDED = Path(__file__).with_name("recorded.jsonl")
-_HOST = "import sys; from app.host import __main__, server; server.GRACE_S = {}; sys.exit(__main__.main())"
+_HOST = "import sys; from app.host import __main__, engine_loop; engine_loop.GRACE_S = {}; sys.exit(__main__.main())"
 
 T = TypeVar("T")
 

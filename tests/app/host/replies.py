@@ -1,14 +1,13 @@
 """One question to a worker with toy models, sampled in two ways, and what its answers contain."""
 
-import os
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from app.host.engine_loop import carry_out
 from app.host.model_worker import ModelWorker
-from app.host.server import AnswerWriter, serve
-from app.host.task_queue import TaskQueue, Work
-from app.protocol import AnyAnswer, Load, Reply, ReplyDone, RoundDone, SamplingSettings, decode_answer
+from app.protocol import AnyAnswer, Load, Reply, ReplyDone, RoundDone, SamplingSettings, decode_answer, encode_line
+from app.task_queue import Task, TaskQueue, Work
 from tests.app.host.process import asked, of_kind, pair
 
 QUESTION = asked("why is the sky blue?")
@@ -46,16 +45,13 @@ def ask_and_stop(
 
 
 def served(worker: ModelWorker, *requests: Work) -> list[AnyAnswer]:
-    """What the window is told when the server has these requests answered."""
-    tasks = TaskQueue()
+    """What the window gets when the engine carries out these requests."""
+    tasks, answers = TaskQueue(), list[AnyAnswer]()
     for request in requests:
-        tasks.put(request, 0)
+        tasks.put(Task(request, answers.append))
     tasks.close(stop=False)
-    told, said = os.pipe()  # holds more than the replies of toys
-    serve(tasks, AnswerWriter(said), lambda: worker)
-    os.close(said)
-    with os.fdopen(told, "rb") as lines:
-        return [decode_answer(line) for line in lines.read().splitlines()]
+    carry_out(tasks, answers.append, lambda: worker)
+    return [decode_answer(encode_line(answer)[:-1]) for answer in answers]
 
 
 def ids_of(answers: list[AnyAnswer]) -> list[int]:

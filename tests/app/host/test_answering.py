@@ -1,6 +1,5 @@
 """Replies of toy models through the worker: the session's own text, continued, timed, stopped."""
 
-import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -10,11 +9,11 @@ from typing import Any
 import pytest
 
 from app import protocol as p
+from app.host.engine_loop import carry_out
 from app.host.model_worker import ModelWorker
-from app.host.server import AnswerWriter, serve
-from app.host.task_queue import TaskQueue
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
+from app.task_queue import Task, TaskQueue
 from engine.errors import ContextError, UsageError
 from engine.events import Round
 from engine.metrics import Metrics
@@ -24,7 +23,18 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from models.loader import load
 from tests.app.host.process import asked, of_kind, pair
-from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, text_of, worker_with
+from tests.app.host.replies import (
+    LENGTH,
+    QUESTION,
+    SAMPLINGS,
+    ask,
+    ask_and_stop,
+    end_of,
+    ids_of,
+    served,
+    text_of,
+    worker_with,
+)
 from tests.toys.folders import roomy_copy
 
 
@@ -223,7 +233,7 @@ def test_a_request_ends_what_is_measured_ahead(toy_folder: Path, toy_drafter_fol
 
 
 def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.host.server.IDLE_S", 0.0)
+    monkeypatch.setattr("app.host.engine_loop.IDLE_S", 0.0)
     tasks, prepared = TaskQueue(), list[bool]()
 
     class Worker(ModelWorker):
@@ -234,27 +244,21 @@ def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path, mo
             raise OSError("the disk is full")
 
     worker = Worker()
-    tasks.put(p.Load(id=1, pair=pair(toy_folder)), 0)
-    with Path(os.devnull).open("wb") as out:
-        serve(tasks, AnswerWriter(out.fileno()), lambda: worker)
+    tasks.put(Task(p.Load(id=1, pair=pair(toy_folder)), lambda _: None))
+    carry_out(tasks, lambda _: None, lambda: worker)
     assert prepared == [False, True]
 
 
-def test_a_host_says_that_it_works_while_it_has_nothing_else_to_say(
+def test_a_host_sends_a_heartbeat_while_it_has_no_other_answer(
     toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In particular while it measures, and while a drafter reads the prompt."""
     answers = dict[float, list[p.AnyAnswer]]()
     for pause_s in (0.0, 1e9):
-        monkeypatch.setattr("app.protocol.silence.WORKING_S", pause_s)
-        worker, tasks, (reader, writer) = ModelWorker(), TaskQueue(), os.pipe()
-        tasks.put(p.Load(id=1, pair=pair(toy_folder, str(toy_drafter_folder))), 0)
-        tasks.put(p.Reply(id=2, messages=QUESTION, sampling=SamplingSettings(max_tokens=4)), 0)
-        tasks.close(stop=False)
-        with os.fdopen(writer, "wb"):
-            serve(tasks, AnswerWriter(writer), lambda worker=worker: worker)
-        with os.fdopen(reader, "rb") as lines:
-            answers[pause_s] = [p.decode_answer(line) for line in lines]
+        monkeypatch.setattr("app.host.engine_loop.HEARTBEAT_S", pause_s)
+        load = p.Load(id=1, pair=pair(toy_folder, str(toy_drafter_folder)))
+        reply = p.Reply(id=2, messages=QUESTION, sampling=SamplingSettings(max_tokens=4))
+        answers[pause_s] = served(ModelWorker(), load, reply)
     kinds = [type(answer) for answer in answers[0.0]]
     working = [answer.id for answer in of_kind(answers[0.0], p.Working)]
     assert len(working) > 20 and set(working) == {2} and of_kind(answers[1e9], p.Working) == []

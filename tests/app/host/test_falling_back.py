@@ -1,7 +1,6 @@
 """A drafter that fails within a reply: it is reported, and the text stays the same. A target that fails: reported."""
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,10 @@ import pytest
 
 from app import protocol as p
 from app.command_line import AGAIN
+from app.host.engine_loop import carry_out
 from app.host.model_worker import ModelWorker
-from app.host.server import AnswerWriter, serve
-from app.host.task_queue import TaskQueue
 from app.inference.loaded_pair import LoadedPair
+from app.task_queue import Task, TaskQueue
 from engine.drafters.draft_model import DraftModel
 from engine.errors import MachineLostError, ModelError, PairError
 from engine.target.cached_model import CachedModel
@@ -116,9 +115,9 @@ def test_a_lost_machine_is_no_fault_of_the_drafter(
     part, name = {"idle": idle, "costs": costs}.get(place, (PendingRound, "wait"))
     failing = fails_at(3 if part is PendingRound else 1, error, getattr(part, name))
     sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"draft": 3, "costs": None}.get(place, 0))
-    monkeypatch.setattr("app.host.server.IDLE_S", 0.0)
+    monkeypatch.setattr("app.host.engine_loop.IDLE_S", 0.0)
     tasks = TaskQueue()
-    tasks.put(p.Reply(id=7, messages=QUESTION, sampling=sampling), 0)
+    tasks.put(Task(p.Reply(id=7, messages=QUESTION, sampling=sampling), lambda _: None))
     if place != "idle":
         tasks.close(stop=False)
 
@@ -127,11 +126,8 @@ def test_a_lost_machine_is_no_fault_of_the_drafter(
         return failing(*arguments, **options)
 
     monkeypatch.setattr(part, name, fail)
-    with (
-        Path(os.devnull).open("wb") as out,
-        pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"),
-    ):
-        serve(tasks, AnswerWriter(out.fileno()), lambda: worker)
+    with pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"):
+        carry_out(tasks, lambda _: None, lambda: worker)
 
 
 def test_drafter_probabilities_that_are_not_numbers_are_not_sent(

@@ -12,7 +12,7 @@ import mlx.core as mx
 import pytest
 
 from app import protocol as p
-from app.host import memory_relief, server
+from app.host import engine_loop, memory_relief
 from app.host.memory_relief import LOOK_S, MemoryRelief
 from app.inference import machine, memory_check
 from app.inference.machine import memory_is_short
@@ -39,7 +39,9 @@ class Kernel:
 
 
 class Recorder:
-    """A worker and a writer that write down what is asked of them."""
+    """A worker, and what takes answers, that write down what is asked of them."""
+
+    pair = None
 
     def __init__(self) -> None:
         self.done: list[object] = []
@@ -89,7 +91,7 @@ def test_the_system_is_asked_now_and_then_and_the_window_told_once(monkeypatch: 
     now_s, asked_at, both = 100.0, list[float](), Recorder()
     monkeypatch.setattr(memory_relief, "time", SimpleNamespace(monotonic=lambda: now_s))
     monkeypatch.setattr(memory_relief, "memory_is_short", lambda: asked_at.append(now_s) or now_s > 101)
-    relief = MemoryRelief(both)
+    relief = MemoryRelief(both.write)
     for _ in range(40):
         relief.look(both)
         now_s += LOOK_S / 10
@@ -142,6 +144,9 @@ class IdleQueue:
     def __init__(self) -> None:
         self.waits = 0
 
+    def end_task(self, _: object) -> None:
+        pass
+
     def wait(self, _: float) -> bool:
         self.waits += 1
         return self.waits > 5
@@ -153,16 +158,16 @@ class IdleQueue:
 def test_a_host_that_nobody_asks_looks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_memory(monkeypatch)
     both: Any = Recorder()
-    assert server._next(IdleQueue(), both, MemoryRelief(both)) is None  # type: ignore[arg-type]
+    assert engine_loop._next(IdleQueue(), both, MemoryRelief(both.write)) is None  # type: ignore[arg-type]
     assert both.done == ["given back", p.MemoryShort(), *["given back"] * 3]
 
 
 def test_a_window_that_is_gone_ends_a_host_that_has_something_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(_: p.AnyAnswer) -> None:
-        raise server.WindowGoneError("answers cannot be written")
+        raise engine_loop.WindowGoneError("answers cannot be written")
 
     shorten_memory(monkeypatch)
     both: Any = Recorder()
     both.write = write
-    with pytest.raises(server.WindowGoneError):
-        server._next(IdleQueue(), both, MemoryRelief(both))  # type: ignore[arg-type]
+    with pytest.raises(engine_loop.WindowGoneError):
+        engine_loop._next(IdleQueue(), both, MemoryRelief(both.write))  # type: ignore[arg-type]

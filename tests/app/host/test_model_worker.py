@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app import protocol as p
-from app.host import __main__ as host
+from app.host import engine_loop
 from app.host.model_worker import ModelWorker, NotLoaded
 from app.inference import memory_check
 from app.inference import pair_loader as parts
@@ -250,13 +250,13 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
 
 def test_a_missing_library_is_reported_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "app.host.model_worker", None)
-    host.open_model_worker.cache_clear()
+    engine_loop.open_model_worker.cache_clear()
     for _ in range(2):
         with pytest.raises(BackendError, match="redline doctor"):
-            host.open_model_worker()
+            engine_loop.open_model_worker()
     monkeypatch.undo()
-    assert host.open_model_worker() is host.open_model_worker()
-    host.open_model_worker.cache_clear()
+    assert engine_loop.open_model_worker() is engine_loop.open_model_worker()
+    engine_loop.open_model_worker.cache_clear()
 
 
 def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reading lines from a file descriptor, however they arrive, and the queue of requests."""
+"""Reading lines from a file descriptor, however they arrive."""
 
 import os
 import threading
@@ -7,8 +7,7 @@ import tracemalloc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.host.task_queue import MAX_WAITING_BYTES, TaskQueue
-from app.protocol import Count, Malformed, read_lines
+from app.protocol import Malformed, read_lines
 
 
 def read(pieces: list[bytes], longest: int) -> list[bytes | Malformed]:
@@ -51,29 +50,3 @@ def test_an_endless_line_takes_no_memory_and_the_next_one_is_read() -> None:
     assert [type(line) for line in found] == [Malformed, bytes]
     assert found[1] == b"next"
     assert peak < 4 << 20
-
-
-def put(inbox: TaskQueue, *numbers: int, size_bytes: int = 10) -> list[bool]:
-    return [inbox.put(Count(id=number, messages=()), size_bytes) for number in numbers]
-
-
-def test_the_current_request_is_told_to_stop_and_no_other() -> None:
-    inbox = TaskQueue()
-    put(inbox, 1, 2)
-    first = inbox.take()
-    assert first is not None
-    assert inbox.stop(1) == 0
-    assert first.stop.is_set()
-    second = inbox.take()
-    assert second is not None
-    inbox.stop(1)
-    assert not second.stop.is_set()
-
-
-def test_the_queue_is_bounded_and_frees_space_again() -> None:
-    inbox, half = TaskQueue(), MAX_WAITING_BYTES // 2
-    assert put(inbox, 1, 2, 3, size_bytes=half) == [True, True, False]
-    inbox.take()
-    assert put(inbox, 4, 5, size_bytes=half) == [True, False]
-    inbox.stop(4)
-    assert put(inbox, 6, size_bytes=half) == [True]

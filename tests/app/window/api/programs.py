@@ -1,63 +1,27 @@
-"""Programs that use the window's API: over HTTP, each in a thread, or as the requests that reach the window."""
+"""Programs that use the window's API over HTTP, each in a thread, and the hosts that serve them."""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import urllib.error
 import urllib.request
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
-import psutil
-from msgspec import Raw
+from msgspec.structs import replace
 
-from app.protocol import AnyAnswer, Failed, LastAnswer, RoundDone
-from app.protocol.api_messages import PassedReply
-from app.window.api.api_requests import ApiRequests
+from app.protocol import Loaded, Loading, PrefillProgress, ReplyDone, decode_answer, encode_line
 from app.window.api.api_server import ApiServer
+from tests.app.host.process import RECORDED, of_kind
 from tests.app.window.chat.scene import Scene
 from tests.app.window.waiting import HANG_S, until
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 60}
-
-
-class Requests:
-    """Requests of programs, as the API hands them to the window, and their answers by the number of each."""
-
-    def __init__(self, scene: Scene) -> None:
-        self.queue = ApiRequests(scene.controller)
-        self.answers = defaultdict[int, list[AnyAnswer]](list)
-        self._last = 0
-        self.queue.answered.connect(lambda answer: self.answers[answer.id].append(answer))
-
-    def ask(self, target: str = "") -> int:
-        """Asks for a reply, of this target if one is named, and returns the number of the request."""
-        self._last += 1
-        messages, sampling = Raw(b'[{"role":"user","content":"Hi"}]'), Raw(b'{"max_tokens":60}')
-        self.queue.put(PassedReply(id=self._last, messages=messages, sampling=sampling, target=target), 100)
-        return self._last
-
-    def last_answer(self, number: int) -> AnyAnswer:
-        """Returns the answer that ends a request, once it is there."""
-        until(lambda: self.answers[number] and isinstance(self.answers[number][-1], LastAnswer))
-        return self.answers[number][-1]
-
-    def text(self, number: int) -> str:
-        """Returns the reply, once it has ended well."""
-        last = self.last_answer(number)
-        assert not isinstance(last, Failed), last
-        rounds = [answer.round for answer in self.answers[number] if isinstance(answer, RoundDone)]
-        return "".join(text for one in rounds for text in one.texts)
-
-    def failure(self, number: int) -> tuple[str, str]:
-        """Returns how and why a request fails, once it has."""
-        last = self.last_answer(number)
-        assert isinstance(last, Failed)
-        return last.kind, last.message
 
 
 class Program(threading.Thread):
@@ -99,15 +63,27 @@ class Program(threading.Thread):
         return error
 
 
+def hosted() -> list[str]:
+    """The command of a host that plays a recording at once."""
+    return [sys.executable, "-m", "app.host", "--replay", str(RECORDED), "--speed", "0"]
+
+
+def hosted_forever(folder: Path) -> list[str]:
+    """The command of a host that plays the same, but whose replies do not go on after their beginning."""
+    answers = [decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
+    begun = [replace(one, progress=changed(one.progress, time_s=0.0)) for one in of_kind(answers, PrefillProgress)[:1]]
+    done = [replace(one, finished=changed(one.finished, time_s=1e6)) for one in of_kind(answers, ReplyDone)[:1]]
+    kept = [answer for answer in answers if isinstance(answer, Loading | Loaded)]
+    file = folder / "forever.jsonl"
+    file.write_bytes(b"".join(map(encode_line, [*kept, *begun, *done])))
+    return [sys.executable, "-m", "app.host", "--replay", str(file)]
+
+
 @contextmanager
 def served(scene: Scene, folder: Path) -> Iterator[ApiServer]:
-    """Serves the models of a scene on a free port, and sees that no process stays."""
+    """Serves the models of a scene on a free port."""
     server = ApiServer(scene.controller, folder / "api-key")
     server.serve(0)
-    try:
-        until(lambda: server.state().phase == "on")
-        yield server
-    finally:
-        process = psutil.Process(server.process.pid) if server.process.pid else None
-        server.quit()
-        until(lambda: process is None or not process.is_running())
+    until(lambda: server.state().phase == "on")
+    yield server
+    server.serve(None)

@@ -1,128 +1,131 @@
-"""The API of the window: its process, HTTP, and what passes through it; the host is a fake."""
+"""The window serves its models to other programs: through the engine's process, on and off, and when that dies."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from app.protocol import (
-    Count,
-    Load,
-    MalformedError,
-    Message,
-    Pair,
-    Quit,
-    Reply,
-    SamplingSettings,
-    Stop,
-    Unload,
-    decode_line,
-    decode_request,
-    encode_line,
-)
-from app.protocol.api_messages import PassedCount, PassedReply, api_lines
-from app.window.api.api_server import ApiServer
-from tests.app.window.api.programs import CHAT, Program, served
-from tests.app.window.chat.fake_host import text_of
+from app.protocol import Load, Pair, Serve, Working
+from app.window.api.api_server import GAVE_UP, SILENT, ApiServer
+from app.window.chat.reply_controller import SERVED_FIRST
+from tests.app.window.api.programs import CHAT, Program, hosted, hosted_forever, served
 from tests.app.window.chat.scene import Scene
-from tests.app.window.waiting import until
-
-TEXT = text_of(60)  # of a reply of 20 rounds
+from tests.app.window.stepped_clock import LongWaitsClock
+from tests.app.window.waiting import HANG_S, QUICK, until
 
 
 def has_begun(server: ApiServer) -> bool:
-    """Whether the host writes for a program, and has begun."""
-    return bool(server.state().running_tokens)
+    """Whether the engine writes for a program, and has begun."""
+    return server.state().running_tokens is not None
 
 
-def test_a_program_gets_what_the_window_gets_and_needs_the_key(tmp_path: Path) -> None:
-    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
-        assert Program(server).wait().text == scene.ask().text == TEXT
+def models(server: ApiServer) -> list[str]:
+    """Returns what a program is told of the models."""
+    answer = Program(server, "/models", {}).wait()
+    assert answer.status == 200
+    return [one["id"] for one in json.loads(answer.body)["data"]]
+
+
+def test_a_program_is_answered_by_the_windows_model_and_needs_the_key(tmp_path: Path) -> None:
+    with Scene(tmp_path, words=hosted()) as scene, served(scene, tmp_path) as server:
+        assert len(Program(server).wait().text) > 100
         refused = Program(server, key="not the key of this server").wait()
         assert (refused.status, refused.error["code"]) == (401, "invalid_api_key")
         assert (tmp_path / "api-key").stat().st_mode & 0o777 == 0o600
         assert server.state().key == (tmp_path / "api-key").read_text().strip()
-        models = json.loads(Program(server, "/models", {}).wait().body)
-        assert [one["id"] for one in models["data"]] == ["Fake"] == [server.state().model]
+        until(lambda: server.state().model)
+        assert models(server) == [server.state().model]
 
 
 @contextmanager
 def open_stream(server: ApiServer) -> Iterator[None]:
     """A program whose reply has begun, which leaves at the end."""
-    port = server.process.port
-    body = json.dumps({**CHAT, "stream": True}).encode()
+    state, body = server.state(), json.dumps({**CHAT, "stream": True}).encode()
+    port = int(state.address.split(":")[2].split("/")[0])
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        head = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {server.state().key}\r\nContent-Length: {len(body)}"
+        head = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {state.key}\r\nContent-Length: {len(body)}"
         connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode())
         connection.sendall(b"Content-Type: application/json\r\n\r\n" + body)
         until(lambda: has_begun(server))
         yield
 
 
-def test_a_program_that_leaves_frees_the_host(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=1000, hold_after=2) as scene, served(scene, tmp_path) as server:
+def test_the_window_shows_what_runs_and_goes_first_once_a_program_has_left(tmp_path: Path) -> None:
+    with Scene(tmp_path, words=hosted_forever(tmp_path)) as scene, served(scene, tmp_path) as server:
         with open_stream(server):
-            pass
-        until(lambda: server.state().running_tokens is None)
-        assert len(scene.requested(Stop)) == 1
+            waits = Program(server)
+            until(lambda: server.state().waiting == 1)
+            assert scene.controller.send("Hello?")
+            assert scene.controller.status.detail == SERVED_FIRST
+            scene.process._process.write(b"no request\n")  # once it is answered, the engine has the window's request
+            until(lambda: scene.notice("could not read a request"))
+        until(lambda: not has_begun(server))
+        assert server.state().waiting == 1 and not waits.ended
+        assert scene.controller.status.state == "on"
+        scene.controller.stop()
+        until(lambda: has_begun(server) and scene.ended)
+        assert server.state().waiting == 0
 
 
-def test_a_request_is_passed_on_whole_but_for_the_files_of_the_window() -> None:
-    asked = Reply(
-        id=3, messages=(Message(role="user", content="é\n\0"),), sampling=SamplingSettings(seed=4, stop=("a",)),
-        prompt="p", prediction="q", target="builtin",
-    )  # fmt: skip
-    sent = encode_line(replace(asked, history="a file", cache="another", timed=True, continuation_ids=(1,)))
-    assert decode_request(encode_line(decode_line(sent, api_lines))) == asked
-    count = Count(id=4, messages=asked.messages, target="builtin")
-    assert decode_request(encode_line(decode_line(encode_line(count), api_lines))) == count
-    for refused in (Load(id=1, pair=Pair()), Unload(id=1), Quit(id=1)):
-        with pytest.raises(MalformedError):
-            decode_line(encode_line(refused), api_lines)
-
-
-def test_every_field_of_a_reply_is_passed_on_or_left_out_on_purpose() -> None:
-    left_out = {"continuation_ids", "timed", "history", "cache"}
-    assert set(Reply.__struct_fields__) - set(PassedReply.__struct_fields__) == left_out
-    assert set(Count.__struct_fields__) - set(PassedCount.__struct_fields__) == {"cache"}
-
-
-@pytest.mark.slow
-def test_an_api_that_is_killed_is_reported_and_can_be_switched_on_again(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=1000, hold_after=2) as scene, served(scene, tmp_path) as server:
-        Program(server)
-        until(lambda: has_begun(server))
-        os.kill(server.process.pid, signal.SIGKILL)
-        until(lambda: server.state().phase == "failed")
-        assert "ended unexpectedly" in server.state().error
-        until(lambda: server.state().running_tokens is None)
-        server.serve(None)
-        assert server.state().phase == "off"
+def test_programs_wait_while_the_window_uses_the_engine(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=4, hold_after=2) as scene:
+        server = ApiServer(scene.controller, tmp_path / "api-key")
         server.serve(0)
+        scene.ready()
+        assert scene.controller.send("Hello?")
+        scene.streaming(6)
+        scene.go_on()
+        until(lambda: scene.ended)
+        assert [one.paused for one in scene.requested(Serve)] == [False, True, False]
+
+
+def test_switching_off_ends_requests_and_frees_the_port(tmp_path: Path) -> None:
+    with Scene(tmp_path, words=hosted_forever(tmp_path)) as scene, served(scene, tmp_path) as server:
+        program = Program(server)
+        until(lambda: has_begun(server))
+        port = int(server.state().address.split(":")[2].split("/")[0])
+        server.serve(None)
+        assert (server.state().phase, server.state().key) == ("off", "")
+        assert program.wait().status == 503 and program.error["code"] == "engine_unavailable"
+        server.serve(port)
         until(lambda: server.state().phase == "on")
+        assert str(port) in server.state().address and len(models(server)) == 1
 
 
 @pytest.mark.slow
-def test_an_api_that_lived_for_a_while_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.window.api.api_process.QUICK_S", 0.0)
-    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
-        os.kill(server.process.pid, signal.SIGKILL)
+def test_a_host_that_is_killed_ends_the_request_and_the_next_one_serves_again(tmp_path: Path) -> None:
+    with Scene(tmp_path, words=hosted_forever(tmp_path)) as scene, served(scene, tmp_path) as server:
+        cut = Program(server)
+        until(lambda: has_begun(server))
+        scene.kill_host()
+        assert cut.wait().status == -1 and cut.body
         until(lambda: server.state().phase == "starting")
+        assert not has_begun(server)
         until(lambda: server.state().phase == "on")
-        assert Program(server).wait().text == TEXT
+        assert len(models(server)) == 1
+
+
+@pytest.mark.slow
+def test_a_host_that_is_given_up_is_reported(tmp_path: Path) -> None:
+    with (
+        Scene(tmp_path, changed(QUICK, quick_s=HANG_S, restart_s=()), words=hosted()) as scene,
+        served(scene, tmp_path) as server,
+    ):
+        scene.kill_host()
+        until(lambda: server.state().phase == "failed")
+        assert server.state().error == GAVE_UP and server.state().address == ""
 
 
 @pytest.mark.slow
 def test_a_port_in_use_is_reported_and_another_can_be_chosen(tmp_path: Path) -> None:
-    with Scene(tmp_path) as scene, served(scene, tmp_path) as server, socket.socket() as taken:
+    with Scene(tmp_path, words=hosted()) as scene, served(scene, tmp_path) as server, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
@@ -131,15 +134,58 @@ def test_a_port_in_use_is_reported_and_another_can_be_chosen(tmp_path: Path) -> 
         assert f"Port {port} cannot be used" in server.state().error
         server.serve(0)
         until(lambda: server.state().phase == "on")
-        assert Program(server).wait().text == TEXT
+        assert len(models(server)) == 1
 
 
-def test_switching_off_ends_streams_and_frees_the_port(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=1000, hold_after=2) as scene, served(scene, tmp_path) as server:
-        program = Program(server)
+@pytest.mark.slow
+def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
+    with Scene(tmp_path, words=hosted()) as scene, served(scene, tmp_path) as server:
+        scene.ready()
+        scene.controller.pair.unload()
+        assert Program(server).wait().text
+        assert len(scene.requested(Load)) == 2
+
+
+@pytest.mark.slow
+def test_a_request_loads_the_models_of_a_conversation_that_was_opened_meanwhile(tmp_path: Path) -> None:
+    with Scene(tmp_path, words=hosted_forever(tmp_path)) as scene, served(scene, tmp_path) as server:
+        scene.ready()
+        settings = scene.controller.conversation.settings
+        with open_stream(server):
+            scene.controller.change_settings(replace(settings, pair=Pair(target="another")))
+            scene.controller.pair.unload()
+            Program(server)
+            until(lambda: server.state().waiting == 1)
+        until(lambda: scene.loaded_pair() == Pair(target="another") and has_begun(server))
+
+
+@pytest.mark.slow
+def test_models_that_do_not_load_are_an_error_for_programs(tmp_path: Path) -> None:
+    with Scene(tmp_path, fail_load="broken") as scene:
+        server = ApiServer(scene.controller, tmp_path / "api-key")
+        server.serve(0)
+        settings = scene.controller.conversation.settings
+        scene.controller.change_settings(replace(settings, pair=Pair(drafter="broken")))
+        until(lambda: scene.controller.host.failure)
+        assert "broken does not fit" in scene.requested(Serve)[-1].refusal
+        scene.controller.change_settings(settings)
+        assert scene.requested(Serve)[-1].refusal == ""
+
+
+@pytest.mark.slow
+def test_a_host_that_hangs_with_a_programs_request_is_reported_and_can_be_restarted(
+    tmp_path: Path, long_waits: LongWaitsClock, activities: list[str]
+) -> None:
+    with Scene(tmp_path, words=hosted_forever(tmp_path)) as scene, served(scene, tmp_path) as server:
+        until(lambda: activities and activities[-1] == "ends")
+        Program(server)
         until(lambda: has_begun(server))
-        server.serve(None)
-        assert program.wait().status == 503
-        until(lambda: server.process.pid == 0)
-        assert server.state().phase == "off" and server.state().key == ""
-        until(lambda: server.state().running_tokens is None)
+        assert activities[-1] == "begins"  # the Mac stays awake
+        scene.controller.host._receive([Working(id=0)])
+        assert scene.notices == []
+        long_waits.advance(HANG_S)
+        assert [notice.text for notice in scene.notices] == [SILENT]
+        scene.press(SILENT, "Restart Engine")
+        until(lambda: server.state().phase == "starting")
+        until(lambda: server.state().phase == "on")
+        assert len(models(server)) == 1

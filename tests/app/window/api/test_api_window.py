@@ -19,8 +19,7 @@ from app.window.api.api_window import NO_MODEL, ApiWindow, activity_of
 from app.window.common.preferences import PREFERENCES, Preferences, read
 from app.window.main_window.main_window import MainWindow, tab_stops
 from tests.app.api.test_agents import LOADED
-from tests.app.window.api.programs import Program
-from tests.app.window.chat.fake_host import text_of
+from tests.app.window.api.programs import Program, hosted
 from tests.app.window.chat.scene import Scene
 from tests.app.window.chats import end
 from tests.app.window.waiting import until
@@ -30,7 +29,7 @@ ON = ApiState("on", f"http://{ADDRESS}:{PORT}/v1", "the-key-of-the-test", "A Mod
 
 @pytest.fixture
 def scene(app: QApplication, tmp_path: Path) -> Iterator[Scene]:
-    with Scene(tmp_path) as scene:
+    with Scene(tmp_path, words=hosted()) as scene:
         yield scene
 
 
@@ -56,15 +55,14 @@ def test_programs_are_served_once_switched_on_and_at_the_next_start(scene: Scene
     window.commands["serve"].trigger()
     page, server = window.api.window, window.api.server
     assert page is not None and server is not None
-    assert not page.switch.isChecked() and server.process.pid == 0 and not (tmp_path / "api-key").exists()
+    assert not page.switch.isChecked() and server.state().phase == "off" and not (tmp_path / "api-key").exists()
     window.change_preferences(serve_port=free_port())
     page.switch.click()
     until(lambda: page.address.text.text())
     assert page.key.text.text() == (tmp_path / "api-key").read_text().strip()
-    assert Program(server).wait().text == text_of(60)
+    assert Program(server).wait().text
     page.key.copy.click()
     assert QApplication.clipboard().text() == page.key.text.text()
-    server.quit()
     end(window)
 
     again = open_window(scene, tmp_path)
@@ -73,7 +71,7 @@ def test_programs_are_served_once_switched_on_and_at_the_next_start(scene: Scene
     page = again.api.show()
     assert page.switch.isChecked()
     page.switch.click()
-    until(lambda: again.api.server.process.pid == 0)
+    assert again.api.server.state().phase == "off"
     assert not read(scene.controller.library.value(PREFERENCES), Preferences).serve
     end(again)
 
@@ -89,7 +87,6 @@ def free_port() -> int:
 def test_every_control_has_a_name_and_is_reached_by_tab(scene: Scene, tmp_path: Path) -> None:
     window = open_window(scene, tmp_path)
     page = window.api.show()
-    window.api._refresh.stop()
     page.show_state(True, PORT, ON)
     names = [control.accessibleName() for control in tab_stops(page)]
     assert names == ["Serve Models to Other Apps", "Port", "Address", "Copy Address", "Key", "Copy Key", "Agent"]
@@ -109,7 +106,6 @@ def test_every_control_has_a_name_and_is_reached_by_tab(scene: Scene, tmp_path: 
 def test_what_cannot_be_used_is_disabled_and_errors_are_shown(scene: Scene, tmp_path: Path) -> None:
     window = open_window(scene, tmp_path)
     page = window.api.show()
-    window.api._refresh.stop()
     page.show_state(True, PORT, ApiState("failed", error="Port 8080 cannot be used."))
     assert not page.key.copy.isEnabled() and not page.address.copy.isEnabled()
     assert page.switch.accessibleDescription() == "Port 8080 cannot be used."

@@ -1,9 +1,10 @@
-"""How long a host may be silent before it counts as stuck: one rule for all who wait for it.
+"""The watchdog of the engine: how long it may be silent before it counts as stuck.
 
 A host carries out its requests in order, but for counts, which it answers within a reply too. So it is working on the
 oldest one that has not ended, even if nobody waits for that one any more, and only an answer to it, or to a count,
-shows that the host is not stuck: Stop is answered by another thread.
-While a request has no result yet, the host sends Working, from between the layers of a pass, but not during a load.
+shows progress: Stop is answered by another thread, and so are programs.
+While a request has no result yet, and whenever it works for a program, the host sends a heartbeat, Working, from
+between the layers of a pass, but not during a load.
 """
 
 from __future__ import annotations
@@ -12,26 +13,30 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from app.protocol import AnyAnswer, LastAnswer
-from app.protocol.messages import Count, Failed, Load, Request, RequestAnswer
+from app.protocol.messages import Count, Failed, Load, Request, RequestAnswer, Working
 
-LATE_S = 1.0  # a timer this late: this process did not run meanwhile, nor read what the host said
-WORKING_S = 10.0  # between two answers to a request that a host is working on
+LATE_S = 1.0  # a timer this late: this process did not run meanwhile, nor read what the host sent
+HEARTBEAT_S = 10.0  # between two answers to a request that a host is working on
 STUCK = "the engine is not responding and may be stuck"
 
 
 @dataclass(frozen=True)
-class SilenceLimits:
-    """How long a host may be silent, in seconds. load_s, silent_s: between two answers to a load and to anything
-    else."""
+class WatchdogLimits:
+    """How long the engine may make no progress, in seconds. load_s, silent_s: with a load and with anything else."""
 
     load_s: float = 120.0
     silent_s: float = 45.0
 
+    def allowed_s(self, loading: bool) -> float:
+        """Returns the limit. loading: whether the engine is carrying out a Load."""
+        return self.load_s if loading else self.silent_s
+
 
 class PendingRequests:
-    """The requests that a host has, in order."""
+    """The requests that a host has, in order. serves: whether it is working for another program as well."""
 
     def __init__(self) -> None:
+        self.serves = False
         self._kinds: dict[int, type[Request]] = {}  # by the id of each request, the oldest first
 
     @property
@@ -39,17 +44,15 @@ class PendingRequests:
         """Whether the host is carrying out a Load."""
         return next(iter(self._kinds.values()), None) is Load
 
-    def is_load(self, number: int) -> bool:
-        """Whether the request with this id is a Load."""
-        return self._kinds.get(number) is Load
-
     def add(self, request: Request) -> bool:
         """Adds a request that was sent; returns whether the host is working on it now."""
         self._kinds[request.id] = type(request)
         return len(self._kinds) == 1
 
-    def hear(self, answer: AnyAnswer) -> bool:
-        """Returns whether an answer shows that the host is not stuck."""
+    def note(self, answer: AnyAnswer) -> bool:
+        """Notes an answer; returns whether it shows progress."""
+        if isinstance(answer, Working) and not answer.id:  # for a program, before all that is pending here
+            return True
         if not isinstance(answer, RequestAnswer) or answer.id not in self._kinds:
             return False
         counts = self._kinds[answer.id] is Count and not isinstance(answer, Failed)
@@ -61,12 +64,13 @@ class PendingRequests:
             del self._kinds[answer.id]
         return is_oldest
 
-    def allowed_s(self, limits: SilenceLimits) -> float | None:
+    def allowed_s(self, limits: WatchdogLimits) -> float | None:
         """Returns how long the next answer may take; None where nothing is to be answered."""
-        if not self._kinds:
+        if not self._kinds and not self.serves:
             return None
-        return limits.load_s if self.loading else limits.silent_s
+        return limits.allowed_s(self.loading)
 
     def clear(self) -> None:
         """Forgets all requests, as the host is being replaced."""
         self._kinds.clear()
+        self.serves = False
