@@ -186,7 +186,8 @@ class EngineClient:
 
     async def _handle_stuck(self) -> None:
         loading, self.stuck = self._is_loading, True
-        self._fail(partial(engine_unavailable, SLOW_LOAD if loading else self.stuck_message), self._queues.keys())
+        error = partial(engine_unavailable, SLOW_LOAD if loading else self.stuck_message)
+        self._fail(error, self._queues.keys())
         self._has_news.set()
         if self.on_stuck is not None:
             await self.on_stuck(loading)

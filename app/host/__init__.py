@@ -1,10 +1,11 @@
 """The engine in a process of its own: requests in, answers out, as `app.protocol` lines. `python -m app.host`.
 
-stdin -> read_lines -> TaskQueue -> serve -> worker -> AnswerWriter -> stdout
-         \\___ a thread ___/        \\_______ the main thread ________/
+stdin -> read_lines -> TaskQueue -> engine_loop -> worker -> AnswerWriter -> stdout
+         \\___ a thread ___/        \\__________ the main thread _________/
+  HTTP -> app.api -----^                 \\-> app.api -> HTTP            a thread, while other programs are served
 
-server            reads, answers and ends: the process boundary
-task_queue        the requests that wait, and the one that is being answered
+server            reads requests and writes answers
+engine_loop       carries out tasks and ends: the process boundary
 model_worker      answers with a loaded pair; alone imports MLX
 verify_job        checks a finished reply for it
 recording_player  answers from a recording instead

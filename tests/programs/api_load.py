@@ -179,7 +179,7 @@ async def load(server: Served, count: int, seed: int) -> int:
             failed += status != 200
         except Exception as error:  # noqa: BLE001  broad: whatever goes wrong is a line of the table
             failed, line = failed + 1, f"FAILS: {type(error).__name__}: {error}"
-        memory = "server {:.0f} MB, host {:.0f} MB".format(*server.megabytes)
+        memory = f"{server.megabytes:.0f} MB"
         print(f"| {name} | {line} | {memory} |", flush=True)
     return failed
 

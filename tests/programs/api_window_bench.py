@@ -1,7 +1,7 @@
 """How calm the window stays while programs stream: python -m tests.programs.api_window_bench [--seconds N]
 
-A fake host writes 200 rounds a second (600 tokens, more than any model here) for the API's real process; a client in a
-process of its own reads the streams. Measured is the time between two turns of the window's event loop that are 4 ms
+The host plays a recording at 40 times its speed, which is more tokens than any model here writes; a client in a process
+of its own reads the streams. Measured is the time between two turns of the window's event loop that are 4 ms
 apart when nothing holds them up: a frame is 16.7 ms. "8 MB" sends requests of the longest body too.
 """
 
@@ -19,12 +19,14 @@ from PySide6.QtWidgets import QApplication
 
 from app.api.access import LONGEST_BODY
 from app.window.main_window.main_window import MainWindow
+from tests.app.host.process import RECORDED
 from tests.app.window.api.programs import served
 from tests.app.window.chat.scene import Scene
 from tests.app.window.waiting import for_a_while, until
 from tests.programs.frame_meter import Gaps, share_ms
 
 TICK_MS, FRAME_S = 4, 1 / 60
+HOST = (sys.executable, "-m", "app.host", "--replay", str(RECORDED), "--speed", "40")
 CLIENT = """
 import json, sys, threading, time, urllib.request
 url, key, seconds, size, count = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
@@ -55,7 +57,7 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application = QApplication(["redline"])
-    with TemporaryDirectory() as folder, Scene(Path(folder), rounds=100, pause_s=0.005) as scene:
+    with TemporaryDirectory() as folder, Scene(Path(folder), words=HOST) as scene:
         window = MainWindow(scene.controller)
         window.show()
         with served(scene, Path(folder)) as server:

@@ -24,7 +24,7 @@ _REDLINE = "from app.cli.main import main; raise SystemExit(main())"
 
 @dataclass(frozen=True)
 class Served:
-    """A running server. process: of the server, whose one child is the host."""
+    """A running server. process: of the command."""
 
     url: str
     key: str
@@ -35,10 +35,9 @@ class Served:
         return int(self.url.split(":")[2].split("/")[0])
 
     @property
-    def megabytes(self) -> tuple[float, float]:
-        """The resident memory of the server and of its host."""
-        (host,) = self.process.children()
-        return self.process.memory_info().rss / 1e6, host.memory_info().rss / 1e6
+    def megabytes(self) -> float:
+        """Its resident memory."""
+        return self.process.memory_info().rss / 1e6
 
 
 def tool_model(folder: Path) -> Path:
@@ -53,10 +52,10 @@ def tool_model(folder: Path) -> Path:
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[Served]:
-    """Runs `redline serve` on a free port. Raises RuntimeError where it does not start."""
+def served(*arguments: str, program: tuple[str, ...] = ("-c", _REDLINE)) -> Iterator[Served]:
+    """Runs `redline serve` on a free port. program: what Python runs. Raises RuntimeError where it does not start."""
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", _REDLINE, "serve", "--port", "0", "--key-file", f"{folder}/key"]
+        command = [sys.executable, *program, "serve", "--port", "0", "--key-file", f"{folder}/key"]
         process = subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
