@@ -77,8 +77,8 @@ class ChatCompletions:
             async with aclosing(deltas(self._engine.client, reply, tally)) as added:
                 async for delta in added:
                     if delta.progress is not None:
-                        told = "", {**head, **_progress(delta.progress)}
-                        yield told if body.return_progress else delta.sign_of_life
+                        event = "", {**head, **_progress(delta.progress)}
+                        yield event if body.return_progress else delta.sign_of_life
                         continue
                     calls = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
                     fields = opening | ({"tool_calls": calls} if calls else _texts(delta))
@@ -116,8 +116,8 @@ def messages_of(turns: Sequence[ChatMessage], omissions: Omissions) -> tuple[pro
 
 def _progress(progress: PromptProgress) -> dict[str, Any]:
     """Returns how much of the prompt has been read, as llama.cpp has it."""
-    told = {"total": progress.total, "cache": progress.reused, "processed": progress.done}
-    return {"choices": [], "prompt_progress": {**told, "time_ms": round(progress.time_s * 1000)}}
+    fields = {"total": progress.total, "cache": progress.reused, "processed": progress.done}
+    return {"choices": [], "prompt_progress": {**fields, "time_ms": round(progress.time_s * 1000)}}
 
 
 def _texts(delta: Delta) -> dict[str, str]:

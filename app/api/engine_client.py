@@ -70,9 +70,9 @@ class EngineClient:
         """Notes which pair answers, None for the same as before, and why requests must fail, "" if they need not."""
         self._call(self._update, loaded, refusal)
 
-    def end(self, error: Callable[[], ApiError] = host_gone) -> None:
-        """Fails every request, now and later, with this error."""
-        self._call(self._end, error)
+    def end(self) -> None:
+        """Fails every request, now and later."""
+        self._call(self._end)
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -159,9 +159,9 @@ class EngineClient:
             self._fail(partial(not_loaded, refusal), self._queues.keys() - self._tokens.keys())
         self._has_news.set()
 
-    def _end(self, error: Callable[[], ApiError]) -> None:
+    def _end(self) -> None:
         self.ended.set()
-        self._fail(error, self._queues.keys())
+        self._fail(host_gone, self._queues.keys())
         self._has_news.set()
 
     def _fail(self, error: Callable[[], ApiError], numbers: Iterable[int]) -> None:

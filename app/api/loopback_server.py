@@ -31,9 +31,10 @@ def open_socket(port: int) -> socket.socket:
     try:
         listener.bind((ADDRESS, port))
         listener.listen()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        raise UsageError(f"port {port} cannot be used ({error.strerror}): choose another port") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not from 0 to 65535"
+        raise UsageError(f"port {port} cannot be used ({why}): choose another port") from error
     return listener
 
 

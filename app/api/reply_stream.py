@@ -179,12 +179,12 @@ class Tally:
         tokens = tuple(map(Token, round_.texts, round_.p, round_.origins, channels))
         self.metrics.add(round_)
         self.reasoning_tokens += sum(token.channel in ("thought", "markup") for token in tokens)
-        return self._told(Delta(round_.text_in("answer"), round_.text_in("thought"), tokens))
+        return self._added(Delta(round_.text_in("answer"), round_.text_in("thought"), tokens))
 
     def end(self, done: protocol.ReplyDone) -> Delta:
         """Notes the end and returns the text that was held back until then."""
         self.reason, self.seed, self.predicted = done.finished.reason, done.seed, done.predicted
-        return self._told(Delta(done.finished.text, ""))
+        return self._added(Delta(done.finished.text, ""))
 
     def called(self, called: protocol.Called) -> Delta:
         """Notes calls of tools and returns them."""
@@ -197,7 +197,7 @@ class Tally:
         self.prompt_s = progress.time_s
         return Delta("", "", progress=progress)
 
-    def _told(self, delta: Delta) -> Delta:
+    def _added(self, delta: Delta) -> Delta:
         self.answer += delta.answer
         self.thought += delta.thought
         self.emitted += delta.tokens

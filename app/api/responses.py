@@ -242,8 +242,8 @@ def _named(event: str, /, **fields: Any) -> Event:
 
 
 def _failed(error: ApiError, number: int = 0) -> Event:
-    told = {"code": error.code, "message": error.message, "param": error.param}
-    return _named("error", **told, sequence_number=number)
+    fields = {"code": error.code, "message": error.message, "param": error.param}
+    return _named("error", **fields, sequence_number=number)
 
 
 def _output_text(text: str) -> dict[str, Any]:

@@ -303,7 +303,7 @@ class ModelWorker:
             loaded_pair.release_models()
 
     def _description(self, number: int, options: Options, wanted: protocol.Pair) -> protocol.Loaded:
-        """Returns what the window is told of the loaded pair."""
+        """Returns the description of the loaded pair."""
         pair = self._pair
         defaults, switches = pair.defaults, pair.target.tokenizer.switches
         speculation: protocol.Speculation = "unsupported" if pair.refusal else "on" if pair.has_drafter else "off"
