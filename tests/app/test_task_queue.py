@@ -38,7 +38,9 @@ def test_the_current_request_is_told_to_stop_and_no_other() -> None:
     second = queue.take()
     assert second is not None
     queue.stop(1)
-    assert not second.stop.is_set()
+    assert not second.stop.is_set() and queue.current is second
+    queue.end_task(None)
+    assert queue.current is None
 
 
 def test_the_queue_is_bounded_and_frees_space_again() -> None:
@@ -50,7 +52,7 @@ def test_the_queue_is_bounded_and_frees_space_again() -> None:
     assert len(put(queue, 6, size_bytes=half)) == 1
 
 
-def test_the_app_goes_before_programs_that_wait_and_cuts_none() -> None:
+def test_tasks_of_the_app_are_taken_before_those_of_programs() -> None:
     queue = serving()
     first, *_ = put(queue, 1, 2, 3, of_program=True)
     assert queue.take() is first

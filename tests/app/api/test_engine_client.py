@@ -131,6 +131,7 @@ def test_an_engine_that_hangs_fails_what_it_has_what_waits_and_what_comes_until_
         calls = [await api.begin(), await api.begin(stream=True)]
         await api.until_tokens(6)
         await wait(LIMITS.silent_s)
+        assert all(call.done() for call in calls)
         whole, streamed = await asyncio.gather(*calls)
         assert is_refused(whole) and whole.headers["retry-after"]
         assert streamed.events[-1]["error"]["message"] == RESTART  # its head was sent long before
