@@ -1,6 +1,6 @@
 """A race as a JSON document, with everything that a replay needs; and what builds one while a race is measured.
 
-    {"format": "redline race", "version": 1, "created_s", "prompt", "law",
+    {"format": "redline race", "version": 1, "created_s", "prompt", "sampling",
      "contestants": [{"side", "name", "said"}, ...],    the two sides
      "environment": {...},                              versions, machine, target
      "runs": [{"side", "number", "prompt_tokens", "told": [{"round", ...}], "finished"}],   as they were made: AB BA AB
@@ -101,7 +101,7 @@ class RaceDocument(Struct, frozen=True, kw_only=True):
     reports while it decodes, if the parts do not fit together."""
 
     prompt: str
-    sampling: SamplingSettings = msgspec.field(name="law")
+    sampling: SamplingSettings
     sides: tuple[ReadySide, ReadySide] = msgspec.field(name="contestants")
     environment: Environment
     runs: Annotated[tuple[Run, ...], msgspec.Meta(min_length=SIDES, max_length=SIDES * MAX_RUNS)]

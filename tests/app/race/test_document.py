@@ -65,7 +65,7 @@ def broken(path: tuple[Any, ...], value: Any) -> bytes:
         (broken(("runs", 1, "told", 0, "round", "parents"), [5, 5]), "whose tree is not a tree"),
         (broken(("contestants",), []), "length 2"),
         (broken(("contestants", 0, "side", "draft_length"), 10**9), "impossible draft length"),
-        (broken(("law", "temperature"), -1), "impossible settings"),
+        (broken(("sampling", "temperature"), -1), "impossible settings"),
         (broken(("receipts", 1), ...), "its receipts are not those of its runs"),
         (broken(("receipts", 0, "parting"), None), "does not say what the runs do"),
         (broken(("receipts", 0, "parting", "tokens"), [1]), "does not say what the runs do"),

@@ -122,7 +122,7 @@ def test_of_a_file_cut_short_what_is_left_is_saved(damaged: Path, part: float) -
 
 
 def lose_rows(place: Path, sql: str) -> None:
-    """As a lost page would, in a file that must be salvaged."""
+    """As a lost page would, in a file that must be recovered."""
     connection = sqlite3.connect(place)
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute(sql)
@@ -161,7 +161,7 @@ def test_a_lost_conversation_comes_back_without_its_name(damaged: Path) -> None:
         "UPDATE conversation SET deleted_s = 5 WHERE id = 1",
     ],
 )
-def test_messages_that_contradict_each_other_are_mended_in_a_new_file(damaged: Path, wrong: str) -> None:
+def test_messages_that_contradict_each_other_are_repaired_in_a_new_file(damaged: Path, wrong: str) -> None:
     with closing(sqlite3.connect(damaged)) as connection, connection:
         connection.execute(wrong)
     opened = reopen(damaged)
