@@ -17,13 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from engine.errors import ModelError, PairError
 from models.durable_files import read_json_object
-
-if TYPE_CHECKING:
-    from models.model_folder import ModelFolder
 
 LARGEST_ID = 1 << 24
 LARGEST_BYTES = 128 * 1024 * 1024  # of a tokenizer.json; those of 262,144 tokens have 33
@@ -63,6 +60,17 @@ def vocabulary_size(vocabulary: Mapping[str, int]) -> int:
     return max(vocabulary.values()) + 1
 
 
+class HasVocabulary(Protocol):
+    """A model's folder, as far as its tokens go. rows: of its embedding, None if unknown."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def rows(self) -> int | None: ...
+    @property
+    def vocabulary(self) -> Mapping[str, int]: ...
+
+
 @dataclass(frozen=True)
 class TokenDifference:
     """One id and the token it means to each side, None where a side has no such token."""
@@ -75,7 +83,7 @@ class TokenDifference:
         return f"{self.id} is {_shown(self.target)} in the target and {_shown(self.drafter)} in the drafter"
 
 
-def match_tokens(target: ModelFolder, drafter: ModelFolder) -> int:
+def match_tokens(target: HasVocabulary, drafter: HasVocabulary) -> int:
     """Returns how many tokens two checked folders share: every id below that number means the same to both, and is in
     the embedding of both. Raises PairError, naming the first tokens that differ."""
     target_rows = target.rows or vocabulary_size(target.vocabulary)
@@ -99,7 +107,7 @@ def token_differences(target: Mapping[str, int], drafter: Mapping[str, int]) -> 
     return [TokenDifference(number, only_target.get(number), only_drafter.get(number)) for number in ids]
 
 
-def _refusal(target: ModelFolder, drafter: ModelFolder, found: list[TokenDifference]) -> str:
+def _refusal(target: HasVocabulary, drafter: HasVocabulary, found: list[TokenDifference]) -> str:
     first = "; ".join(str(difference) for difference in found[:_SHOWN])
     more = f"; {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
     verb = "differ" if len(found) > 1 else "differs"

@@ -111,7 +111,7 @@ def _check_files(args: argparse.Namespace) -> None:
     if args.replay is None and args.prompt is None:
         raise UsageError("there is nothing to race: give --prompt, or --replay with a saved race")
     if args.animation is not None:
-        from app.race.race_export import ANIMATIONS
+        from app.race.race_animation import ANIMATIONS
 
         if args.animation.suffix.lower() not in ANIMATIONS:
             raise UsageError(f"{args.animation.name}: an animation ends in {', '.join(ANIMATIONS)}")

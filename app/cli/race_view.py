@@ -212,8 +212,8 @@ def _verdict(document: RaceDocument) -> Iterator[tuple[str, str]]:
 def _apart(document: RaceDocument) -> Iterator[tuple[str, str]]:
     """Yields what either side says where their texts differ first."""
     if apart := [receipt for receipt in document.receipts if receipt.divergence is not None]:
-        parting = race_text.worst_of(apart).divergence
-        assert parting is not None
-        endings = ["ends" if text is None else f"says {safe(text)!r}" for text in parting.texts]
+        divergence = race_text.worst_of(apart).divergence
+        assert divergence is not None
+        endings = ["ends" if text is None else f"says {safe(text)!r}" for text in divergence.texts]
         names = [safe(name) for name in race_text.names(document.sides)]
         yield f"         there {names[0]} {endings[0]}, {names[1]} {endings[1]}", ""

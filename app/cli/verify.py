@@ -3,8 +3,9 @@
 With --json, for programs:
 
 {"format": "redline verification", "version": 1, "redline", "environment": {...}, "interrupted",
- "replies": [{"file", "message" (from 1), "target", "law": "greedy" | "coupled" | "rejection", "temperature", "seed",
-              "tokens", "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "same_bits", "error",
+ "replies": [{"file", "message" (from 1), "target", "decoding": "greedy" | "coupled" | "rejection", "temperature",
+              "seed", "tokens", "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "same_bits",
+              "error",
               "reference" (what the architecture of the target was compared with),
               "differences": [{"position" (from 0), "plain_token", "other_token", "plain_text", "other_text",
                                "gap_ulps", "noise_ulps", "near_tie"}]}],
@@ -162,7 +163,7 @@ def _reply(result: Result) -> dict[str, Any]:
         "file": case.export.path.name,
         "message": case.number,
         "target": case.pair.target,
-        "law": None if sampling is None else ("greedy" if not sampling.temperature else sampling.acceptance),
+        "decoding": None if sampling is None else ("greedy" if not sampling.temperature else sampling.acceptance),
         "temperature": None if sampling is None else sampling.temperature,
         "seed": None if sampling is None else sampling.seed,
         "sampling": None if sampling is None else sampling_in_words(sampling),

@@ -9,8 +9,6 @@ too long; the last part has `finished`. The sides alternate: AB BA AB. A PairCom
 
 from __future__ import annotations
 
-import msgspec
-
 from app.protocol.messages import Request, RequestAnswer, RoundDone, Struct
 from engine.events import Finished
 from engine.settings import AcceptanceRule, SamplingSettings
@@ -53,7 +51,7 @@ class ReadySide(Struct, frozen=True, kw_only=True):
 
     side: Side
     name: str
-    note: str = msgspec.field(name="said", default="")
+    note: str = ""
 
 
 class Environment(Struct, frozen=True, kw_only=True):
@@ -76,7 +74,7 @@ class Run(Struct, frozen=True, kw_only=True):
     side: int
     number: int
     prompt_tokens: int
-    rounds: tuple[RoundDone, ...] = msgspec.field(name="told")
+    rounds: tuple[RoundDone, ...]
     finished: Finished
 
 
@@ -107,7 +105,7 @@ class PairReceipt(Struct, frozen=True, kw_only=True):
     run: int
     promised: bool
     tokens: int
-    divergence: Divergence | None = msgspec.field(name="parting", default=None)
+    divergence: Divergence | None = None
     same_bits: bool | None = None
 
     @property

@@ -1,10 +1,10 @@
 """A race as a JSON document, with everything that a replay needs; and what builds one while a race is measured.
 
-    {"format": "redline race", "version": 1, "created_s", "prompt", "law",
-     "contestants": [{"side", "name", "said"}, ...],    the two sides
+    {"format": "redline race", "version": 1, "created_s", "prompt", "sampling",
+     "sides": [{"side", "name", "note"}, ...],          the two of them
      "environment": {...},                              versions, machine, target
-     "runs": [{"side", "number", "prompt_tokens", "told": [{"round", ...}], "finished"}],   as they were made: AB BA AB
-     "receipts": [{"run", "promised", "tokens", "parting", "same_bits"}],                   one for each pair of runs
+     "runs": [{"side", "number", "prompt_tokens", "rounds": [{"round", ...}], "finished"}],   as made: AB BA AB
+     "receipts": [{"run", "promised", "tokens", "divergence", "same_bits"}],                one for each pair of runs
      "results": {...}}                                  medians for readers; they follow from the rest, and are not read
 
 Fields are those of `app.protocol.race_messages`, rounds those of `engine.events`. Unknown fields are ignored.
@@ -12,7 +12,7 @@ Fields are those of `app.protocol.race_messages`, rounds those of `engine.events
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
@@ -56,11 +56,12 @@ class RaceError(RedlineError):
 
 
 class Spread(NamedTuple):
-    """A number over all pairs of runs."""
+    """A number over all pairs of runs. shown: of the pair that is replayed, None if it is undefined there."""
 
     median: float
     least: float
     most: float
+    shown: float | None
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class RaceDocument(Struct, frozen=True, kw_only=True):
     reports while it decodes, if the parts do not fit together."""
 
     prompt: str
-    sampling: SamplingSettings = msgspec.field(name="law")
-    sides: tuple[ReadySide, ReadySide] = msgspec.field(name="contestants")
+    sampling: SamplingSettings
+    sides: tuple[ReadySide, ReadySide]
     environment: Environment
     runs: Annotated[tuple[Run, ...], msgspec.Meta(min_length=SIDES, max_length=SIDES * MAX_RUNS)]
     receipts: tuple[PairReceipt, ...]
@@ -204,8 +205,8 @@ def results_of(runs: Sequence[Run]) -> Results:
     shown = ranked[(len(ranked) - 1) // 2]
     return Results(
         pairs=len(pairs),
-        decode=_spread(decode_speedup(*pair) for pair in pairs.values()),
-        total=_spread(totals.values()),
+        decode=_spread({number: decode_speedup(*pair) for number, pair in pairs.items()}, shown),
+        total=_spread(totals, shown),
         shown=shown,
         sides=tuple(_side(list(side.values()), side[shown]) for side in metrics),
     )
@@ -281,10 +282,11 @@ def _side(runs: Sequence[Metrics], shown: Metrics) -> SideResult:
     return SideResult(shown.tokens, shown.rounds, shown.mean_acceptance_length, *medians)
 
 
-def _spread(values: Iterable[float | None]) -> Spread | None:
-    known = [value for value in values if value is not None]
+def _spread(values: Mapping[int, float | None], shown: int) -> Spread | None:
+    """values: of each pair by its number. shown: the number of the pair that is replayed."""
+    known = [value for value in values.values() if value is not None]
     found = median(known)
-    return None if found is None else Spread(found, min(known), max(known))
+    return None if found is None else Spread(found, min(known), max(known), values[shown])
 
 
 def _results_json(document: RaceDocument) -> dict[str, Any]:

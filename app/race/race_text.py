@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 from app.protocol import RoundDone, SamplingSettings
 from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, Side
-from app.race.race_document import RaceDocument, Spread, tokens_of
+from app.race.race_document import RaceDocument, Results, Spread, tokens_of
 from app.race.race_replay import PaneState, Replay, State
 from app.reply_statistics import not_neutral, settings_in_words
 from engine.errors import UsageError
@@ -122,9 +122,9 @@ def speedup(value: float | None) -> str:
     return number(value, ".2f", "\N{MULTIPLICATION SIGN}")
 
 
-def speedup_tone(found: Spread | None) -> Literal["good", "warning"]:
+def speedup_tone(value: float | None) -> Literal["good", "warning"]:
     """Returns the tone of a speed-up: a warning if the second side is slower."""
-    return "warning" if found is not None and found.median < _AS_FAST else "good"
+    return "warning" if value is not None and value < _AS_FAST else "good"
 
 
 def spread(found: Spread | None) -> str:
@@ -188,8 +188,20 @@ def medians_of(pairs: int) -> str:
     """Returns what the numbers are: "medians of 3 runs each, AB BA AB", or "one run each"."""
     if pairs == 1:
         return "one run each"
+    return f"medians of {pairs} runs each, {_turns(pairs)}"
+
+
+def shown_pair(found: Results) -> str:
+    """Returns which runs a replay shows: "pair 2 of 3, the median, AB BA AB", or "one run each"."""
+    if found.pairs == 1:
+        return "one run each"
+    which = "the median" if found.pairs % 2 else "next to the median"
+    return f"pair {found.shown} of {found.pairs}, {which}, {_turns(found.pairs)}"
+
+
+def _turns(pairs: int) -> str:
     turns = " ".join("AB" if pair % 2 == 0 else "BA" for pair in range(min(pairs, 3)))
-    return f"medians of {pairs} runs each, {turns}{' …' if pairs > 3 else ''}"
+    return f"{turns} …" if pairs > 3 else turns
 
 
 def made_with(document: RaceDocument) -> str:

@@ -21,7 +21,7 @@ from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.foreign_exports import read_documents
 from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
-from app.store.message_search import discard_outdated, folded_texts, make_searchable, search
+from app.store.message_search import folded_texts, make_searchable, search
 from app.store.records import (
     CUT_NOTE,
     Attachment,
@@ -132,7 +132,6 @@ class Store:
         """Marks replies that are no longer streamed as cut, and makes all messages searchable."""
         with self._database.change():
             self._database.run("UPDATE message SET state = 'cut', note = ? WHERE state = 'streaming'", CUT_NOTE)
-            discard_outdated(self._database)
         self._make_searchable(0)
 
     def _make_searchable(self, since: int) -> None:
@@ -300,7 +299,7 @@ class Store:
     ) -> MessageRecord:
         """Adds an empty reply to the question `parent`, streaming; where that has one already, another version."""
         system = None if system is None else clean(system)
-        columns = {"text": "", "pair": to_json(pair), "law": to_json(sampling), "system": system}
+        columns = {"text": "", "pair": to_json(pair), "sampling": to_json(sampling), "system": system}
         with self._lock, self._database.change():
             added = self._insert(conversation, parent, "assistant", state="streaming", **columns)
         self._unwritten[added] = []
@@ -342,7 +341,7 @@ class Store:
                 self._write(message, self._unwritten_of(message))
                 self._database.run(
                     "UPDATE message SET state = ?, note = ?, tail = ?, statistics = coalesce(?, statistics), "
-                    "law = coalesce(?, law), prompt = coalesce(prompt, ?) WHERE id = ?",
+                    "sampling = coalesce(?, sampling), prompt = coalesce(prompt, ?) WHERE id = ?",
                     *(ending.state, clean(ending.note), clean(ending.tail), to_json(ending.statistics)),
                     *(to_json(ending.sampling), clean(ending.prompt) or None, message),
                 )

@@ -33,8 +33,8 @@ Row = tuple[Any, ...]
 
 # --- tables -----------------------------------------------------------------------------------
 
-# The first pages of tables are where they always were, so that a damaged schema can be replaced by a new one: tables
-# are created in this order, and a new table comes last.
+# Tables and indexes begin on the same pages in every file, as they are created in this order: the schema of a damaged
+# file can be replaced by that of a new one. `message_copy` has every column, so that a damaged page costs no message.
 _SCHEMA = """
     CREATE TABLE conversation (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -58,7 +58,7 @@ _SCHEMA = """
         tail TEXT NOT NULL DEFAULT '',
         statistics TEXT,
         pair TEXT,
-        law TEXT,
+        sampling TEXT,
         text TEXT NOT NULL,
         attachments TEXT,
         system TEXT,
@@ -69,6 +69,10 @@ _SCHEMA = """
     ) STRICT;
     CREATE INDEX family ON message (conversation, parent);
     CREATE INDEX streaming ON message (id) WHERE state = 'streaming';
+    CREATE INDEX message_copy ON message (
+        id, conversation, parent, shown, role, state, created_s, note, tail, statistics, pair, sampling, text,
+        attachments, system, prompt, receipt, thought, trim
+    ) WHERE state != 'streaming';
     CREATE TABLE rounds (
         message INTEGER NOT NULL REFERENCES message ON DELETE CASCADE,
         number INTEGER NOT NULL,
@@ -79,7 +83,7 @@ _SCHEMA = """
     CREATE TABLE value (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE folded (message INTEGER PRIMARY KEY REFERENCES message ON DELETE CASCADE, text TEXT NOT NULL) STRICT;
 """
-VERSION = 7
+VERSION = 8
 TABLES = ("conversation", "message", "rounds", "preset", "value")  # `folded` follows from the others
 
 

@@ -2,7 +2,7 @@
 
     {"format": "redline conversation", "version": 1, "title", "created_s", "updated_s", "settings", "shown",
      "messages": [{"parent", "shown", "role", "text", "state", "note", "created_s", "attachments",
-                   "statistics", "pair", "law", "system", "prompt", "receipt", "thought", "trim",
+                   "statistics", "pair", "sampling", "system", "prompt", "receipt", "thought", "trim",
                    "rounds": [{"type": "Told", "id", "round", "drafted_texts", "origins"}]}]}
 
 A message refers to others by their places in `messages`; its parent always comes before it, and versions stand in their
@@ -96,7 +96,7 @@ def to_document(
 
 def _exported(message: MessageRecord, rounds: Sequence[RoundDone]) -> dict[str, Any]:
     document = {
-        **{column: getattr(message, name) for name, column in BODY.items()},
+        **{name: getattr(message, name) for name in BODY},
         "rounds": [{**msgspec.to_builtins(one), "origins": one.round.origins} for one in rounds],
     }
     if message.state == "streaming":

@@ -16,8 +16,8 @@ from app.store.records import Attachment, ContextTrim, MessageBody, MessageRecor
 
 T = TypeVar("T")
 
-# The fields of a message and the columns that hold them; those of JSON_FIELDS as JSON.
-BODY = dict(zip(MessageBody.__struct_fields__, MessageBody.__struct_encode_fields__, strict=True))
+# The fields of a message, and the columns that hold them; those of _JSON_FIELDS as JSON.
+BODY = MessageBody.__struct_fields__
 _JSON_FIELDS: dict[str, Any] = {
     "statistics": Statistics,
     "pair": Pair,
@@ -25,7 +25,7 @@ _JSON_FIELDS: dict[str, Any] = {
     "receipt": StoredReceipt,
     "trim": ContextTrim,
 }
-_COLUMNS = ", ".join(f"message.{column}" for column in ("id", "conversation", "parent", "tail", *BODY.values()))
+_COLUMNS = ", ".join(f"message.{column}" for column in ("id", "conversation", "parent", "tail", *BODY))
 # Ids of the versions, oldest first, as one text.
 _SIBLINGS = """(SELECT group_concat(id) FROM (
     SELECT id FROM message s WHERE s.conversation = message.conversation AND s.parent IS message.parent ORDER BY id))"""
@@ -64,8 +64,8 @@ def message_of(row: Row) -> MessageRecord:
 
 def columns_of(body: MessageBody) -> dict[str, Any]:
     """Returns what the columns of a message hold."""
-    values = {BODY[name]: getattr(body, name) for name in BODY}
-    json = {BODY[name]: to_json(getattr(body, name) or None) for name in (*_JSON_FIELDS, "attachments")}
+    values = {name: getattr(body, name) for name in BODY}
+    json = {name: to_json(getattr(body, name) or None) for name in (*_JSON_FIELDS, "attachments")}
     return {**values, **json, "prompt": body.prompt or None, "thought": body.thought or None}
 
 

@@ -17,7 +17,6 @@ from app.store.message_rows import attachments_of, clean
 from app.store.records import SearchHit
 from app.store.shown_text import shown_text
 
-_INDEXED_KEY, _INDEXED = "search.indexed", "shown text"  # which text of replies is folded, in the table `value`
 _LONGEST_QUERY = 256  # characters that count
 _MOST_TERMS = 16
 _BEFORE, _AFTER = 40, 120  # characters of a snippet around its first match
@@ -41,13 +40,6 @@ def folded_texts(database: Database, since: int) -> list[tuple[str, int]]:
         since,
     )
     return [(fold(_searchable(*columns)), message) for message, *columns in missing]
-
-
-def discard_outdated(database: Database) -> None:
-    """Deletes the folded texts of replies where an earlier version folded another text. Call it within a change."""
-    if database.row("SELECT 1 FROM value WHERE key = ? AND value = ?", _INDEXED_KEY, _INDEXED) is None:
-        database.run("DELETE FROM folded WHERE message IN (SELECT id FROM message WHERE role = 'assistant')")
-        database.run("INSERT OR REPLACE INTO value VALUES (?, ?)", _INDEXED_KEY, _INDEXED)
 
 
 def make_searchable(database: Database, texts: Iterable[tuple[str, int]]) -> None:

@@ -37,7 +37,7 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     """How the replies of one conversation are made; a preset is one of these under a name."""
 
     pair: Pair = Pair()
-    sampling: SamplingSettings = msgspec.field(name="law", default=SamplingSettings())
+    sampling: SamplingSettings = SamplingSettings()
     system: str = ""
 
 
@@ -102,7 +102,7 @@ class Ending(Struct, frozen=True):
     state: State
     statistics: Statistics | None = None
     note: str = ""
-    sampling: SamplingSettings | None = msgspec.field(name="law", default=None)
+    sampling: SamplingSettings | None = None
     tail: str = ""
     prompt: str = ""
 
@@ -137,7 +137,7 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
     statistics: Statistics | None = None
     pair: Pair | None = None
-    sampling: SamplingSettings | None = msgspec.field(name="law", default=None)
+    sampling: SamplingSettings | None = None
     system: str | None = None
     prompt: str = ""
     receipt: StoredReceipt | None = None

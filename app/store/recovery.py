@@ -1,14 +1,13 @@
 """Recovers what can still be read of a damaged file, row by row, into a new one, ids and all.
 
-SQLite reads the rows: each page that may hold some is given to it as a whole table, under a sound schema. So a row is
-found whatever happened to the pages that led to it, and only what is on a damaged page itself can be lost. The
-constraints of the new tables decide which rows are valid. Backups fill in what is missing. An empty message takes the
-place in the tree of one that is lost for good.
+SQLite reads the rows, each by itself: what lies on a damaged page, or is only found through one, is stepped over. Every
+message that has ended is stored twice, on different pages (`message_copy`), so that one damaged page costs no text.
+Backups fill in what is missing. The constraints of the new tables decide which rows are valid. An empty message takes
+the place in the tree of one that is lost for good.
 """
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
@@ -16,21 +15,32 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from app.store.database import TABLES, DamageError, damage_reported, in_memory, new_store
-from app.store.migration import attached, copy_tables
+from app.store.database import TABLES, VERSION, DamageError, damage_reported, in_memory, new_store
 
 LOST_NOTE = "This message was damaged; what could be read of it is shown."
 LOST_TITLE = "Recovered conversation"
 _PAGE = 4096
-_NUMBERED, _KEYED = TABLES[:3], TABLES[3:]  # tables whose rows have numbers, and others
-_LEAF = 0x0D  # the first byte of a page that holds rows
 _LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes
 _MOST_ID = 2**53
-_PLACE = "id, conversation, parent, shown, role, state, created_s"  # readable where the text of a message is not
+_ROW = 32  # bytes that a row takes at least
+_MOST_STEPS = 100_000  # more than the rows that one damaged page can hide
+
+# What reads one row of a table: the next after the place `?1`, and its own place before its columns.
+_NEXT_ROW = "SELECT rowid, * FROM {} NOT INDEXED WHERE rowid > ?1 ORDER BY rowid LIMIT 1"
+_NEXT_COPY = """SELECT id, * FROM message INDEXED BY message_copy
+    WHERE state != 'streaming' AND id > ?1 ORDER BY id LIMIT 1"""
+_NEXT_KEY = "SELECT ?1 + 1, * FROM {} LIMIT 1 OFFSET ?1"  # without a number of its own
+_SOURCES = {
+    "conversation": (_NEXT_ROW.format("conversation"),),
+    "message": (_NEXT_ROW.format("message"), _NEXT_COPY),
+    "rounds": (_NEXT_ROW.format("rounds"),),
+    "preset": (_NEXT_KEY.format("preset"),),
+    "value": (_NEXT_KEY.format("value"),),
+}
 
 # What takes the place of values that a row cannot have, tried one after the other until the row fits its table.
-_OPTIONAL = ("shown", "statistics", "pair", "law", "attachments", "system", "prompt", "receipt", "thought")
-_REPAIRS: dict[str, tuple[dict[str, object], ...]] = {
+_OPTIONAL = ("shown", "statistics", "pair", "sampling", "attachments", "system", "prompt", "receipt", "thought", "trim")
+_SUBSTITUTES: dict[str, tuple[dict[str, object], ...]] = {
     "conversation": ({}, {"pinned": 0, "deleted_s": None, "shown": None}),
     "message": (
         {},
@@ -42,7 +52,7 @@ _NEWEST = "(SELECT max(c.id) FROM message c WHERE c.conversation = {} AND c.pare
 _NO_CHILD = "(shown IS NULL OR shown NOT IN (SELECT c.id FROM message c WHERE c.conversation = {} AND c.parent IS {}))"
 _LEVELS = {"conversation": ("conversation.id", "NULL"), "message": ("message.conversation", "message.id")}
 # Every statement changes nothing in a sound store. `deleted_s` before 2001 would purge a conversation at once.
-_MENDS = (
+_REPAIRS = (
     "DELETE FROM rounds WHERE message NOT IN (SELECT id FROM message WHERE role = 'assistant')",
     "DELETE FROM folded WHERE message NOT IN (SELECT id FROM message)",
     "UPDATE conversation SET deleted_s = NULL WHERE deleted_s < 1e9",
@@ -70,11 +80,11 @@ _MENDS = (
 )
 
 
-def mend(connection: sqlite3.Connection) -> int:
+def repair(connection: sqlite3.Connection) -> int:
     """Makes the tree whole, within a transaction: every message in a conversation and after another, every `shown` at
     a child. Returns how many rows that changed, 0 for a sound store."""
     before = connection.total_changes
-    for statement in _MENDS:
+    for statement in _REPAIRS:
         connection.execute(statement)
     return connection.total_changes - before
 
@@ -105,14 +115,15 @@ def recover(image: bytes, backups: Sequence[Path]) -> tuple[sqlite3.Connection, 
     """Returns a sound store in memory with what can be read of a damaged one and of its backups, newest first, and a
     sentence about what was recovered, for the user."""
     store = new_store()
-    lost = 0
-    with suppress(DamageError), damage_reported(), closing(_PageReader(image)) as reader:
-        lost += _copy_pages(reader, store)
+    most_steps = min(len(image) // _ROW, _MOST_STEPS)
+    with suppress(DamageError), damage_reported(), closing(_with_sound_schema(image)) as damaged:
+        for table, sources in _SOURCES.items():
+            rows = [row for source in sources for row in _readable_rows(damaged, source, most_steps)]
+            _insert(store, table, sorted(rows, key=_is_spoiled))  # of two copies of a message the first is taken
     for backup in backups:
         with suppress(DamageError, OSError), damage_reported():
             _fill_from_backup(store, image_of(backup))
-    lost += mend(store)
-    lost += store.execute("SELECT count(*) FROM message WHERE note = ?", (LOST_NOTE,)).fetchone()[0]
+    lost = repair(store) or store.execute("SELECT count(*) FROM message WHERE note = ?", (LOST_NOTE,)).fetchone()[0]
     counts = {table: store.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES[:2]}
     if not counts["conversation"]:
         return store, "Nothing could be recovered."
@@ -120,87 +131,58 @@ def recover(image: bytes, backups: Sequence[Path]) -> tuple[sqlite3.Connection, 
     return store, f"Recovered: {found}.{' Some of it could not be read.' if lost else ''}"
 
 
+def _with_sound_schema(image: bytes) -> sqlite3.Connection:
+    """Opens a damaged file in memory with the first page, header and schema, of a new store."""
+    with closing(new_store()) as new:
+        first = new.serialize()[:_PAGE]
+    first = first[:28] + bytes(4) + first[32:]  # without a page count SQLite goes by the size of the file
+    rest = image[_PAGE:]
+    return in_memory(first + rest + bytes(-len(rest) % _PAGE))
+
+
+def _readable_rows(damaged: sqlite3.Connection, source: str, most_steps: int) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a table that can be read, some perhaps twice. most_steps: how many in a row may be missing."""
+    after = steps = 0
+    while steps < most_steps:
+        with suppress(DamageError), damage_reported():
+            found = (cursor := damaged.execute(source, (after,))).fetchone()
+            if found is None:
+                return
+            yield dict(zip((name for name, *_ in cursor.description[1:]), found[1:], strict=True))
+            if 0 < found[0] - after < _MOST_STEPS:  # a damaged page may have any number
+                after, steps = found[0], 0
+                continue
+        after, steps = after + 1, steps + 1
+
+
+def _is_spoiled(row: dict[str, Any]) -> bool:
+    """Whether a text of a row has what a page of zeros or of other bytes makes of it, which SQLite cannot tell."""
+    return any(isinstance(value, str) and ("\0" in value or "\ufffd" in value) for value in row.values())
+
+
+def _insert(store: sqlite3.Connection, table: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Inserts the rows that fit a table, then those that do with other values in some columns."""
+    for substitutes in _SUBSTITUTES.get(table, ({},)):
+        for row in rows:
+            row |= {column: value for column, value in substitutes.items() if column in row}
+            columns, places = ", ".join(row), ", ".join("?" * len(row))
+            if 0 < row.get("id", 1) < _MOST_ID:
+                with suppress(sqlite3.IntegrityError):
+                    store.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", tuple(row.values()))
+
+
 def _fill_from_backup(store: sqlite3.Connection, backup: bytes) -> None:
     """Takes what is missing from a backup. Purging reaches backups too, so whatever is in one was lost to damage,
     unless the backup is of another store that lay here: then its ids mean something else."""
-    with attached(store, backup):
-        shared = "SELECT count(*), total(o.created_s = m.created_s) FROM main.message m JOIN other.message o USING (id)"
-        count, alike = store.execute(shared).fetchone()
-        if 2 * alike >= count:
-            store.execute("DELETE FROM message WHERE note = ? AND id IN (SELECT id FROM other.message)", (LOST_NOTE,))
-            copy_tables(store)
-
-
-class _PageReader:
-    """Reads rows from single pages of a file, whose first page is replaced by that of a new store: header and schema.
-    Tables are always created in one order, so their first pages are the same in every file."""
-
-    def __init__(self, image: bytes) -> None:
-        with closing(new_store()) as new:
-            first = new.serialize()[:_PAGE]
-        first = first[:28] + bytes(4) + first[32:]  # without a page count SQLite goes by the size of the file
-        size_bytes = max(-(-len(image) // _PAGE), 64) * _PAGE  # every table has its first page
-        self._image = first + image[_PAGE:] + bytes(size_bytes - max(len(image), _PAGE))
-        self._connection = in_memory(self._image)
-        self._connection.row_factory = sqlite3.Row
-        self._connection.execute("PRAGMA writable_schema = ON")
-        self._schemas = 1_000
-
-    def pages(self) -> Iterator[tuple[int, int]]:
-        """Yields the number of each page that may hold rows, and how many rows it may hold."""
-        for start in range(_PAGE, len(self._image), _PAGE):
-            if self._image[start] == _LEAF:
-                yield start // _PAGE + 1, int.from_bytes(self._image[start + 3 : start + 5], "big")
-
-    def give(self, page: int, table: str) -> None:
-        """Makes a page a whole table: SQLite reads a table from the page that its schema names as the root, and
-        a page of rows is a table of one page."""
-        self._connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (page, table))
-        self._schemas += 1
-        self._connection.execute(f"PRAGMA schema_version = {self._schemas}")  # have the schema read again
-
-    def row(self, table: str, place: int) -> dict[str, Any] | None:
-        """Returns the row at a place of a table, or for a message at least its place in the tree; else None."""
-        if (row := self._read(f"* FROM {table}", place)) or table != "message":
-            return row
-        row = self._read(f"{_PLACE} FROM message", place)
-        return row and row | {"text": "", "note": LOST_NOTE, "state": "failed"}
-
-    def _read(self, source: str, place: int) -> dict[str, Any] | None:
-        with suppress(DamageError), damage_reported():
-            sql = f"SELECT {source} NOT INDEXED LIMIT 1 OFFSET ?"
-            return next((dict(row) for row in self._connection.execute(sql, (place,))), None)
-        return None
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _copy_pages(reader: _PageReader, store: sqlite3.Connection) -> int:
-    """Copies every row that fits its table; returns how many are known to be lost."""
-    lost = 0
-    for page, count in reader.pages():
-        for table in _NUMBERED:
-            reader.give(page, table)
-            rows = [row for place in range(count) if (row := reader.row(table, place))]
-            if copied := sum(_insert(store, table, row) for row in rows):
-                lost += count - copied
-                break
-    for table in _KEYED:
-        places = itertools.count()
-        while row := reader.row(table, next(places)):
-            _insert(store, table, row)
-    return lost
-
-
-def _insert(store: sqlite3.Connection, table: str, row: dict[str, Any]) -> bool:
-    """Inserts a row, as far as it fits its table; returns whether it does."""
-    if not 0 < row.get("id", 1) < _MOST_ID:
-        return False
-    for repair in _REPAIRS.get(table, ({},)):
-        row |= {column: value for column, value in repair.items() if column in row}
-        columns, places = ", ".join(row), ", ".join("?" * len(row))
-        with suppress(sqlite3.IntegrityError):
-            store.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", tuple(row.values()))
-            return True
-    return False
+    store.execute("ATTACH ':memory:' AS backup")
+    try:
+        store.deserialize(backup, name="backup")
+        shared = "main.message m JOIN backup.message b USING (id)"
+        count, alike = store.execute(f"SELECT count(*), total(b.created_s = m.created_s) FROM {shared}").fetchone()
+        ((version,),) = store.execute("PRAGMA backup.user_version")
+        if version == VERSION and 2 * alike >= count:
+            store.execute("DELETE FROM message WHERE note = ? AND id IN (SELECT id FROM backup.message)", (LOST_NOTE,))
+            for table in TABLES:
+                store.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM backup.{table}")
+    finally:
+        store.execute("DETACH backup")

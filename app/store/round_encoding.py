@@ -1,7 +1,7 @@
 """The rounds of a reply as bytes, and what is checked of rounds that come from elsewhere.
 
 A batch is a list of RoundDone as MessagePack, deflated against PRIMER. Fields go by name, so that a record may grow;
-zlib's checksum detects a damaged batch. Up to version 4 of the store a reply that had ended was a list of batches.
+zlib's checksum detects a damaged batch.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ _ROUND = {
 }
 # What most batches contain, so that the small ones of a slow reply compress as well. Part of the format: never edit it.
 PRIMER = msgspec.msgpack.encode([{"type": "Told", "id": 1, "round": _ROUND, "drafted_texts": [" the", " and", " of"]}])
-_DEFLATED = b"\x78"  # the first byte of every batch, and of no list
 
 _decoder = msgspec.msgpack.Decoder(list[RoundDone])
-_list_decoder = msgspec.msgpack.Decoder(list[bytes])
 
 
 def pack(rounds: list[RoundDone]) -> bytes:
@@ -56,10 +54,9 @@ def pack(rounds: list[RoundDone]) -> bytes:
 
 
 def unpack(data: bytes) -> list[RoundDone]:
-    """Returns the rounds of a batch or of a list of batches. Raises DamageError."""
+    """Returns the rounds of a batch. Raises DamageError."""
     try:
-        batches = [data] if data.startswith(_DEFLATED) else _list_decoder.decode(data)
-        return [one for batch in batches for one in _decoder.decode(_inflated(batch))]
+        return _decoder.decode(_inflated(data))
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamageError(f"a batch of rounds cannot be read ({error})") from error
 

@@ -1,9 +1,9 @@
 """From a path to a database that can be trusted, whatever lies there.
 
     nothing                    a new file
-    a sound file               migrated to this version
     a newer version's file,    StoreError; not a byte of it changes
       another program's
+    an older version's file    a new file; the old one is set aside
     a read-only file,          its contents in memory; writing raises StoreError
       or a full disk
     a damaged file             a new one with what can be recovered; the damaged one is set aside, never overwritten
@@ -41,8 +41,7 @@ from app.store.database import (
     new_store,
     prepare,
 )
-from app.store.migration import upgrade
-from app.store.recovery import image_of, mend, recover
+from app.store.recovery import image_of, recover, repair
 
 BACKUP_EVERY_S = 24 * 3600.0
 MOST_BACKUPS = 3
@@ -114,20 +113,15 @@ def _open_as_owner(path: Path) -> tuple[sqlite3.Connection, list[str]]:
     if not os.path.lexists(path) and not (log.is_file() and log.stat().st_size):  # SQLite would delete the log
         _written(path, new_store()).rename(path)
     try:
-        if _version_of(path) < VERSION:
-            with closing(connect(path)) as old:
-                _check_pages(old)  # closing it empties its log into the file
-            with damage_reported():
-                new = upgrade(image_of(path))
-            back_up(path, in_memory(image_of(path)))
-            _written(path, new).rename(path)
         return _open_checked(path, alone=True), []
     except DamageError as damage:
         store, recovered = recover(image_of(path), backups_of(path))
-        written = _written(path, store)
-        aside = _set_aside(path)
-        written.rename(path)
+        aside = _replace(path, store, "damaged")
         notice = f"The conversations file was damaged ({damage}). It was set aside as “{aside.name}”. {recovered}"
+        return _open_checked(path, alone=True), [notice]
+    except OutdatedError as outdated:
+        aside = _replace(path, new_store(), "outdated")
+        notice = f"The conversations were {outdated.reason}. Their file was set aside as “{aside.name}”."
         return _open_checked(path, alone=True), [notice]
 
 
@@ -142,8 +136,7 @@ def _open_beside_owner(path: Path) -> sqlite3.Connection:
 
 
 def _open_checked(path: Path, alone: bool) -> sqlite3.Connection:
-    if _version_of(path) < VERSION:
-        raise StoreError(f"{path.name}: in use by an older Redline; close it first")
+    _identify_file(path)
     connection = connect(path)
     try:
         _check(connection, alone)
@@ -163,9 +156,7 @@ def _open_read_only(path: Path, why: str) -> tuple[Database, list[str]]:
     image = image_of(path)
     connection = in_memory(image)
     try:
-        if _identify(connection, path, image) < VERSION:
-            with damage_reported():
-                connection = upgrade(image)
+        _identify(connection, path, image)
         _check(connection, alone=True)
     except DamageError as damage:
         connection, recovered = recover(image, backups_of(path))
@@ -176,15 +167,23 @@ def _open_read_only(path: Path, why: str) -> tuple[Database, list[str]]:
 # --- checks -----------------------------------------------------------------------------------
 
 
-def _version_of(path: Path) -> int:
-    """Returns the version of a store. Raises DamageError, and StoreError where it is not ours to open."""
+class OutdatedError(StoreError):
+    """A file was written by an older version of Redline. reason: which, to stand after "the file was"."""
+
+    def __init__(self, path: Path, version: int) -> None:
+        self.reason = f"written by an older version of Redline (format {version}, this one reads {VERSION})"
+        super().__init__(f"{path}: {self.reason}; close that Redline, or choose another file")
+
+
+def _identify_file(path: Path) -> None:
+    """Raises DamageError where a file is no store of this version, and StoreError where it is not ours to open."""
     if not path.is_file():
         raise DamageError("it is a folder" if path.is_dir() else "it is missing")
     with closing(connect(path, "ro")) as connection, path.open("rb") as file:
-        return _identify(connection, path, file.read(100))
+        _identify(connection, path, file.read(100))
 
 
-def _identify(connection: sqlite3.Connection, path: Path, header: bytes) -> int:
+def _identify(connection: sqlite3.Connection, path: Path, header: bytes) -> None:
     if not header:
         raise DamageError("it is empty")
     with damage_reported():
@@ -195,13 +194,14 @@ def _identify(connection: sqlite3.Connection, path: Path, header: bytes) -> int:
     if names and not ours and not names >= {"conversation", "message"}:
         raise StoreError(f"{path}: belongs to another program; choose another file")
     if version > VERSION and ours and not current:
-        newest = f"format {version}, this one reads up to {VERSION}"
+        newest = f"format {version}, this one reads {VERSION}"
         raise StoreError(f"{path}: written by a newer Redline ({newest}); update Redline")
-    if version < 1 or current != (version == VERSION):
-        raise DamageError(f"its tables are not those of version {version}")
+    if 0 < version < VERSION and ours and not current:
+        raise OutdatedError(path, version)
+    if version != VERSION or not current:
+        raise DamageError(f"its tables are not those of format {VERSION}")
     if not ours or header[:18] != _MAGIC or header[18:20] not in (b"\1\1", b"\2\2"):
         raise DamageError("its header is wrong")
-    return int(version)
 
 
 def _check_pages(connection: sqlite3.Connection) -> None:
@@ -219,9 +219,9 @@ def _check(connection: sqlite3.Connection, alone: bool) -> None:
         prepare(connection)
         if alone:
             connection.executescript("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON")
-            mended = mend(connection)
+            repaired = repair(connection)
             connection.execute("ROLLBACK")
-            if mended:
+            if repaired:
                 raise DamageError("its messages contradict each other")
 
 
@@ -243,16 +243,19 @@ def _written(path: Path, store: sqlite3.Connection) -> Path:
     return new
 
 
-def _set_aside(path: Path) -> Path:
-    """Renames what is at `path`, its log and its shared memory to names that are free; returns the first."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    number, name = 1, path.with_name(f"{path.stem}.damaged-{stamp}{path.suffix}")
+def _replace(path: Path, store: sqlite3.Connection, why: str) -> Path:
+    """Writes a store in memory to `path`. What is there, its log and its shared memory are renamed to names that are
+    free; returns the first."""
+    written = _written(path, store)
+    stamp = f"{path.stem}.{why}-{time.strftime('%Y%m%d-%H%M%S')}"
+    number, name = 1, path.with_name(f"{stamp}{path.suffix}")
     while any(_with(name, companion).exists() for companion in _COMPANIONS):
         number += 1
-        name = path.with_name(f"{path.stem}.damaged-{stamp}-{number}{path.suffix}")
+        name = path.with_name(f"{stamp}-{number}{path.suffix}")
     for companion in _COMPANIONS:
         if os.path.lexists(_with(path, companion)):
             _with(path, companion).rename(_with(name, companion))
+    written.rename(path)
     return name
 
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-# tokens: each is plain decoding's own. law: under rejection sampling, which keeps the distribution, each is possible.
-ReceiptPromise = Literal["tokens", "law"]
+# tokens: each is plain decoding's own. distribution: each is possible, under rejection sampling, which keeps the
+# distribution.
+ReceiptPromise = Literal["tokens", "distribution"]
 ReceiptVerdict = Literal["identical", "possible", "near-tie", "failure"]
 MARGIN = 2.0  # times the noise: a gap as large as that may be a near-tie
 

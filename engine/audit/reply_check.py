@@ -89,7 +89,7 @@ def check_reply(
     elif goes_on:
         differences.append(Difference(len(reply), passes.next_token, None, None, None, near_tie=False))
     same_bits = passes.fingerprints == marks if passes.checks_bits else None
-    return Receipt(len(reply), tuple(differences), "tokens" if bound else "law", same_bits)
+    return Receipt(len(reply), tuple(differences), "tokens" if bound else "distribution", same_bits)
 
 
 def compare_replies(

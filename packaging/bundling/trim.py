@@ -104,7 +104,7 @@ SITE_PACKAGES = (
         ),
     ),
     Rule(
-        "what Pillow has beyond drawing and encoding a race: AVIF, colour profiles, Tk, arithmetic",
+        "what Pillow has beyond encoding a race: AVIF, colour profiles, Tk, arithmetic",
         (
             *(f"PIL/_{name}.*" for name in ("avif", "imagingcms", "imagingtk", "imagingmath")),
             "PIL/_imagingmorph.*",

@@ -76,15 +76,13 @@ def flip_schema_byte(target: Target, at: int) -> str:
 
 
 def flip(target: Target, dice: random.Random) -> str:
-    """Any bit: costs at most the row it is in, or where it is in the head of a page, rows of that page."""
+    """Any bit: costs at most the text it is in, where nothing tells which of two copies is right."""
     at = dice.randrange(len(target.data))
-    start = at // PAGE * PAGE
-    cells = int.from_bytes(target.data[start + 3 : start + 5], "big")
     found, wrong = target.open(target.flipped(at, dice.randrange(8)))
     lost = set(target.wanted.values()) - found
-    if at >= start + 12 + 2 * cells and len(lost) > 1:
+    if len(lost) > 1:
         return f"a flip at {at} costs {len(lost)} texts"
-    return hidden(target, found, {at // PAGE}) or (wrong if wrong.startswith("the damaged") else "")
+    return wrong if wrong.startswith("the damaged") else ""
 
 
 def truncate(target: Target, dice: random.Random) -> str:
@@ -96,18 +94,18 @@ def truncate(target: Target, dice: random.Random) -> str:
 
 
 def zero_page(target: Target, dice: random.Random) -> str:
-    """A page of zeros: costs what was on it."""
+    """A page of zeros: costs no text, as there are two copies of every message."""
     return replace_page(target, dice.randrange(len(target.data) // PAGE), bytes(PAGE))
 
 
 def spoil_page(target: Target, dice: random.Random) -> str:
-    """A page of noise: costs what was on it."""
+    """A page of noise: costs no text, as there are two copies of every message."""
     return replace_page(target, dice.randrange(len(target.data) // PAGE), dice.randbytes(PAGE))
 
 
 def replace_page(target: Target, page: int, content: bytes) -> str:
     found, wrong = target.open(target.data[: page * PAGE] + content + target.data[(page + 1) * PAGE :])
-    return hidden(target, found, {page}) or (wrong if wrong.startswith("the damaged") else "")
+    return hidden(target, found, set()) or (wrong if wrong.startswith("the damaged") else "")
 
 
 def hidden(target: Target, found: set[str], damaged: set[int]) -> str:

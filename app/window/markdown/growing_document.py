@@ -36,7 +36,17 @@ from app.window.markdown.text_blocks import (
     normalised,
     spans_within,
 )
-from app.window.markdown.text_formats import APPEARANCE, BODY, CODE_LINE, GOES_ON, KIND, PADDING, TextFormats, note
+from app.window.markdown.text_formats import (
+    APPEARANCE,
+    BODY,
+    CODE_HEAD,
+    CODE_LINE,
+    GOES_ON,
+    KIND,
+    PADDING,
+    TextFormats,
+    note,
+)
 from app.window.markdown.token_tints import TOKEN_LIST, TokenList, TokenRun
 from app.window.markdown.traced_parser import Traced
 
@@ -79,17 +89,18 @@ class GrowingDocument:
         cursor = QTextCursor(self._document)
         cursor.beginEditBlock()  # one layout for all that changes
         self._replace(cursor, first, blocks)
-        self._leave_room_below()
+        self._leave_room_at_ends()
         cursor.endEditBlock()
 
-    def _leave_room_below(self) -> None:
-        """Makes room for the lower edge of a code box at the end, since Qt leaves out the margin of the last block."""
-        last = self._blocks[-1] if self._blocks else None
-        boxed = isinstance(last, TextBlock) and last.shape.property(KIND) == CODE_LINE and last.shape.bottomMargin()
-        below = self._document.documentMargin() + (PADDING if boxed else 0)
-        root = self._document.rootFrame()
+    def _leave_room_at_ends(self) -> None:
+        """Makes room for the edge of a code box at either end, since Qt leaves out the margins of these blocks."""
+        margin, root = self._document.documentMargin(), self._document.rootFrame()
+        ends = (self._blocks[0], self._blocks[-1]) if self._blocks else ()
+        boxed = [isinstance(one, TextBlock) and one.shape.property(KIND) in (CODE_HEAD, CODE_LINE) for one in ends]
+        above, below = (margin + (PADDING if one else 0) for one in boxed or (False, False))
         shape = root.frameFormat()
-        if shape.bottomMargin() != below:
+        if (shape.topMargin(), shape.bottomMargin()) != (above, below):
+            shape.setTopMargin(above)
             shape.setBottomMargin(below)
             root.setFrameFormat(shape)
 

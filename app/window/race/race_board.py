@@ -38,7 +38,7 @@ class Comparison(QWidget):
         self._column.addSpacing(2 * GAP)
         self.decode = self._add_figure(found.decode, "decode speed-up", "figure")
         self._column.addSpacing(GAP + 4)
-        self._add(race_text.medians_of(found.pairs).replace(", ", "\n"), "caption")
+        self._add(race_text.shown_pair(found).replace(", ", "\n"), "caption")
         self.noise = self._add(race_text.noise(replay.document), "caption")
         style(self.noise, tone="warning")
         self._result = [widget for widget in self.findChildren(QLabel) if widget is not self.same]
@@ -66,12 +66,13 @@ class Comparison(QWidget):
         self.icon.show_shape("warning" if differs else "check", tone)
 
     def _add_figure(self, found: Spread | None, what: str, role: str) -> QLabel:
-        """Adds a speed-up, what it is of, and its spread."""
-        figure = self._add(race_text.speedup(found and found.median), role)
-        style(figure, tone=race_text.speedup_tone(found))
+        """Adds a speed-up of the pair that is shown, what it is of, and its spread over all pairs."""
+        value, pairs = found and found.shown, self._replay.results.pairs
+        figure = self._add(race_text.speedup(value), role)
+        style(figure, tone=race_text.speedup_tone(value))
         self._add(what, "detail")
-        if found is not None and self._replay.results.pairs > 1:
-            self._add(race_text.spread(found), "caption")
+        if found is not None and pairs > 1:
+            self._add(f"{race_text.spread(found)} in {pairs} pairs", "caption")
         return figure
 
     def _add(self, text: str, role: str) -> QLabel:
@@ -82,11 +83,12 @@ class Comparison(QWidget):
 
 
 class RaceBoard(QWidget):
-    """Shows a race at any time, in any order. link_clicked(QUrl): a link in one of the texts was clicked."""
+    """Shows a race at any time, in any order. signed: whether it says what drew it, as a picture does.
+    link_clicked(QUrl): a link in one of the texts was clicked."""
 
     link_clicked = Signal(QUrl)
 
-    def __init__(self, document: RaceDocument, parent: QWidget | None = None) -> None:
+    def __init__(self, document: RaceDocument, parent: QWidget | None = None, signed: bool = False) -> None:
         super().__init__(parent)
         style(self, ground="page")
         self.replay = Replay(document)
@@ -100,6 +102,7 @@ class RaceBoard(QWidget):
         self.comparison, self._legend = Comparison(self.replay), Legend(refused=False)
         self.about = wrapped(race_text.about(document, 1.0), role="detail")
         self._made_with = ElidedLabel(visible(race_text.made_with(document)), role="detail")
+        self._signature = label("Redline" if signed else "", "heading", "faint")
         self._lay_out()
         for pane in self.panes:
             pane.link_clicked.connect(self.link_clicked)
@@ -122,6 +125,12 @@ class RaceBoard(QWidget):
         """States the pace of the replay, in times the real one."""
         self.about.setText(race_text.about(self.replay.document, pace))
 
+    def hidden_px(self) -> int:
+        """Returns by how much the board would have to be higher to show all of it without scrolling."""
+        return self._area.verticalScrollBar().maximum() + max(
+            pane.reader.verticalScrollBar().maximum() for pane in self.panes
+        )
+
     def changeEvent(self, event: QEvent) -> None:
         """Writes the texts again in a new appearance: documents carry their colours in their formats."""
         super().changeEvent(event)
@@ -132,7 +141,8 @@ class RaceBoard(QWidget):
         sides = row((self.panes[0], 1), self.comparison, (self.panes[1], 1))
         about = row((self.about, 1), self._legend, gap=2 * GAP)
         inside, margins = QWidget(), (MARGIN, MARGIN - 4, MARGIN, MARGIN - 6)
-        column(self.prompt, (sides, 1), about, self._made_with, on=inside, margins=margins, gap=GAP + 2)
-        area = scroll_area(inside)  # large text may leave no room for all of it
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        column(area, on=self)
+        foot = row((self._made_with, 1), self._signature, gap=2 * GAP)
+        column(self.prompt, (sides, 1), about, foot, on=inside, margins=margins, gap=GAP + 2)
+        self._area = scroll_area(inside)  # large text may leave no room for all of it
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        column(self._area, on=self)

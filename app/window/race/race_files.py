@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-from PySide6.QtCore import QObject, QProcess, Signal
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.palette import Scheme
 from app.race.race_document import RaceDocument, race_json
+from app.race.race_export import NO_SCREEN, drawing_command, progress_in, reason_in
 from app.window.common.file_output import file_name
 
 CANCELLED = "cancelled"
@@ -54,8 +53,8 @@ def with_ending(path: Path, ending: str) -> Path:
 
 
 class PictureExport(QObject):
-    """Draws one picture at a time, with `app.race.race_export`. progressed(float): the share that is done. ended(str):
-    "" once the file is written, CANCELLED, or why it is not."""
+    """Draws one picture at a time, with the process of `app.race.race_export`. progressed(float): the share that is
+    done. ended(str): "" once the file is written, CANCELLED, or why it is not."""
 
     progressed = Signal(float)
     ended = Signal(str)
@@ -78,9 +77,12 @@ class PictureExport(QObject):
         process.readyReadStandardOutput.connect(self._read)
         process.errorOccurred.connect(self._fail)
         process.finished.connect(self._finish)
-        option = "--animation" if animated else "--png"
-        words = ["-m", "app.race.race_export", "--theme", scheme, option, str(path.absolute())]
-        process.start(sys.executable, words)
+        environment = QProcessEnvironment.systemEnvironment()
+        for name, value in NO_SCREEN.items():
+            environment.insert(name, value)
+        process.setProcessEnvironment(environment)
+        program, *words = drawing_command(None if animated else path, path if animated else None, scheme)
+        process.start(program, words)
         process.write(race_json(document))
         process.closeWriteChannel()
 
@@ -93,8 +95,7 @@ class PictureExport(QObject):
 
     def _read(self) -> None:
         while self._process is not None and self._process.canReadLine():
-            line = bytes(self._process.readLine().data())
-            done, total = msgspec.json.decode(line, type=tuple[int, int])
+            done, total = progress_in(bytes(self._process.readLine().data()))
             self.progressed.emit(done / max(1, total))
 
     def _fail(self, error: QProcess.ProcessError) -> None:
@@ -104,12 +105,11 @@ class PictureExport(QObject):
     def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
         if self._process is None:
             return
-        errors = bytes(self._process.readAllStandardError().data()).decode(errors="replace").strip()
+        errors = bytes(self._process.readAllStandardError().data()).decode(errors="replace")
         if self._cancelled:
             self._end(CANCELLED)
         elif code or status != QProcess.ExitStatus.NormalExit:
-            last = errors.splitlines()[-1] if errors else "the process that draws ended unexpectedly"
-            self._end(last.removeprefix("redline: "))
+            self._end(reason_in(errors))
         else:
             self._end("")
 

@@ -115,7 +115,7 @@ def test_a_stop_string_is_where_it_ends(worker: ModelWorker) -> None:
 
 def test_rejection_sampling_is_checked_as_possible_not_identical(worker: ModelWorker) -> None:
     receipt = receipt_of(verify(worker, request(ask(worker, REJECTION), REJECTION)))
-    assert receipt == Receipt(LENGTH, (), "law") and not receipt.identical
+    assert receipt == Receipt(LENGTH, (), "distribution") and not receipt.identical
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)

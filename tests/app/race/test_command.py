@@ -81,7 +81,7 @@ def test_rejection_at_a_temperature_claims_nothing(race: Redline) -> None:
     more = ["--seed", "1", "--runs", "1", "--max-tokens", "8", "--draft-length", "2"]
     found = race("--temperature", "1", *more, "--json").json
     assert found["results"]["identical"] == [None]
-    assert [one["side"]["acceptance"] for one in found["contestants"]] == ["rejection", "rejection"]
+    assert [one["side"]["acceptance"] for one in found["sides"]] == ["rejection", "rejection"]
 
 
 @pytest.mark.parametrize("more", [[], ["--exact"]])

@@ -235,7 +235,7 @@ def test_a_prompt_that_reads_otherwise_is_not_called_a_failure(chat: Path, verif
 
 
 def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, verify: Redline) -> None:
-    change(chat, law=None)
+    change(chat, sampling=None)
     code, out, _ = verify(chat, "--message", 2)
     assert code == 1 and "its sampling settings are not in the file" in out
 

@@ -122,7 +122,7 @@ def test_of_a_file_cut_short_what_is_left_is_saved(damaged: Path, part: float) -
 
 
 def lose_rows(place: Path, sql: str) -> None:
-    """As a lost page would, in a file that must be salvaged."""
+    """As a lost page would, in a file that must be recovered."""
     connection = sqlite3.connect(place)
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute(sql)
@@ -161,7 +161,7 @@ def test_a_lost_conversation_comes_back_without_its_name(damaged: Path) -> None:
         "UPDATE conversation SET deleted_s = 5 WHERE id = 1",
     ],
 )
-def test_messages_that_contradict_each_other_are_mended_in_a_new_file(damaged: Path, wrong: str) -> None:
+def test_messages_that_contradict_each_other_are_repaired_in_a_new_file(damaged: Path, wrong: str) -> None:
     with closing(sqlite3.connect(damaged)) as connection, connection:
         connection.execute(wrong)
     opened = reopen(damaged)
@@ -215,15 +215,25 @@ def test_damage_costs_nothing_that_can_be_read() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_damaged_page_held_comes_from_the_backup(tmp_path: Path) -> None:
+def test_no_page_by_itself_costs_a_text_as_there_are_two_copies(tmp_path: Path) -> None:
+    target = Target(tmp_path)
+    for at in range(0, len(target.data), PAGE):
+        found, _ = target.open(target.data[:at] + bytes(PAGE) + target.data[at + PAGE :])
+        assert found == set(target.wanted.values()), at
+
+
+@pytest.mark.slow
+def test_what_was_on_damaged_pages_in_both_copies_comes_from_the_backup(tmp_path: Path) -> None:
     target = Target(tmp_path)
     place, data = tmp_path / "c.sqlite", target.data
     place.write_bytes(data)
     Store.open(place).store.close()
     assert len(list(tmp_path.glob("c.backup-*"))) == 1
-    leaves = [page for page in set().union(*target.pages.values()) if data[page * PAGE] == 13]
-    for page in leaves:
-        place.write_bytes(data[: page * PAGE] + bytes(PAGE) + data[(page + 1) * PAGE :])
+    for name in list(target.pages)[::8]:
+        damaged = bytearray(data)
+        for page in target.pages[name]:
+            damaged[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
+        place.write_bytes(damaged)
         store, notices = Store.open(place)
         assert len(notices) == 1 and texts_of(store) == set(target.wanted.values())
         store.close()

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from app.store import Store, StoreError
 from app.store.records import Ending, StoredReceipt
 from engine.audit.receipt import Difference, Receipt
-from tests.app.store.test_damage import aside, lose_rows, overwrite
-from tests.app.store.test_migrations import make_old
+from tests.app.store.test_damage import aside, lose_rows
 from tests.app.store.toys import REPLY, SETTINGS, converse, round_done, say, statistics_of
 
 TOKENS = sum(len(one.round.tokens) for one in REPLY)
@@ -20,7 +19,7 @@ SAME = StoredReceipt(receipt=Receipt(TOKENS), made_s=1_700_000_000.0, redline="0
 NEAR = Difference(2, 11, 12, 1.0, 3.5, near_tie=True, plain_text=" the", other_text=" a")
 FAILED = Difference(4, 12, 11, 900.5, 2.0, near_tie=False, plain_text="é", other_text="")
 DIFFERS = StoredReceipt(receipt=Receipt(TOKENS, (NEAR, FAILED)), made_s=1_700_000_001.0, redline="0.1.0")
-LAW = StoredReceipt(receipt=Receipt(TOKENS, (), "law"), made_s=1.0)
+SAMPLED = StoredReceipt(receipt=Receipt(TOKENS, (), "distribution"), made_s=1.0)
 
 
 def stored(store: Store, *kept: StoredReceipt) -> list[int]:
@@ -33,11 +32,11 @@ def stored(store: Store, *kept: StoredReceipt) -> list[int]:
 
 
 def test_a_receipt_is_there_at_the_next_start_and_the_newest_counts(store: Store, place: Path) -> None:
-    replies = stored(store, SAME, DIFFERS, LAW)
+    replies = stored(store, SAME, DIFFERS, SAMPLED)
     assert store.save_receipt(replies[0], DIFFERS).receipt == DIFFERS
     store.close()
     store = Store.open(place).store
-    assert [store.message(reply).receipt for reply in replies] == [DIFFERS, DIFFERS, LAW]
+    assert [store.message(reply).receipt for reply in replies] == [DIFFERS, DIFFERS, SAMPLED]
     assert [record.receipt for record in store.path(1) if record.role == "user"] == [None] * 3
 
 
@@ -82,13 +81,13 @@ def test_what_a_check_needs_of_the_prompt_is_kept(place: Path) -> None:
 
 
 def test_an_export_has_receipts_and_an_import_knows_that_they_are_claims(store: Store, place: Path) -> None:
-    replies = stored(store, SAME, DIFFERS, LAW)
+    replies = stored(store, SAME, DIFFERS, SAMPLED)
     exported = store.export_json(1)
     assert [m["receipt"] and m["receipt"]["receipt"]["tokens"] for m in json.loads(exported)["messages"]][1::2] == [
         6
     ] * 3
     found = [record for record in store.path(store.import_json(exported).id) if record.role == "assistant"]
-    assert [record.receipt for record in found] == [replace(kept, elsewhere=True) for kept in (SAME, DIFFERS, LAW)]
+    assert [record.receipt for record in found] == [replace(kept, elsewhere=True) for kept in (SAME, DIFFERS, SAMPLED)]
     assert all(not record.stale for record in found)
     assert store.message(replies[0]).receipt == SAME
 
@@ -140,14 +139,4 @@ def test_receipts_are_saved_from_a_damaged_file(store: Store, place: Path) -> No
     assert len(aside(place)) == 1
     assert [opened.store.message(reply).receipt for reply in replies] == [SAME, DIFFERS]
     assert (opened.store.message(kept).system, opened.store.message(kept).prompt) == ("Be brief.", "00ff")
-    opened.store.close()
-
-
-def test_a_damaged_file_from_before_receipts_is_saved(place: Path) -> None:
-    make_old(place, 1)
-    overwrite(place, 0, b"\xff" * 16)
-    opened = Store.open(place)
-    assert "Recovered: 1 conversation and 2 messages." in opened.notices[0]
-    assert [record.receipt for record in opened.store.path(1)] == [None, None]
-    assert opened.store.save_receipt(2, LAW).receipt == LAW
     opened.store.close()

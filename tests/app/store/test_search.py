@@ -1,6 +1,5 @@
 """Search finds what people type, in titles and texts, and nothing that they type is syntax."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -229,18 +228,6 @@ def test_what_a_reply_hides_is_not_found_and_a_question_is_searched_as_it_was_ty
     question, _ = said(store, REPLY, "What is **x**?")
     assert found(store, "hidden.example") == found(store, "img.png") == found(store, "<sub>") == []
     assert found(store, "**x**?") == [question]
-
-
-def test_replies_of_earlier_versions_are_found_across_their_marks_at_the_next_start(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "a.sqlite").store
-    _, reply = said(store, REPLY)
-    with store._database.change():
-        store._database.run("UPDATE folded SET text = 'as it was'")
-        store._database.run("DELETE FROM value")
-    store.close()
-    store = Store.open(tmp_path / "a.sqlite").store
-    assert found(store, '"brain research"') == [reply]
-    store.close()
 
 
 @pytest.mark.parametrize("written", ["价格*数量", "$x*y*z$", "$USER/$HOST", "2 * 3 * 4"])

@@ -105,7 +105,7 @@ def test_under_rejection_each_token_must_be_possible(network: nn.Module) -> None
     truth, _, _ = reply(target, sampling=NARROW, rule="rejection", tokens=LENGTH)
     rounds = reply(target, Scripted(len(PROMPT), truth, frozenset({3, 12})), 4, NARROW, "rejection", LENGTH)[1]
     receipt, _ = receipt_of(network, rounds, NARROW, "rejection")
-    assert receipt == Receipt(LENGTH, (), "law")
+    assert receipt == Receipt(LENGTH, (), "distribution")
     assert not receipt.identical and receipt.verdict == "possible"
     assert receipt.summary == f"{LENGTH} tokens, all possible for the target"
     impossible = next(
@@ -127,7 +127,7 @@ def test_a_token_that_rounding_moved_past_the_edge_is_a_near_tie(network: nn.Mod
     twins, sampling = Altered(network, ulp_apart), SamplingSettings(temperature=0.5, top_k=1, seed=3)
     rounds = [Round(0, (11, 11), (11,), 1, (), (), 2, 0.0)]
     receipt, _ = receipt_of(twins, rounds, sampling, "rejection")
-    assert receipt.promise == "law" and receipt.near_tie and len(receipt.differences) == 2
+    assert receipt.promise == "distribution" and receipt.near_tie and len(receipt.differences) == 2
 
 
 # --- bounds and breaks --------------------------------------------------------------------------

@@ -52,6 +52,17 @@ def test_items_apart_by_empty_lines_are_shown_apart() -> None:
     assert tight.firstBlock().blockFormat().bottomMargin() < loose.firstBlock().blockFormat().bottomMargin()
 
 
+@pytest.mark.parametrize(
+    ("source", "above", "below"), [("```\na\n```\n\nb", True, False), ("b\n\n```\na\n```", False, True)]
+)
+def test_a_code_box_at_an_end_has_room_for_its_edge(source: str, above: bool, below: bool) -> None:
+    """Qt leaves out the margins of the first and the last block."""
+    document = rendered(source)
+    shape = document.rootFrame().frameFormat()
+    margins = (shape.topMargin(), shape.bottomMargin())
+    assert [margin > document.documentMargin() for margin in margins] == [above, below]
+
+
 @pytest.mark.parametrize(("columns", "rows", "is_table"), [(50, 8, True), (50, 60, False), (9, 50, True)])
 def test_a_table_has_no_more_cells_than_are_laid_out_in_time(columns: int, rows: int, is_table: bool) -> None:
     """A row of one letter has as many cells as the header, so that few characters would make thousands."""

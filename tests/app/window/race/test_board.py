@@ -90,7 +90,7 @@ def test_every_number_of_the_issue_is_shown_for_both_sides() -> None:
     assert shown == [["12 / 12", "10.0", "0.10 s", "12", "1.00"], ["12 / 12", "24.4", "0.15 s", "4", "3.00"]]
     assert [pane.bar.share for pane in board.panes] == [1.0, 1.0]
     assert board.comparison.decode.text() == "2.00\N{MULTIPLICATION SIGN}"
-    assert "medians of 3 runs each\nAB BA AB" in [label.text() for label in board.comparison.findChildren(QLabel)]
+    assert "pair 2 of 3\nthe median\nAB BA AB" in [label.text() for label in board.comparison.findChildren(QLabel)]
     assert "Measured one after the other, then replayed side by side. Texts identical" in board.about.text()
 
 

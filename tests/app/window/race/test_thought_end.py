@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QApplication
 from app.cli import race_view
 from app.cli.terminal.token_style import Look
 from app.protocol.race_messages import Run
-from app.race import race_picture
 from app.race.race_text import THOUGHT_END, answer_start
 from app.window.race.side_pane import RevealedText
 from tests.app.race.sample_races import run
@@ -57,7 +56,6 @@ def test_every_view_says_where_the_thought_ends(app: QApplication) -> None:
     shown = {
         "window": document.toPlainText(),
         "terminal": race_view._text(THOUGHT, Look(True), 5, None).plain,
-        "picture": race_picture._text_of(THOUGHT)[0],
     }
     for text in shown.values():
         before, note, after = text.partition(THOUGHT_END)
@@ -65,5 +63,3 @@ def test_every_view_says_where_the_thought_ends(app: QApplication) -> None:
             note and after.strip() == last.strip() and "".join(before.split()) == "".join(texts[: -len(last)].split())
         )
     assert THOUGHT_END not in race_view._text(PLAIN, Look(True), 5, None).plain
-    words, owners = race_picture._text_of(THOUGHT)
-    assert len(words) == len(owners)

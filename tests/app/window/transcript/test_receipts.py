@@ -35,7 +35,7 @@ FAILED = Difference(6, 12, 11, 1234.0, 2.0, near_tie=False, plain_text="<b>x", o
 SHORT = Difference(TOKENS, 9, None, None, None, near_tie=False, plain_text="more")
 FOUND: dict[str, tuple[Receipt, str]] = {
     "identical": (Receipt(TOKENS), f"Identical over {TOKENS} tokens"),
-    "possible": (Receipt(TOKENS, (), "law"), f"{TOKENS} tokens, all possible for the target"),
+    "possible": (Receipt(TOKENS, (), "distribution"), f"{TOKENS} tokens, all possible for the target"),
     "near-tie": (Receipt(TOKENS, (NEAR,)), "1 near-tie at token 3"),
     "failure": (Receipt(TOKENS, (NEAR, FAILED)), "Failure at token 6"),
     "failures": (Receipt(TOKENS, (FAILED, SHORT)), "2 failures, first at token 6"),

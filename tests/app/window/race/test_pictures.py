@@ -1,4 +1,4 @@
-"""The pictures of a race: its end, and animations, drawn by Pillow without a screen."""
+"""The pictures of a race: its end, and animations, painted by Qt without a screen and encoded by Pillow."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from PIL import Image
+from PySide6.QtWidgets import QApplication, QLabel
 
 from app.cli.main import main
 from app.palette import PALETTES, Palette
 from app.protocol.race_messages import Run
-from app.race import race_export
-from app.race.race_document import RaceDocument, RaceError, race_json
-from app.race.race_export import SIZE, Animation, animate, common_colours, encode, export_pictures, picture
-from app.race.race_fonts import Fonts
-from app.race.race_picture import RacePicture, wrapped_pieces
-from tests.app.race.sample_races import race, simple, steady
+from app.race import race_animation, race_text
+from app.race.race_animation import Animation, common_colours, encode
+from app.race.race_document import RaceDocument, RaceError, metrics_of, race_json
+from app.race.race_export import export_pictures
+from app.window.race.race_picture import ANIMATION_SIZE, DPI, SCALE, SIZE, RacePicture, film, picture
+from engine.metrics import decode_speedup
+from tests.app.race.sample_races import race, run, simple, steady
+
+pytestmark = pytest.mark.usefixtures("app")
 
 PLAIN_TOKENS, OTHER_TOKENS = range(12), (*range(5), *range(17, 24))
 APART = race([(steady(0, 1, PLAIN_TOKENS, 1, 0.04), steady(1, 1, OTHER_TOKENS, 3, 0.06))])  # of few frames
@@ -56,25 +60,24 @@ def has(shown: Image.Image, colour: str) -> bool:
 @pytest.mark.slow_for("dark")
 @pytest.mark.parametrize("look", PALETTES.values(), ids=lambda look: look.scheme)
 def test_a_picture_shows_the_end_sharp_and_in_the_colours_of_the_scheme(look: Palette) -> None:
-    data = picture(APART, look)
+    data = picture(APART, look.scheme)
     shown = image(data).convert("RGB")
-    assert shown.width == SIZE[0] * race_export.SCALE
-    dpi = race_export.SCALE * race_export.DPI
-    assert image(data).info["dpi"] == pytest.approx((dpi, dpi), abs=0.1)
+    assert shown.width == SIZE[0] * SCALE
+    assert image(data).info["dpi"] == pytest.approx((SCALE * DPI, SCALE * DPI), abs=0.1)
     for colour in (look.background, look.raised, *look.tints.values(), look.warning):
         assert has(shown, colour)
-    assert not has(image(picture(simple(), look)).convert("RGB"), look.warning)
+    assert not has(image(picture(simple(), look.scheme)).convert("RGB"), look.warning)
 
 
 @pytest.fixture(scope="module")
-def made() -> Animation:
-    return animate(APART, LIGHT)
+def made(app: QApplication) -> Animation:
+    return film(APART, "light")
 
 
 def test_a_film_runs_from_nothing_to_the_end_and_stays_there(made: Animation) -> None:
-    moments = race_export.moments_of(END_S)
-    assert sum(made.durations_ms) == (len(moments) - 1) * race_export.FRAME_MS + race_export.HOLD_MS
-    assert made.durations_ms[-1] >= race_export.HOLD_MS
+    moments = race_animation.moments_of(END_S)
+    assert sum(made.durations_ms) == (len(moments) - 1) * race_animation.FRAME_MS + race_animation.HOLD_MS
+    assert made.durations_ms[-1] >= race_animation.HOLD_MS
     assert 4 < len(made.frames) < len(moments)
     first, last = (np.asarray(made.frames[at].convert("RGB")) for at in (0, -1))
     assert [has(made.frames[at].convert("RGB"), LIGHT.warning) for at in (0, -1)] == [False, True]
@@ -82,7 +85,7 @@ def test_a_film_runs_from_nothing_to_the_end_and_stays_there(made: Animation) ->
 
 
 @pytest.mark.slow_for(".webp")
-@pytest.mark.parametrize("ending", race_export.ANIMATIONS)
+@pytest.mark.parametrize("ending", race_animation.ANIMATIONS)
 def test_every_kind_of_file_shows_the_film_frame_by_frame(made: Animation, ending: str) -> None:
     data = encode(made, ending)
     found = frames(data)
@@ -125,14 +128,15 @@ def test_the_terminal_has_pictures_drawn_with_no_screen(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["race.gif", "race.json", "race.png"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
-    with pytest.raises(RaceError, match=r"race\.png cannot be written"):
+    with pytest.raises(RaceError, match=r"^race\.png cannot be written"):
         export_pictures(APART, tmp_path / "no folder" / "race.png", None, "light", print)
 
 
 @pytest.mark.slow
 def test_a_race_that_is_none_is_not_drawn(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "app.race.race_export", "--png", str(tmp_path / "race.png")]
+    words = [sys.executable, "-m", "app.window.race.race_picture", "--png", str(tmp_path / "race.png")]
     done = subprocess.run(words, input=b"{}", capture_output=True, env=os.environ, check=False)
     assert done.returncode == 1
     assert done.stderr.decode() == "redline: this is not a race saved by Redline: choose another file\n"
@@ -140,31 +144,45 @@ def test_a_race_that_is_none_is_not_drawn(tmp_path: Path) -> None:
 
 
 def test_a_picture_is_as_large_as_its_texts_need_within_bounds() -> None:
-    heights = [RacePicture(document, LIGHT, SIZE, race_export.SCALE).height for document in (simple(), wordy())]
-    assert SIZE[1] <= heights[0] < heights[1] == SIZE[2]
+    boards = [RacePicture(document, "light", SIZE, 1.0).board for document in (simple(), wordy())]
+    assert SIZE[1] <= boards[0].height() < boards[1].height() == SIZE[2]
+    assert boards[0].hidden_px() == 0 < boards[1].hidden_px()
 
 
-@pytest.mark.parametrize("size", [SIZE, race_export.ANIMATION_SIZE, (960, 100, 620)])
-def test_what_is_between_short_texts_ends_where_they_do(size: tuple[int, int, int]) -> None:
-    drawn = RacePicture(simple(), LIGHT, size, 1.0)
-    assert drawn._sameness_y + 20 + 2 * 16 <= drawn._bottom  # a caption of two lines
+@pytest.mark.parametrize("size", [SIZE, ANIMATION_SIZE])
+def test_all_of_a_race_with_short_texts_is_in_its_picture(size: tuple[int, int, int]) -> None:
+    board = RacePicture(APART, "dark", size, 1.0).board
+    for shown in board.findChildren(QLabel):
+        assert shown.hasHeightForWidth() is False or shown.height() >= shown.heightForWidth(shown.width()), shown.text()
+    assert board.hidden_px() == 0
 
 
 def test_a_moment_looks_the_same_whatever_was_drawn_before() -> None:
-    drawn = RacePicture(APART, LIGHT, SIZE, 1.0)
+    drawn = RacePicture(APART, "light", SIZE, 1.0)
     moments = (0.1, 0.3, END_S)
     forward = [drawn.draw(time_s).tobytes() for time_s in moments]
     back = [drawn.draw(time_s).tobytes() for time_s in reversed(moments)]
     assert forward == back[::-1]
 
 
-def test_any_text_is_drawn_and_no_pane_is_left() -> None:
-    words = ("\u202eback", "日本語", "x" * 400, "\t\x1b[31m", "é\u0301", "\n\n", "")
-    texts = race([(worded(0, words), worded(1, words))])
-    pieces = wrapped_pieces(texts.run(0, 1), 300, Fonts(1.0))
-    assert all(piece.x + piece.width <= 301 for piece in pieces)
-    assert "\u202e" not in "".join(piece.text for piece in pieces)
-    assert picture(texts, LIGHT)
+def test_every_number_of_a_picture_is_of_the_pair_that_it_shows() -> None:
+    """The pairs are 1.3, 1.5 and 2 times as fast; which decodes how fast is ordered otherwise."""
+    pairs = []
+    for number, (first_s, step_s) in enumerate(((0.5, 0.4), (0.2, 0.44), (0.35, 0.3)), 1):
+        rounds = [(first_s + step_s * place, range(3 * place, 3 * place + 3)) for place in range(4)]
+        pairs.append((steady(0, number, range(12), 1, 0.2), run(1, number, rounds, drafts=True)))
+    document = race(pairs)
+    found, board = document.results, RacePicture(document, "light", SIZE, 1.0).board
+    clocks = [pane.clock_s for pane in board.replay.at(board.replay.end_s).panes]
+    assert board.comparison.total.text() == race_text.speedup(clocks[0] / clocks[1])
+    decoding = decode_speedup(*(metrics_of(track.run) for track in board.replay.tracks))
+    assert found.decode is not None and found.decode.median != decoding
+    assert board.comparison.decode.text() == race_text.speedup(decoding)
+
+
+def test_any_text_is_drawn() -> None:
+    words = ("\u202eback", "日本語", "x" * 400, "\t\x1b[31m", "é\u0301", "\n\n", "سماء", "👩\u200d👧", "")
+    assert picture(race([(worded(0, words), worded(1, words))]), "light")
 
 
 def worded(side: int, words: tuple[str, ...]) -> Run:
