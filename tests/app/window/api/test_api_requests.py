@@ -110,7 +110,9 @@ def test_a_host_that_hangs_fails_all_requests_until_it_is_restarted(tmp_path: Pa
         until_running(programs, waiting=1)
         assert scene.notices == []
         long_waits.advance(HANG_S)
-        asked.append(programs.ask())  # it would wait for ever in the queue
+        assert programs.queue.waiting == 0
+        asked.append(programs.ask())
+        assert programs.queue.waiting == 0
         assert [programs.failure(number) for number in asked] == [REFUSED] * 3
         assert [notice.text for notice in scene.notices] == [SILENT]
         scene.press(SILENT, "Restart Engine")
