@@ -134,6 +134,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow_for("minicpm5")
 @each
 def test_hostile_calls_end_nothing(tokenizers: dict[str, FolderTokenizer], family: ToolFamily) -> None:
     tokenizer = tokenizers[family.name]
