@@ -136,6 +136,7 @@ def test_older_and_newer_forms_of_a_configuration_give_one_network(name: str, tm
     assert check_folder(newer).context_length == check_folder(older).context_length
 
 
+@pytest.mark.slow_for("glm4", "llama", "llama_llama3", "phi3_partial", "qwen2_yarn")
 @pytest.mark.parametrize("name", sorted(_OLDER))
 def test_imported_and_converted_folders_write_one_text_whichever_transformers_saved_them(
     name: str, tmp_path: Path
