@@ -55,7 +55,7 @@ MEASURING = (
     "tests/test_machine_speed.py",
 )
 
-pytestmark = pytest.mark.usefixtures("trees")
+pytestmark = [pytest.mark.style, pytest.mark.usefixtures("trees")]
 
 
 @pytest.fixture(scope="module")
@@ -343,13 +343,11 @@ def test_no_test_depends_on_the_speed_of_the_machine() -> None:
 # --- names ------------------------------------------------------------------------------------
 
 
-@pytest.mark.style
 def test_modules_are_named_by_nouns() -> None:
     stems = {path.stem: name_of(path) for path in modules("engine", "models", "app")}
     assert not [name for stem, name in stems.items() if re.fullmatch(r"[a-z]+(ing|ed)", stem) and stem not in NOUNS]
 
 
-@pytest.mark.style
 @pytest.mark.parametrize("package", ["engine", "models", "app"])
 def test_few_modules_share_a_name(package: str) -> None:
     names = [path.stem for path in modules(package) if not path.stem.startswith("__")]
@@ -359,32 +357,26 @@ def test_few_modules_share_a_name(package: str) -> None:
 # --- style ------------------------------------------------------------------------------------
 
 
-@pytest.mark.style
 def test_ruff_finds_nothing() -> None:
     assert run("ruff", "check", "--quiet", "--output-format=concise", ".") == ""
 
 
-@pytest.mark.style
 def test_everything_is_formatted() -> None:
     assert run("ruff", "format", "--check", "--output-format=concise", ".") == ""
 
 
-@pytest.mark.style
 def test_types_are_checked_strictly() -> None:
     assert run("mypy") == ""
 
 
-@pytest.mark.style
 def test_files_and_functions_fit_in_a_head() -> None:
     assert not [fault for path in modules(*SOURCE) for fault in faults_of_size(path)]
 
 
-@pytest.mark.style
 def test_every_module_of_engine_and_models_says_what_it_is() -> None:
     assert not [name_of(p) for p in modules("engine", "models") if not ast.get_docstring(parsed(p))]
 
 
-@pytest.mark.style
 def test_every_todo_has_its_reason() -> None:
     assert not [f"{name_of(path)}:{line}" for path in modules(*SOURCE) for line in bare_todos(path.read_text())]
 
@@ -392,13 +384,11 @@ def test_every_todo_has_its_reason() -> None:
 # --- what lies where --------------------------------------------------------------------------
 
 
-@pytest.mark.style
 def test_nothing_but_the_house_lies_at_the_root() -> None:
     tops = {PurePosixPath(name).parts[0] for name in tracked()}
     assert not {top for top in tops if not top.startswith(".")} - AT_THE_ROOT
 
 
-@pytest.mark.style
 def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
     folders = "|".join(("home", "Users", "root", "work"))
     hosts = "|".join(("pypi", "pythonhosted", "npmjs", "anaconda"))
@@ -411,7 +401,6 @@ def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
     assert not wrong
 
 
-@pytest.mark.style
 def test_what_the_readme_points_at_exists() -> None:
     text = (ROOT / "README.md").read_text()
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:|#", link)]
@@ -420,7 +409,6 @@ def test_what_the_readme_points_at_exists() -> None:
     assert not [name for name in (*links, *files) if not (ROOT / name.split("::")[0]).exists()]
 
 
-@pytest.mark.style
 def test_every_program_that_a_page_or_a_docstring_names_exists() -> None:
     named = {
         (name, module.strip("."))

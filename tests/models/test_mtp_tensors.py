@@ -46,6 +46,7 @@ def save(folder: Path, tensors: dict[str, mx.array], name: str = "model.safetens
     mx.save_safetensors(str(folder / name), tensors)
 
 
+@pytest.mark.slow_for("kimi_k2", "glm*", "deepseek_v32", "step3p5", "mimo_v2_flash", "bailing_moe")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_checkpoint_with_its_head_is_the_model_and_a_drafter_for_it(
     name: str, toy_folder: Path, tmp_path: Path
@@ -96,6 +97,7 @@ def test_a_head_in_a_file_beside_the_weights_is_no_part_of_them(
     assert same(folder, network)
 
 
+@pytest.mark.slow_for("61", "64")
 @pytest.mark.parametrize("layers", [61, 62, 64])
 def test_a_model_deeper_than_deepseek_v3_keeps_its_layer_61(layers: int, toy_folder: Path, tmp_path: Path) -> None:
     """mlx-lm drops that layer, where DeepSeek-V3 has its head."""

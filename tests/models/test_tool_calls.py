@@ -134,6 +134,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow_for("minicpm5")
 @each
 def test_hostile_calls_end_nothing(tokenizers: dict[str, FolderTokenizer], family: ToolFamily) -> None:
     tokenizer = tokenizers[family.name]
@@ -141,4 +142,14 @@ def test_hostile_calls_end_nothing(tokenizers: dict[str, FolderTokenizer], famil
         for call in tokenizer.calls(text, TOOLS):
             assert call.name in ("weather", "w") and isinstance(json.loads(call.arguments), dict)
             call.arguments.encode()
+    assert tokenizer.pieces("still there")
+
+
+def test_a_parser_that_takes_too_long_finds_nothing(
+    tokenizers: dict[str, FolderTokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mlx-lm's parser of this family takes the square of what it is given."""
+    monkeypatch.setattr("models.tokenizer.PARSE_S", 0.1)
+    tokenizer = tokenizers["minicpm5"]
+    assert tokenizer.calls('<function name="w">' * 20_000, TOOLS) == []
     assert tokenizer.pieces("still there")

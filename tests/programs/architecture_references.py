@@ -2,10 +2,13 @@
 
     python -m tests.programs.architecture_references [NAME ...] [--to FOLDER]
 
-Needs torch and transformers, in an environment of their own; nothing that Redline ships or tests imports torch. Each
-reference is a folder as `save_pretrained` writes it, with `expected.npz`: `tokens`, and the logits of transformers in
-float32 with eager attention for the whole text (`whole`) and for its beginning alone (`beginning`); in some a prompt
-and the reply to it (`generated`). Weights are drawn as numbers that float16 represents exactly, and stored in it.
+Needs torch and transformers, in an environment of their own; nothing that Redline ships or tests imports torch. The
+network of a reference is the one that its config.json describes. For a new one write this file: as its makers publish
+it, but shrunk until there are some ten thousand numbers, and with every threshold within the text (windows of 12
+tokens, contexts that are scaled past ORIGINAL). The rest is written here, as `save_pretrained` does, and
+`expected.npz`: `tokens`, and the logits of transformers in float32 with eager attention for the whole text (`whole`)
+and for its beginning alone (`beginning`); in some a prompt and the reply to it (`generated`). Weights are drawn as
+numbers that float16 represents exactly, and stored in it.
 """
 
 from __future__ import annotations
@@ -22,60 +25,38 @@ import torch
 import transformers
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
-
-from tests.programs.reference_configs import COMMON, ORIGINAL, REFERENCES, TOKENS, VOCABULARY
-from tests.programs.reference_shells import PARTS, SHELL, SHELLS, TOWER
 
 FOLDER = Path(__file__).parents[1] / "models" / "references"
 _PLAIN = {"attn_implementation": "eager", "dtype": torch.float32}
-_STEP = (
-    64  # weights are multiples of 1 / _STEP: float16 represents them and their sums exactly, and Git packs them well
-)
-_ALL = REFERENCES | SHELLS | PARTS
+_STEP = 64  # weights are multiples of 1 / _STEP: float16 represents them and their sums, and Git packs them well
+VOCABULARY = 64
+TOKENS = 48
+ORIGINAL = 24  # tokens of the shorter text too: what is chosen by the length of a text is right in both
 GENERATED = ("phi3_longrope", "phi3_partial")  # their rotation changes within the reply
 PROMPT = 16
 _NAMES = ("config.json", "model.safetensors", "expected.npz")
 
 
 def network_of(name: str) -> Any:
-    """Returns the network of a reference, its weights drawn."""
-    config = config_of(name)
-    config._experts_implementation = "eager"
+    """Returns the network that a reference's config.json describes, its weights drawn."""
+    network_class, config = described(json.loads((FOLDER / name / "config.json").read_text()))
     torch.manual_seed(zlib.crc32(name.encode()))
-    kind = type(config)
-    if kind in MODEL_FOR_CAUSAL_LM_MAPPING and "text" not in _ALL[name][1]:
-        network = MODEL_FOR_CAUSAL_LM_MAPPING[kind]._from_config(config, **_PLAIN)
-    elif kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
-        network = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[kind]._from_config(config, **_PLAIN)
-    else:  # known to no automatic class: Mistral4ForCausalLM
-        network = getattr(transformers, kind.__name__.replace("Config", "ForCausalLM"))._from_config(config, **_PLAIN)
+    network = network_class._from_config(config, **_PLAIN)
     draw(network)
     return network.eval()
 
 
-def config_of(name: str) -> Any:
-    """Returns the configuration of a reference, with a text part and a small tower where it is a shell."""
-    kind, fields = _ALL[name]
-    if "text" not in fields:
-        return filled(kind, COMMON, fields)
-    within, known = _ALL[fields["text"]]
-    whole = CONFIG_MAPPING[kind]()
-    if whole.text_config.model_type != within and within not in ("mistral", "ministral3"):
-        within = whole.text_config.model_type
-    changes = {key: value for key, value in fields.items() if key != "text"}
-    parts: dict[str, Any] = {"text_config": filled(within, COMMON, known | changes).to_dict()}
-    if whole.vision_config is not None:
-        parts["vision_config"] = filled(whole.vision_config.model_type, TOWER, {}).to_dict()
-    tied = known.get("tie_word_embeddings", False)
-    return filled(kind, SHELL, parts | {"tie_word_embeddings": tied})
+def described(fields: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns the class of the network that a config.json describes, and its configuration."""
+    fields = json.loads(json.dumps(fields), object_hook=_with_floats)
+    config = CONFIG_MAPPING[fields["model_type"]].from_dict(fields)
+    config._experts_implementation = "eager"
+    return getattr(transformers, fields["architectures"][0]), config
 
 
-def filled(kind: str, usual: dict[str, Any], fields: dict[str, Any]) -> Any:
-    """Returns a configuration of a model type: `fields`, and of `usual` what the type has."""
-    factory = CONFIG_MAPPING[kind]
-    known = factory().to_dict()
-    return factory(**{**{key: value for key, value in usual.items() if key in known}, **fields})
+def _with_floats(fields: dict[str, Any]) -> Any:
+    """Returns a part of a configuration with the floats that transformers writes as {"__float__": "Infinity"}."""
+    return float(fields["__float__"]) if set(fields) == {"__float__"} else fields
 
 
 @torch.no_grad()
@@ -152,7 +133,7 @@ def write(name: str, folder: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=list(REFERENCES | SHELLS))
+    parser.add_argument("names", nargs="*", default=sorted(path.parent.name for path in FOLDER.glob("*/config.json")))
     parser.add_argument("--to", type=Path, default=FOLDER)
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()

@@ -85,11 +85,6 @@ def test_nonsense_is_refused(arguments: list[str], message: str, toy_folder: Pat
     assert done.code == 2 and message in done.complaint
 
 
-def test_a_drafters_folder_that_is_not_there_is_a_failure(toy_folder: Path, redline: Redline) -> None:
-    done = redline("bench", "--target", toy_folder, "--drafter", "/no/such/folder")
-    assert done.code == 1 and "/no/such/folder: no such model folder" in done.complaint
-
-
 def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     bench_document.write_document(path, {"a": 1.5})

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from app.cli import doctor
-from app.cli.doctor import plain
 from app.inference import machine
 from app.inference.machine import memory
 from app.qt_libraries import missing_libraries
@@ -93,10 +92,6 @@ def test_a_slow_blas_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"version": "1", "device": "cpu", "detail": "run uv sync", "dtype": "float32", "gflops": 1.4}
     monkeypatch.setattr(doctor, "_probe", lambda code: told | {"library": "reference"})
     assert [finding.state for finding in doctor._mlx()] == ["ok", "warning"]
-
-
-def test_names_from_the_disk_cannot_steer_the_terminal() -> None:
-    assert "\x1b" not in plain([doctor.Finding("Model folder", "ok", "evil\x1b[2J: llama", "\x1b]0;x\x07")])
 
 
 @pytest.mark.parametrize(("used", "free"), [("400000", 600_000), ("1000001", 0)])

@@ -20,7 +20,7 @@ from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from engine.drafters.draft_model import DraftModel
-from engine.events import Finished, PromptProgress
+from engine.events import Finished
 from engine.settings import SamplingSettings
 from tests.app.cli.recorded_chat import RecordedChat, talk
 from tests.app.command import Redline
@@ -70,21 +70,6 @@ def test_costs_are_measured_once_and_for_no_long_prompt(toy_folder: Path, tmp_pa
     conversation.change(dataclasses.replace(conversation.options, draft_lengths=(2,)))
     list(conversation.ask("hello " * 200, lambda: False))
     assert [*filter(None, notes[told:])] == []
-
-
-def test_a_conversation_is_not_read_again_after_another_system_prompt_and_back(
-    toy_folder: Path, tmp_path: Path
-) -> None:
-    target = roomy_copy(toy_folder, tmp_path / "target")
-    options = Options(str(target), ("lookup",), draft_lengths=(2,), sampling=SHORT)
-    conversation = open_conversation(options, "", lambda text: None)
-    reused = []
-    for system in ("", "Answer in French. " * 10, ""):
-        conversation.system = system
-        events = conversation.ask("hello " * 60, lambda: False)
-        progress = [event for event in events if isinstance(event, PromptProgress)]
-        reused.append((progress[-1].reused, progress[-1].total))
-    assert reused[1][0] < 20 and reused[2][0] > reused[0][1] - 20
 
 
 def test_the_footer_says_what_drafting_saved_in_the_reply_and_in_the_chat() -> None:

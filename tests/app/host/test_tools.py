@@ -193,6 +193,7 @@ PATH: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow_for("hermes", "qwen3-coder", "minicpm5", "kimi-k2", "mistral", "mistral-v3")
 @each
 def test_free_texts_references_and_options_can_be_required(workers: dict[str, ModelWorker], family: ToolFamily) -> None:
     tools = p.Tools(offered=(p.Tool(name="open", parameters=json.dumps(PATH)),), required=True, several=False)

@@ -94,6 +94,7 @@ def shared_with(worker: ModelWorker, turns: list[p.Message], **sampling: Any) ->
     return common_prefix(worker._pair.session.tokens, prompt)
 
 
+@pytest.mark.slow_for("mamba2-*", "gemma3_text-*", "qwen3-withdrawn", "qwen3_next-kept", "qwen3_next-switched")
 @pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_later_turns_read_only_what_is_new(root: Path, name: str, template: str):
@@ -112,6 +113,7 @@ def test_later_turns_read_only_what_is_new(root: Path, name: str, template: str)
             turns = [*turns[:-2], reply, turns[-1]]
 
 
+@pytest.mark.slow_for("qwen3", "qwen3_next", "mamba2")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_agents_that_share_a_prompt_keep_their_conversations(root: Path, name: str):
     """Four agents with one system prompt in turn, and a title and a subagent between the turns of another one."""
@@ -148,6 +150,7 @@ def test_two_short_questions_after_one_system_prompt_are_two_conversations(root:
     assert ask(worker, turns)[1] >= 0.98 * possible - 1
 
 
+@pytest.mark.slow_for("*-1", "*-8", "gemma3_text-4", "qwen3-4")
 @pytest.mark.parametrize("calls", (1, 4, 8))
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_the_question_after_a_loop_of_calls_reads_only_what_is_new(root: Path, name: str, calls: int) -> None:
@@ -177,6 +180,7 @@ def test_the_question_after_a_loop_of_calls_reads_only_what_is_new(root: Path, n
     assert shared > 200 and reused >= 0.95 * (shared - 1), (reused, shared)
 
 
+@pytest.mark.slow_for("mamba2-*", "gemma3_text-*", "qwen3-withdrawn", "qwen3_next-kept")
 @pytest.mark.parametrize("template", ("kept", "withdrawn"))
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_exact_replies_reuse_whole_blocks_and_are_those_of_cold_caches(root: Path, name: str, template: str) -> None:

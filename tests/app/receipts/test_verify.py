@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import stat
 from functools import partial
@@ -170,15 +169,6 @@ def test_progress_counts_the_tokens_of_all(chat: Path, verify: Redline, monkeypa
     _, _, said = verify(chat)
     assert "redline: 0/36 tokens · message 2\n" in said
     assert "redline: 12/36 tokens, 0 min left · message 4\n" in said
-
-
-def test_text_of_a_model_cannot_steer_the_terminal(chat: Path, verify: Redline) -> None:
-    document = json.loads(chat.read_text())
-    document["messages"][6]["text"] = "\x1b[31mred\x1b]0;title\x07"
-    chat.write_text(json.dumps(document))
-    _, out, _ = verify(chat, "--message", 7)
-    assert "\x1b" not in out and "\x07" not in out
-    assert os.linesep in out
 
 
 def test_a_file_that_changed_meanwhile_is_left_as_it_is_and_others_take_their_receipts(

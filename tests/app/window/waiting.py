@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QObject, QTimer, QTimerEvent
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QObject, QTimer
 
 from app.window.chat.host_process import Timeouts
 
@@ -40,18 +40,6 @@ def for_a_while(seconds: float) -> None:
     """Runs the event loop for some time, for programs that measure."""
     deadline = time.monotonic() + seconds
     until(lambda: time.monotonic() >= deadline, seconds + 5)
-
-
-class Turns(QObject):
-    """Counts the turns of the event loop."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-        self.startTimer(0)
-
-    def timerEvent(self, event: QTimerEvent) -> None:
-        self.count += 1
 
 
 class _LayoutRequests(QObject):

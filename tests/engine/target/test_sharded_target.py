@@ -42,7 +42,7 @@ class Group:
 @pytest.mark.parametrize(
     ("ranks", "name", "kinds"),
     [
-        (2, "qwen3_5", ["lookup", "draft model", "eagle3"]),
+        (2, "qwen3_5", ["draft model", "eagle3"]),
         (2, "qwen3_next/pipeline", []),
         # What a machine between two others receives does not depend on the tokens, so MLX would be free to wait for it
         # before it hears of them.

@@ -17,7 +17,7 @@ from engine.target.cached_model import CachedModel
 from models.loader import Loaded, load
 
 FOLDER = Path(__file__).parent
-EARLY = 12  # tokens before any threshold: see tests/programs/reference_configs.py
+EARLY = 12  # tokens before any threshold
 _PIECES = (5, 1, 9, 2, 1, 13, 3, 1, 64)
 
 

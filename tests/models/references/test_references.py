@@ -33,6 +33,8 @@ from tests.programs.sweep import EveryLength, by_mlx_lm, mistakes
 
 # Factors that mlx-lm multiplies into weights are rounded with them to the 16 bits of the new folder.
 _CONVERTED = {"falcon_h1": 3e-3}
+# One of each kind of cache and of correction; the others are marked as slow.
+_EVERY_TIME = {"gemma3_text", "jamba", "longcat_flash", "mamba2", "phi3_longrope", "phimoe"}
 _TOKENS = 36  # past every window and original context, and every draft length once
 # The same rotation as files from before transformers 5 have it.
 _OLDER: dict[str, dict[str, Any]] = {
@@ -103,7 +105,9 @@ def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
 
 
-@pytest.mark.parametrize("name", sorted(CORRECTED))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in _EVERY_TIME else pytest.mark.slow) for name in sorted(CORRECTED)]
+)
 def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, tmp_path: Path) -> None:
     """Greedy and coupled text, over windows and original contexts, with drafts of every length and every mistake."""
     loaded = loader.load(folder_of(name, tmp_path / name))
@@ -132,6 +136,7 @@ def test_older_and_newer_forms_of_a_configuration_give_one_network(name: str, tm
     assert check_folder(newer).context_length == check_folder(older).context_length
 
 
+@pytest.mark.slow_for("glm4", "llama", "llama_llama3", "phi3_partial", "qwen2_yarn")
 @pytest.mark.parametrize("name", sorted(_OLDER))
 def test_imported_and_converted_folders_write_one_text_whichever_transformers_saved_them(
     name: str, tmp_path: Path

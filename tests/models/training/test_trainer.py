@@ -153,7 +153,7 @@ def test_the_draft_vocabulary_has_the_most_frequent_tokens() -> None:
 # --- the optimiser ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_for("eagle3", "mtp")
+@pytest.mark.slow_for("eagle3", "mtp", "dflash")
 @pytest.mark.parametrize("kind", [*KINDS, "mtp", "dflash"])
 def test_the_loss_falls(target: Loaded, talk: list[Conversation], kind: TrainingKind) -> None:
     trainee, batches = ready(target, kind, talk)

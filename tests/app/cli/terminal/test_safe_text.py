@@ -1,4 +1,4 @@
-"""Nothing that comes from files, the hub, the protocol or a model steers the terminal. Long form: `tests.attack`."""
+"""Nothing that comes from files, the hub, the protocol or a model steers the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from app.cli.terminal.output import SafeConsole
 from app.command_line import Parser, notify, print_json
 from app.safe_text import LONGEST_LINE, GuardedStream, guard_streams, safe, safe_json, safe_line, trusted
-from tests.attack import terminal
+from tests.app.cli.terminal import hostile_views as views
 from tests.hostile_text import HOSTILE, count_raw
 
 ALL = " ".join(text for name, text in HOSTILE.items() if name != "very long")
@@ -24,7 +24,7 @@ SOURCE = Path(__file__).parents[4] / "app"
 
 def guarded(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
     """Puts the guard before both streams; returns what is written to them."""
-    out, err = terminal.Screen(False), terminal.Screen(False)
+    out, err = views.Screen(False), views.Screen(False)
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
@@ -32,19 +32,15 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
     return out, err
 
 
-@pytest.mark.parametrize("source", [terminal.every_error, terminal.every_view])
+@pytest.mark.slow_for("*every_argument")
+@pytest.mark.parametrize("source", [views.every_error, views.every_argument, views.every_view])
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_no_error_and_no_view_lets_a_control_character_out(source: object, is_terminal: bool) -> None:
+def test_no_error_argument_or_view_lets_a_control_character_out(source: object, is_terminal: bool) -> None:
     assert callable(source)
     for name, show in source(ALL):
-        out, err, escaped = terminal.shown(show, is_terminal)
+        out, err, escaped = views.shown(show, is_terminal)
         assert count_raw(out, is_terminal) + count_raw(err, is_terminal) == 0, name
         assert not escaped, name
-
-
-@pytest.mark.slow
-def test_the_short_attack_finds_nothing() -> None:
-    assert terminal.attack(3, short=True) == []
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
@@ -83,7 +79,7 @@ def test_json_is_safe_and_keeps_its_value(text: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_console_prints_text_as_it_is_and_safely() -> None:
-    screen = terminal.Screen(True)
+    screen = views.Screen(True)
     console = SafeConsole(GuardedStream(screen), width=200)
     table = Table("name")
     table.add_row("[/x]:boom:\x1b[8m")

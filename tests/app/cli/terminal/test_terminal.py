@@ -188,15 +188,6 @@ def test_hostile_text_is_shown_and_never_obeyed() -> None:
     assert safe("naïve 日本語 👩‍👩‍👧 العربية\n\t") == "naïve 日本語 👩‍👩‍👧 العربية\n\t"
 
 
-@pytest.mark.parametrize("look", [PLAIN, Look(True, "truecolor")])
-def test_an_escape_sequence_spread_over_tokens_does_not_get_through(look: Look) -> None:
-    events = (round_(0, ["\x1b", "[", "2J", "\x9b1m"], 3, 3), Finished("eos", 4, 1.0, "\x1b]0;x\x07"))
-    out, notes = play(look, events)
-    assert "\x1b[2J" not in out and "\x9b" not in out and "\x07" not in out + notes
-    assert "\u241b" in out
-    out.encode()
-
-
 def test_no_background_is_open_at_the_end_of_a_line() -> None:
     look = Look(True, "truecolor")
     events = (round_(0, ["one\n", "\n\ntwo ", "three" * 9 + "\n"], 3, 3), Finished("eos", 3, 1.0))

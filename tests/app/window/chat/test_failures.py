@@ -17,6 +17,7 @@ from PySide6.QtGui import QGuiApplication
 
 from app.protocol import LONGEST_LINE, Count, Message, SamplingSettings, Working
 from app.store.records import ChatSettings
+from app.window.common.timer import call_later
 from tests import waiting
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Disk, Scene, reopened, whole_path
@@ -175,7 +176,10 @@ def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path, l
             long_waits.advance(HANG_S)
             assert host.stuck and not scene.notices
             scene.controller.send("hi")
-            until(lambda: scene.notice("has not responded for"))
+            later: list[bool] = []
+            call_later(host, lambda: later.append(True))
+            until(lambda: later)
+            assert scene.notice("has not responded for")
         finally:
             os.kill(scene.process.pid, signal.SIGCONT)
 

@@ -15,6 +15,7 @@ from tests.models.hub.loopback import loopback
 from tests.models.hub.tiny import NAME, tiny
 
 
+@pytest.mark.slow
 def test_a_real_download_is_paused_and_resumed(
     app: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

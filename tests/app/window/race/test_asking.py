@@ -177,4 +177,5 @@ def test_the_target_of_the_chat_is_raced_whichever_is_loaded(start: Start) -> No
     controller.host.load(another)
     until(lambda: (there := controller.loaded_pair) and there.pair == another)
     begin_race(main, simple())
+    assert controller.host.pair == controller.conversation.settings.pair  # asked for before the race is
     until(lambda: (there := controller.loaded_pair) and there.pair == controller.conversation.settings.pair)
