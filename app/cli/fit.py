@@ -160,6 +160,7 @@ def _train(args: argparse.Namespace, options: Options, place: Workspace, wanted:
     """Loads the target and trains the drafter until its folder is complete. wanted: options of a new fit."""
     from app.cli.terminal.progress import show_stages
     from app.inference import pair_loader
+    from app.inference.measured_reply import learn_prices
     from app.inference.options import target_name
     from models.training.pipeline import TrainingPipeline
     from models.training.training_prompts import load_prompts, read_prompts
@@ -173,8 +174,7 @@ def _train(args: argparse.Namespace, options: Options, place: Workspace, wanted:
         plan, prompts = _unfinished_plan(args, target, place), load_prompts(place.prompts_file)
 
     def measure(folder: Path) -> Any:
-        trees = plan.kind == "medusa"  # the only kind whose trees are evaluated too
-        return pair_loader.measure_costs(target, pair_loader.open_drafter(str(folder), target, trees))
+        return learn_prices(options, target, folder)
 
     show_stages(TrainingPipeline(target, place, plan, prompts, measure).run(), plan.stages_s)
 
@@ -257,13 +257,13 @@ def summary(report: dict[str, Any], out: Path) -> list[str]:
     def row(values: list[float]) -> str:
         return " / ".join(f"{value:.2f}" for value in values)
 
-    best, share = report["best_draft_length"] or 1, report["draft_share_of_a_pass"]
+    best, prices = report["best_draft_length"] or 1, report["price_by_draft_length"]
     tau = report["tau_by_draft_length"][min(best, len(report["tau_by_draft_length"]) - 1)]
     lines = [
         report["verdict"],
         f"acceptance by position at temperature 0: {row(report['acceptance_by_position'])}",
         f"expected at temperature 1: {row(report['acceptance_by_position_warm'])}",
-        f"tau {tau:.2f} with {best} drafted tokens per round; a draft step costs {share:.0%} of a pass of the target",
+        f"tau {tau:.2f} with {best} drafted tokens per round, which takes {prices[best]:.1f} plain steps",
         f"the drafter is in {out}, the report in {out / 'report.png'} and {out / 'report.json'}",
     ]
     return [line for line in lines if not line.endswith(": ")]

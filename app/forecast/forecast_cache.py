@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
+from engine.cost_measurement import measure
+from engine.policy.costs import Costs
 
 from app.inference import calibration, pair_loader
 from app.inference.calibration import MILESTONES, Calibration
 from engine import backend
-from engine.cost_measurement import measure
 from engine.events import Finished, Round
-from engine.policy.costs import Costs
 from engine.sampling import Sampler
 from engine.session import Prompt, Session
 from engine.settings import SamplingSettings

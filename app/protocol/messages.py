@@ -266,12 +266,6 @@ class Working(RequestAnswer, frozen=True, kw_only=True):
     """The host is still at a request, and has had nothing else to say about it for a while."""
 
 
-class Measuring(RequestAnswer, frozen=True, kw_only=True):
-    """The host estimates step times on this machine for a reply that came before it has measured them while idle."""
-
-    message: str
-
-
 class PrefillProgress(RequestAnswer, frozen=True, kw_only=True):
     """How much of the prompt has been processed."""
 

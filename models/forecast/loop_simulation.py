@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
+from engine.policy.costs import Costs
 
 from engine.cache.model_cache import LayerKV
 from engine.cache.snapshot import Snapshot
@@ -31,7 +32,6 @@ from engine.events import Round
 from engine.loop import Limits, decode
 from engine.noise import Stream
 from engine.policy import Policy
-from engine.policy.costs import Costs
 from engine.rotary_embedding import RotationByLength
 from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings

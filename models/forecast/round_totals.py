@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from engine.policy.costs import Costs
+
 from engine.events import Round
 from engine.metrics import Metrics
-from engine.policy.costs import Costs
 from models.expected_rounds import ChainAcceptance, ExpectedRounds
 
 

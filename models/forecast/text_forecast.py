@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 import numpy as np
+from engine.policy.costs import Costs
 
 from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.policy import Policy
-from engine.policy.costs import Costs
 from engine.sampling import Distribution
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel

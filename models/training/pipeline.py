@@ -20,7 +20,6 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.policy.costs import Costs
 from engine.target.tree_trial import why_no_trees
 from models.durable_files import write_json
 from models.loader import Loaded
@@ -37,7 +36,7 @@ from models.training.corpus import (
     shard_files,
     split_corpus,
 )
-from models.training.evaluation import HeldOutScores, assess, draw_report, evaluate, report_fields
+from models.training.evaluation import HeldOutScores, RoundPrices, assess, draw_report, evaluate, report_fields
 from models.training.resource_needs import CACHE_BYTES
 from models.training.target_states import StoredStates, TargetStateReader, states_file, store_states
 from models.training.trainee import Trainee
@@ -48,7 +47,7 @@ from models.training.workspace import MANIFEST, Workspace
 
 STAGES = ("writing", "reading", "training", "judging")
 _CHECKED = 6  # held-out conversations that the loss is looked at with while training
-Measure = Callable[[Path], Costs]
+Measure = Callable[[Path], RoundPrices]
 Shards = Sequence[Sequence[Conversation]]
 
 
@@ -64,7 +63,8 @@ class TrainingProgress:
 
 
 class TrainingPipeline:
-    """One fit of `target` at `place` by `plan`. measure: returns the costs of the drafter in a folder."""
+    """One fit of `target` at `place` by `plan`. measure: answers prompts with
+    the drafter in a folder, and returns what its rounds take."""
 
     def __init__(
         self, target: Loaded, place: Workspace, plan: TrainingPlan, prompts: Sequence[str], measure: Measure
@@ -174,7 +174,7 @@ class TrainingPipeline:
             logits = evaluate(trainee, batch, temperature, scores)
             if temperature == 0:
                 trainee.observe(logits, batch)
-        yield TrainingProgress("judging", total - 1, total, "replies", "measuring the costs")
+        yield TrainingProgress("judging", total - 1, total, "replies", "answering with the drafter")
         folder = self.place.drafter
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -182,9 +182,14 @@ class TrainingPipeline:
         about["acceptance_by_position"] = [round(rate, 4) for rate in scores.reliable_acceptance]
         trainee.save(folder, about)
         trouble = why_no_trees(self.target.model) if trainee.tree_probs else None
-        costs = self._measure(folder)
-        verdict = assess(scores, costs, trainee.tree_probs, trouble)
-        report = {**about, **report_fields(scores, verdict, costs), "loss": _losses(history), "plan": asdict(self.plan)}
+        rounds = self._measure(folder)
+        verdict = assess(scores, rounds.prices, trainee.tree_probs, trouble)
+        report = {
+            **about,
+            **report_fields(scores, verdict, rounds),
+            "loss": _losses(history),
+            "plan": asdict(self.plan),
+        }
         write_json(folder / MANIFEST, about)
         write_json(folder / "report.json", report)
         draw_report(folder / "report.png", report)

@@ -13,19 +13,20 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import harmonic_mean, mean, median
 
 from engine.events import Round
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.costs import Costs
-from engine.policy.expected_length import ChainExpectedLength
+from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength
+from engine.policy.step_times import PriorPrices, StepTimes
+from tests.engine.policy.machine_times import MachineTimes
 
 TOKENS, LONGEST = 256, 8
 OFTEN = 50  # times that a place must be reached for its chance to be told, as `redline fit` has it
-FLAT = Costs(
+FLAT = MachineTimes(
     ((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16))
 )  # rows and drafted tokens that cost next to nothing
 
@@ -89,10 +90,10 @@ class Case:
         )
 
 
-def costs_of(curve: str, draft: str) -> Costs:
+def costs_of(curve: str, draft: str) -> MachineTimes:
     """As `engine.policy.costs.measure` would give them."""
     each = DRAFTS[draft]
-    return Costs(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)), plain=AHEAD.get(curve))
+    return MachineTimes(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)), plain=AHEAD.get(curve))
 
 
 def flags(text: str, seed: int) -> list[bool]:
@@ -107,22 +108,44 @@ def round_of(drafted: int, accepted: int, time_s: float = 0.0) -> Round:
     return Round(0, tuple(range(accepted + 1)), tuple(range(drafted)), accepted, chances, (), drafted + 1, time_s)
 
 
+@dataclass(frozen=True)
+class World:
+    """What the clock says beside the times of a machine. late: how much longer a round takes than on a machine that
+    does nothing else, by the second. rise: how much of a pass's price beyond the first row is added at each 1,000
+    tokens of context. refusal: plain steps that a round after a refusal takes more. unit_s: of a plain pass."""
+
+    late: Callable[[], float] = lambda: 1.0
+    speed: Callable[[float], float] = lambda at: 1.0
+    rise: float = 0.0
+    refusal: float = 0.0
+    unit_s: float = 0.02
+
+    def round_s(self, times: MachineTimes, length: int, context: int, lone: bool) -> float:
+        plain = 1 + 0.05 * context / 1000
+        if not length:
+            return plain * (times.pass_s(1) if lone else times.plain_s)
+        return plain * times.round_s(length) + self.rise * context / 1000 * length
+
+
+QUIET = World()
+
+
 def speed(
     policy: Policy,
-    costs: Costs,
+    times: MachineTimes,
     right: Sequence[bool],
     lengths: list[int] | None = None,
-    late: Callable[[], float] = lambda: 1.0,
+    world: World = QUIET,
     tokens: int = TOKENS,
 ) -> float:
-    """Tokens a plain pass over the first `tokens` of a text. lengths: gets the draft length of each round. late: how
-    much longer the clock says that a round took than it does on a machine that does nothing else.
+    """Returns the speed over the first `tokens` of a text, plain decoding being 1, by the time that the machine would
+    take if it did nothing else. lengths: gets the draft length of each round.
 
     A drafter that was not asked for a while reads what it has missed first: as many rows at once as that, each no
     dearer than a 16th of a narrow pass of its own. As in the loop, a plain step that was not sure to be one waits for
     the last to land, and one that was is not planned.
     """
-    at, spent_s, clock_s, behind, sure = 0, 0.0, 0.0, 1, True
+    at, spent_s, plain_s, clock_s, behind, sure, refused = 0, 0.0, 0.0, 0.0, 1, True, False
     policy.begin(tokens)
     while at < tokens:
         planned = not (at and sure)
@@ -132,22 +155,28 @@ def speed(
             accepted += 1
         if lengths is not None:
             lengths.append(length)
-        round_s = costs.round_s(length) if length or not at or not planned else costs.pass_s(1)
-        round_s += reading_s(costs, behind) if length else 0.0
+        round_s = world.round_s(times, length, at, lone=bool(at and planned))
+        round_s += reading_s(times, behind) if length else 0.0
+        replays = refused and world.refusal > 0
+        round_s += world.refusal if replays else 0.0
         sure = length == 0 and policy.next_is_plain()
-        spent_s, clock_s = spent_s + round_s, clock_s + round_s * late()
+        plain_s += sum(world.round_s(times, 0, at + i, lone=False) for i in range(accepted + 1))
+        clock_s += round_s * world.unit_s * world.late() * world.speed(at / tokens)
+        spent_s += round_s
         behind = accepted + 1 + (0 if length else behind)
         at += accepted + 1
-        policy.observe(round_of(length, accepted, clock_s))
-    return tokens * costs.round_s(0) / spent_s
+        refused = accepted < length
+        round_ = round_of(length, accepted, clock_s)
+        policy.observe(replace(round_, width=round_.width + 1) if replays else round_)
+    return plain_s / spent_s
 
 
-def best_fixed(costs: Costs, text: str, seed: int) -> float:
+def best_fixed(costs: MachineTimes, text: str, seed: int) -> float:
     """Tokens a plain pass of the best fixed length for this text, as `speed` has it."""
     return max(_fixed_speeds(costs, text, seed))
 
 
-def _fixed_speeds(costs: Costs, text: str, seed: int) -> list[float]:
+def _fixed_speeds(costs: MachineTimes, text: str, seed: int) -> list[float]:
     """Tokens a plain pass by fixed length."""
     spent_s = []
     for length in range(LONGEST + 1):
@@ -171,14 +200,36 @@ def _fixed_rounds(text: str, seed: int, length: int) -> Counter[tuple[int, int]]
     return rounds
 
 
-def reading_s(costs: Costs, behind: int) -> float:
+def reading_s(costs: MachineTimes, behind: int) -> float:
     """What a drafter takes to read so many tokens more than the one that every draft begins with."""
     rows = costs.pass_s(behind) / costs.pass_s(1) - 1
     return costs.draft_s(1) * min(rows, (behind - 1) / 16)
 
 
-def adaptive(costs: Costs, usual: Sequence[float] = ()) -> Policy:
-    return Adaptive([Candidate("drafter", costs, ChainExpectedLength(LONGEST, usual))])
+def prior_of(times: MachineTimes, factor: float = 1.0, name: str = "drafter") -> PriorPrices:
+    """Returns prices that are wrong by a factor, though no round is taken to be cheaper than a plain step."""
+    prices = {n: max(1.01, factor * times.round_s(n) / times.plain_s) for n in range(1, LONGEST + 1)}
+    return PriorPrices(name, prices)
+
+
+@dataclass
+class Learnt:
+    """What the replies of one pair have taught."""
+
+    times: StepTimes
+    counts: AcceptanceCounts = field(default_factory=AcceptanceCounts)
+
+    @classmethod
+    def prior(cls, times: MachineTimes, factor: float = 1.0) -> Learnt:
+        """Returns what is known before the first reply: prices that are wrong by a factor."""
+        return cls(StepTimes([prior_of(times, factor)]))
+
+
+def adaptive(learnt: Learnt, usual: Sequence[float] = ()) -> Adaptive:
+    """Returns the policy of one reply. usual: acceptance rates that the drafter's folder says."""
+    learnt.counts.fade()
+    expected = ChainExpectedLength(LONGEST, learnt.counts.rates or usual)
+    return Adaptive([Candidate("drafter", expected, learnt.counts)], learnt.times)
 
 
 @cache
@@ -206,7 +257,7 @@ def cases(seeds: int = 4, known: bool = False) -> Iterator[Case]:
                 yield _case(curve, draft, text, costs, seeds, usual_of(text) if known else ())
 
 
-def _case(curve: str, draft: str, text: str, costs: Costs, seeds: int, usual: Sequence[float]) -> Case:
+def _case(curve: str, draft: str, text: str, costs: MachineTimes, seeds: int, usual: Sequence[float]) -> Case:
     speeds = [speed(adaptive(costs, usual), costs, flags(text, seed)) for seed in range(seeds)]
     fixed = [_fixed_speeds(costs, text, seed) for seed in range(seeds)]
     bests = [max(each) for each in fixed]
