@@ -174,7 +174,9 @@ def _train(args: argparse.Namespace, options: Options, place: Workspace, wanted:
         plan, prompts = _unfinished_plan(args, target, place), load_prompts(place.prompts_file)
 
     def measure(folder: Path) -> Any:
-        return learn_prices(options, target, folder)
+        return learn_prices(
+            options, target, folder, trees=plan.kind == "medusa"
+        )  # the only kind whose trees are judged
 
     show_stages(TrainingPipeline(target, place, plan, prompts, measure).run(), plan.stages_s)
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
 from app.inference.options import Options
@@ -91,15 +93,20 @@ def round_seconds(rounds: Sequence[Round]) -> dict[str, float]:
     return {str(length): statistics.median(found[length]) for length in sorted(found)}
 
 
-def learn_prices(options: Options, target: Loaded, folder: Path) -> RoundPrices:
-    """Returns what rounds with the drafter in a folder take, learnt from its replies to `PROMPTS`."""
+def learn_prices(options: Options, target: Loaded, folder: Path, trees: bool) -> RoundPrices:
+    """Returns what rounds with the drafter in a folder take, learnt from its replies to `PROMPTS`. trees: whether it
+    drafts them, if it can; prices are then by nodes."""
     session = pair_loader.open_session(target, options).session
-    pair = LoadedPair(target, session, pair_loader.open_drafter(str(folder), target), cache_root=options.cache_root)
+    pair = LoadedPair(
+        target, session, pair_loader.open_drafter(str(folder), target, trees), cache_root=options.cache_root
+    )
     settings = SamplingSettings(max_tokens=LEARNING_TOKENS)
     for prompt in PROMPTS:
         measure_reply(pair, pair.prompt_ids([{"role": "user", "content": prompt}], settings), settings, learns=True)
-    times, lengths = pair.learnt.times_of(), range(1, pair.drafter.longest + 1)
-    return RoundPrices(times.plain_s, [1.0, *(times.price(0, length) for length in lengths)])
+    times = pair.learnt.times_of()
+    prices = {0: 1.0, **{length: times.price(0, length) for length in times.drafters[0].prices}}
+    every = np.interp(range(max(prices) + 1), list(prices), list(prices.values()))
+    return RoundPrices(times.plain_s, [float(price) for price in every])
 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:

@@ -25,14 +25,14 @@ MAX_BUDGET = 15.0  # plain steps that gains may add up to
 AT_ONCE = 0.5  # of the budget that one round may risk where a shorter draft pays too: one refusal must not end drafting
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
-PLAIN_SOONEST, PLAIN_LATEST = 8, 128  # drafted rounds after which plain steps are due where drafting may not pay
-PLAIN_RUN = 4  # steps then
+PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
+PLAIN_RUN = 5  # steps then
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 0.7  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
 DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
-TOLD = 0.1  # how well a plain step must be known to be told, as a logarithm
-READING = 1 / 16  # of what the first drafted token costs: reading one more token that the drafter has missed
+TOLD = 0.15  # how well a plain step must be known to be told, as a logarithm
+READING, MOST_READING = 1 / 16, 8.0  # of what the first drafted token costs: reading one token missed; reading all
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is not used, so it need not read the prompt
 TOO_RISKY = "a refused draft would slow this short reply down too much"
 PROBING = "probing: is drafting worth it again?"
@@ -121,7 +121,7 @@ class Adaptive:
 
     @property
     def plain_s(self) -> float | None:
-        """Seconds of a plain step as the rounds so far tell; None where they do not tell it to a tenth."""
+        """Seconds of a plain step as the rounds so far tell; None where they do not tell it well."""
         return self._times.plain_s if self._times.plain_doubt < TOLD else None
 
     @property
@@ -201,7 +201,7 @@ class Adaptive:
     def _useful(self, drafter: int) -> list[int]:
         """Returns the draft lengths that may pay if nearly all of them are accepted."""
         most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in self._candidates[drafter].lengths}
-        return [n for n, tokens in most.items() if tokens > self._round_price(drafter, n, DOUBT)]
+        return [n for n, tokens in most.items() if tokens > self._hopeful_price(drafter, n, DOUBT)]
 
     def _affordable(self, drafter: int, share: float = 1.0) -> list[int]:
         """Returns the useful draft lengths that this share of the budget covers, with the dearer plain step after such
@@ -218,8 +218,10 @@ class Adaptive:
     def _round_price(self, drafter: int, length: int, hope: float = 0.0) -> float:
         """Returns the price of a round, with what the drafter must read first. hope: standard deviations by which it
         is taken to be lower than expected."""
-        price = self._times.price(drafter, length) * math.exp(-hope * self._times.doubt(drafter, length))
-        return price + self._reading(drafter)
+        return self._hopeful_price(drafter, length, hope) + self._reading(drafter)
+
+    def _hopeful_price(self, drafter: int, length: int, hope: float) -> float:
+        return self._times.price(drafter, length) * math.exp(-hope * self._times.doubt(drafter, length))
 
     def _refusal(self, length: int, expected: float) -> float:
         """Returns what refusals are expected to cost the next round, where layers repeat tokens then."""
@@ -229,7 +231,7 @@ class Adaptive:
         """Returns the price of reading the tokens that a drafter has missed."""
         candidate = self._candidates[drafter]
         first = self._times.price(drafter, candidate.lengths[0]) - 1
-        return READING * (candidate.unread - 1) * max(0.0, first)
+        return min(READING * (candidate.unread - 1), MOST_READING) * max(0.0, first)
 
     def _price(self, round_: Round) -> float:
         """Returns the price of a round as it came out: a drafter may propose less than was planned."""

@@ -16,8 +16,8 @@ from engine.events import Round
 
 PROBS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # acceptance probabilities considered
 RENEWAL = 0.01  # probability per token that the text changes and the acceptance probability is drawn anew
-PRIOR_WEIGHT = 8.0  # trials that a measured acceptance rate counts for; texts differ from it by about 0.16
-UNUSUAL = 0.1  # share of texts about which the measured rate says nothing
+PRIOR_WEIGHT = 8.0  # trials that a usual acceptance rate counts for; texts differ from it by about 0.16
+UNUSUAL = 0.25  # share of texts about which the usual rate says nothing
 COUNTED, OFTEN = 300.0, 30  # drafts that count of earlier replies; times that a place must be reached to be judged
 PLACE_FACTORS = 0.6, 1.7  # bounds of how much better or worse than all together a place may be
 TREE_WEIGHT, TREE_MEMORY = 4.0, 0.97  # accepted tokens that a tree's curve counts for; decay per token

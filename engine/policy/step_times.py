@@ -37,8 +37,8 @@ MEASURED = 0.15  # of the time of one round, before it is known how quiet the ma
 LEAST_NOISE, MOST_NOISE, NOISE_WEIGHT = 0.05, 0.5, 0.05  # of what it is taken to be later; weight of a round in that
 DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distribution
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
-JUMP, JUMP_ROUNDS = 0.7, 3  # of the plain step when so many rounds in a row were outliers of one kind
-PLAIN_DRIFT, PRICE_DRIFT = 0.02, 0.002  # a round
+JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
+PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 NEXT_REPLY, NEXT_PRICES = 0.5, 4  # from one reply to the next: of the plain step; rounds' worth of drift
 FARTHEST = 20.0  # from 0 that a logarithm can be: nanoseconds, or years
 

@@ -319,7 +319,7 @@ def attacked_place() -> Iterator[Place]:
             mock.patch("models.hub.client.RetryPolicy.wait_s", lambda *_: None),
             mock.patch.dict(os.environ, {"HF_TOKEN": ""}),
             mock.patch("app.inference.hub_token.read_token", lambda endpoint: None),
-            mock.patch("app.inference.calibration.cache_dir", lambda root=None: root or folder / "costs"),
+            mock.patch("app.inference.learnt_rounds.cache_dir", lambda root=None: root or folder / "cache"),
         ):
             patches.enter_context(patch)
             patches.enter_context(contextlib.chdir(folder))

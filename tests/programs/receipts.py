@@ -27,7 +27,6 @@ from app.protocol import (
     AnyAnswer,
     FellBack,
     Load,
-    Measuring,
     Message,
     Pair,
     Reply,
@@ -69,10 +68,7 @@ def write_reply(store: Store, room: ModelWorker, question: str, sampling: Sampli
 
 def answers_to(room: ModelWorker, question: str, sampling: SamplingSettings) -> Iterator[AnyAnswer]:
     messages = (Message(role="user", content=question),)
-    for answer in room.reply(Reply(id=1, messages=messages, sampling=sampling), Event()):
-        if isinstance(answer, Measuring):
-            say(answer.message)
-        yield answer
+    yield from room.reply(Reply(id=1, messages=messages, sampling=sampling), Event())
 
 
 def write_all(args: argparse.Namespace, folder: Path) -> list[Path]:

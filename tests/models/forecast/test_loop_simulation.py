@@ -11,6 +11,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from engine.policy.costs import Costs
 
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
@@ -21,7 +22,6 @@ from engine.loop import Limits
 from engine.metrics import Metrics
 from engine.policy import Plan, Policy
 from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.costs import Costs
 from engine.policy.expected_length import TreeExpectedLength
 from engine.policy.fixed import FixedLength
 from engine.settings import AcceptanceRule, SamplingSettings

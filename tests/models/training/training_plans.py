@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.policy.costs import Costs
 from models.loader import Loaded
 from models.training.corpus import Conversation
+from models.training.evaluation import RoundPrices
 from models.training.pipeline import TrainingPipeline, TrainingProgress
 from models.training.plan_measurement import fingerprint
 from models.training.resource_needs import FreeResources
@@ -27,8 +27,8 @@ from models.training.training_plan import (
 )
 from models.training.workspace import Workspace
 
-CHEAP = Costs(((1, 0.010), (9, 0.014)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
-DEAR = Costs(((1, 0.010), (2, 0.025), (9, 0.090)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
+CHEAP = RoundPrices(0.01, [1.0, *(1.0 + 0.1 * length for length in range(1, 9))])
+DEAR = RoundPrices(0.01, [1.0, *(1.6 + 1.0 * length for length in range(1, 9))])
 
 MEASURED = MachineRates(write=100.0, read=500.0, train=250.0, reply_tokens=200.0, conversation_tokens=250.0)
 ROOMY = FreeResources(2**40, None, None)
@@ -75,18 +75,20 @@ def as_tuples(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]
 
 
 def begin_fit(
-    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP
+    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), prices: RoundPrices = CHEAP
 ) -> Generator[TrainingProgress, None, None]:
     """A fit that goes on as far as it is asked."""
     place = Workspace(out)
     place.begin()
     write_plan(place.plan_file, plan)
-    yield from TrainingPipeline(target, place, plan, prompts, lambda folder: costs).run()
+    yield from TrainingPipeline(target, place, plan, prompts, lambda folder: prices).run()
 
 
-def fit(target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workspace:
+def fit(
+    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), prices: RoundPrices = CHEAP
+) -> Workspace:
     """A whole fit."""
-    for _ in begin_fit(target, out, plan, prompts, costs):
+    for _ in begin_fit(target, out, plan, prompts, prices):
         pass
     return Workspace(out)
 
