@@ -1,5 +1,4 @@
-"""The costs of passes on this machine, measured once per (target, drafter, machine, context) and kept on disk; and
-before them, the acceptance rate of a drafter whose folder does not say it (`models.drafters.acceptance_trial`).
+"""The costs of passes on this machine, measured once per (target, drafter, machine, context) and kept on disk.
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
@@ -28,7 +27,6 @@ from app.inference.machine import processor
 from app.inference.pair_loader import NamedDrafter
 from engine import backend
 from engine.policy.costs import Costs, between
-from models.drafters.acceptance_trial import measure_acceptance, remembered_acceptance
 from models.durable_files import replace_file
 from models.loader import Loaded
 from models.paths import cache_dir
@@ -45,7 +43,7 @@ _ROWS = 64  # that a measured pass may add after a milestone
 @dataclass
 class Calibration:
     """The costs of one pair on this machine, kept in memory too, so that nothing is measured twice where no disk keeps
-    it. drafter: with its usual acceptance, once that is known. room: tokens that a context may have. root: of the
+    it. room: tokens that a context may have. root: of the
     cache, None for the user's. estimate: of the costs, where a reply needed one before anything was measured."""
 
     target: Loaded
@@ -54,11 +52,6 @@ class Calibration:
     root: Path | None = None
     estimate: Costs | None = field(init=False, default=None)
     _found: dict[int, Costs] = field(default_factory=dict)
-    _tried: bool = field(init=False)  # whether no drafter needs a trial, or they have had it
-
-    def __post_init__(self) -> None:
-        self.drafter = pair_loader.with_usual(self.drafter, self._remembered)
-        self._tried = not pair_loader.untried(self.drafter)
 
     def milestones(self, context: int) -> tuple[int, ...]:
         """Returns the one or two milestones that costs after a context are taken from. Nothing is measured for a
@@ -86,8 +79,8 @@ class Calibration:
         return tuple(one for one in within if not self.has(one))
 
     def has(self, milestone: int) -> bool:
-        """Returns whether costs after this milestone have been measured, and no drafter needs a trial."""
-        return self._tried and self._kept(milestone) is not None
+        """Returns whether costs after this milestone have been measured."""
+        return self._kept(milestone) is not None
 
     def costs(self, context: int = 0, pause: Callable[[], None] = lambda: None) -> Costs:
         """Returns the costs after a context. Measuring empties both caches: forget the session first.
@@ -105,10 +98,7 @@ class Calibration:
         return between(after(near), after(far[0]), share)
 
     def after(self, milestone: int, pause: Callable[[], None] = lambda: None) -> Costs:
-        """Returns the costs after a milestone, measured now if they are not known; a drafter has its trial first."""
-        if not self._tried:
-            self.drafter = pair_loader.with_usual(self.drafter, lambda one: self._trial(one, pause))
-            self._tried = True
+        """Returns the costs after a milestone, measured now if they are not known."""
         kept = self._kept(milestone)
         if kept is None:
             kept = self._found[milestone] = pair_loader.measure_costs(self.target, self.drafter, milestone, pause)
@@ -130,14 +120,6 @@ class Calibration:
         with contextlib.suppress(OSError):
             for milestone in MILESTONES:
                 self._file(milestone).unlink(missing_ok=True)
-
-    def _remembered(self, drafter: NamedDrafter) -> float | None:
-        assert drafter.folder is not None
-        return remembered_acceptance(drafter.folder, self.target, cache_dir(self.root))
-
-    def _trial(self, drafter: NamedDrafter, pause: Callable[[], None]) -> float | None:
-        assert drafter.folder is not None and drafter.drafter is not None
-        return measure_acceptance(drafter.drafter, drafter.folder, self.target, cache_dir(self.root), pause)
 
     def _kept(self, milestone: int) -> Costs | None:
         if milestone not in self._found:

@@ -28,8 +28,7 @@ from engine.session import Session
 from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN, LoadedDrafter, join_notes
-from models.drafters.head_precision import match_precision
+from models.drafters.drafter_kind import LONGEST_CHAIN, join_notes
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
@@ -141,20 +140,13 @@ def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | 
     if spec == NONE:
         return NamedDrafter(spec, None)
     if spec == LOOKUP:
-        folder, found = None, PROMPT_LOOKUP.load(Path(), target, trees)
+        folder, found = None, PROMPT_LOOKUP.files.load(Path(), target, trees)
     else:
         folder = drafter_folder(spec, cache_root)
         note_used(folder, cache_root)
         with not_loading(folder):
             kind = kind_of(folder, target.folder.path)
-            found = kind.load(folder, target, trees)
-
-        def again() -> LoadedDrafter:
-            with not_loading(folder):
-                return choose_variant(kind.load(folder, target, trees), folder, target, cache_root)
-
-        found = choose_variant(found, folder, target, cache_root)
-        found = match_precision(found, again, folder, target, cache_root)
+            found = choose_variant(kind.files.load(folder, target, trees), folder, target, cache_root)
     return NamedDrafter(
         spec,
         found.drafter,
@@ -179,20 +171,6 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     loaded = next((part.loaded for part in parts if part.loaded is not None), None)
     notes, branches = join_notes(note, *(part.note for part in parts)), any(part.branches for part in parts)
     return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
-
-
-def untried(drafter: NamedDrafter) -> list[NamedDrafter]:
-    """Returns the drafters whose usual acceptance is not known, of those that lie in a folder and draft chains."""
-    return [part for part in drafter.parts if part.folder is not None and not part.branches and not part.usual]
-
-
-def with_usual(drafter: NamedDrafter, rate: Callable[[NamedDrafter], float | None]) -> NamedDrafter:
-    """Returns the drafter, where it is `untried`, with `rate` as its usual acceptance at every place of a draft; of a
-    group each of its drafters. rate: returns None if it does not know."""
-    if drafter.several:
-        return replace(drafter, several=tuple(with_usual(part, rate) for part in drafter.several))
-    found = rate(drafter) if untried(drafter) else None
-    return drafter if found is None else replace(drafter, usual=(found,) * drafter.longest)
 
 
 def measure_costs(

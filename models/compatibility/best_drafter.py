@@ -24,7 +24,7 @@ from engine.errors import ModelError
 from models.builtin import SHIPPED, is_builtin, is_shipped, shipped_folder
 from models.catalogue.entries import Catalogue
 from models.compatibility.pair_check import check_compatibility
-from models.drafters import KINDS, PROMPT_LOOKUP, own_head
+from models.drafters import MODEL, PROMPT_LOOKUP, kinds_in, own_head
 from models.drafters.target_match import is_made_for
 from models.drafters.variant_trial import best_rate
 from models.durable_files import read_json_object
@@ -162,8 +162,7 @@ def _tried_models(
 
 def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:
     """Whether this is the config.json of an ordinary model with about as many rows as the target."""
-    kind = next((kind for kind in KINDS if kind.detect(config)), None)
-    if kind is None or not kind.stands_alone:
+    if kinds_in(config) != [MODEL]:
         return False
     rows = first_count(config, ("vocab_size",))
     return rows is not None and target.rows is not None and abs(rows - target.rows) <= _PADDING

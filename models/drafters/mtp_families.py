@@ -18,8 +18,8 @@ import mlx.core as mx
 from engine.drafters.mtp import LayerChain, MtpForm
 from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies
-from models.drafters.head_folder import Fields
-from models.drafters.layer_config import partial_rotary_factor, rope_of
+from models.drafters.head_config import partial_rotary_factor, rope_of
+from models.drafters.head_folder import Fields, building
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,13 @@ def build_layer(family: Family, config: Fields) -> BuiltLayer:
     """Returns a layer of the family as `config` describes it. Raises ModelError where it describes none."""
     module = _module(family.module)
     named, _, arguments_class = family.arguments.rpartition(".")
-    try:
+    with building(config.path):
         arguments = getattr(_module(named) if named else module, arguments_class).from_dict(_with_rope(config))
         layer = _layer(family, config, arguments, getattr(module, family.layer))
         for part in layer.modules():
             _correct_rotation(part, config)
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
-    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{config.path}: config.json does not describe a valid layer ({error}); download the drafter again"
-        ) from error
     return BuiltLayer(layer, arguments, replace(family.form, window=window, may_cast=_may_cast(module, family)))
 
 

@@ -21,7 +21,7 @@ import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
 from engine.target.model_layout import embed, layers_of, output_rows
-from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.eagle3 import save_eagle3
 from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters

@@ -25,7 +25,6 @@ from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
-from models.drafters import acceptance_trial as trial
 from tests.engine.policy.simulation import CURVES, LONGEST, speed
 
 DATA = Path(__file__).with_name("recorded_pairs.json")
@@ -33,7 +32,7 @@ NOISE = (0.03, 0.06, 0.1)  # of each matrix's spread
 PROMPTS, TOKENS = 20, 264
 GOAL = 0.97  # of the best fixed length
 SHORTEST = 40  # tokens: shorter replies are left out
-TRIAL = len(trial.PROMPTS)  # replies
+TRIAL, TRIAL_TOKENS, TRIAL_LENGTH = 4, 24, 3  # replies, tokens of each, and of a draft
 
 # Of the pair on 2 cores, measured: a verify pass by rows, a draft by length, and a plain step, in passes of one row.
 HERE = Costs(
@@ -105,9 +104,9 @@ def trial_rate(replies: Sequence[Recorded], noise: float) -> float:
     """What a trial finds: the share of the drafted tokens that greedy replies accept, up to the first refused one."""
     judged = kept = 0
     for reply in replies:
-        right, at = reply.right[noise][: trial.TOKENS], 0
+        right, at = reply.right[noise][:TRIAL_TOKENS], 0
         while at < len(right):
-            draft = [*right[at : at + trial.DRAFT_LENGTH], False]
+            draft = [*right[at : at + TRIAL_LENGTH], False]
             accepted = draft.index(False)
             judged += min(accepted + 1, len(draft) - 1)
             kept += accepted

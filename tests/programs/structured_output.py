@@ -34,7 +34,7 @@ from engine.errors import UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import Grammar, SamplingSettings
 from models.builtin import builtin_folder
-from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.eagle3 import save_eagle3
 from models.grammar_matcher import check_grammar
 from tests.toys.folders import make_folder
 from tests.toys.heads import random_eagle3

@@ -18,8 +18,8 @@ from app.forecast.forecast_cache import PlainReplies, ValueCache
 from app.forecast.forecast_table import recommendation
 from engine.session import Session
 from engine.settings import SamplingSettings
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.medusa_folder import save_medusa
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.forecast.round_totals import RoundTotals
 from models.loader import load

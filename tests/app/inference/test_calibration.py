@@ -14,7 +14,6 @@ from app.inference.pair_loader import NamedDrafter
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.policy.adaptive import Adaptive
 from engine.policy.costs import MIN_PLAIN, Costs
-from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
@@ -47,81 +46,6 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def here(target: Loaded, root: Path, drafter: NamedDrafter = LOOKUP) -> Calibration:
     """As another process would begin with it."""
     return Calibration(target, drafter, 10_000, root)
-
-
-@pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the folders of the drafters that were tried."""
-    folders: list[str] = []
-
-    def measure(drafter: object, folder: Path, *_: object) -> float:
-        folders.append(folder.name)
-        return 0.25
-
-    monkeypatch.setattr(calibration, "measure_acceptance", measure)
-    return folders
-
-
-def test_a_drafter_of_which_nothing_is_known_is_tried_before_anything_is_measured(
-    target: Loaded, measured: list[int], tried: list[str], tmp_path: Path
-) -> None:
-    lookup = PromptLookup()
-    unknown = NamedDrafter("unknown", lookup, folder=tmp_path / "unknown")
-    known = NamedDrafter("known", lookup, folder=tmp_path / "known", usual=(0.5,))
-    trees = NamedDrafter("trees", lookup, folder=tmp_path / "trees", branches=True)
-    costs = here(target, tmp_path, NamedDrafter("all", lookup, several=(ONE, unknown, known, trees)))
-    assert tried == []
-    costs.after(1024)
-    costs.after(64)
-    assert tried == ["unknown"] and measured == [1024, 64]
-    assert [part.usual for part in costs.drafter.parts] == [(), (0.25,) * unknown.longest, (0.5,), ()]
-
-
-def test_a_trial_that_says_nothing_is_made_once(
-    target: Loaded, measured: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[int] = []
-    monkeypatch.setattr(calibration, "measure_acceptance", lambda *_: tried.append(1))
-    costs = here(target, tmp_path, NamedDrafter("unknown", PromptLookup(), folder=tmp_path))
-    for milestone in (64, 1024):
-        costs.after(milestone)
-    assert tried == [1] and costs.knows() and costs.drafter.usual == ()
-
-
-def test_a_rate_that_is_lost_is_found_again_and_no_costs_are_measured_for_that(
-    target: Loaded, measured: list[int], tried: list[str], tmp_path: Path
-) -> None:
-    drafter = NamedDrafter(
-        "lookup+toy", PromptLookup(), several=(ONE, NamedDrafter("toy", PromptLookup(), folder=tmp_path))
-    )
-    here(target, tmp_path, drafter).costs()
-    again = here(target, tmp_path, drafter)
-    assert not again.knows() and again.missing()
-    again.costs()
-    assert len(tried) == 2 and measured == [64] and again.knows() and again.drafter.parts[1].usual
-
-
-def test_what_a_trial_found_is_known_to_the_next_process(
-    target: Loaded, toy_drafter_folder: Path, measured: list[int], tmp_path: Path
-) -> None:
-    drafter = pair_loader.open_drafter(str(toy_drafter_folder), target)
-    assert here(target, tmp_path, drafter).drafter.usual == ()
-    first = here(target, tmp_path, drafter)
-    first.costs()
-    assert first.drafter.usual and here(target, tmp_path, drafter).drafter.usual == first.drafter.usual
-
-
-def test_draft_length_auto_begins_with_what_a_trial_found(
-    toy_folder: Path, measured: list[int], tried: list[str], tmp_path: Path
-) -> None:
-    loaded = load(toy_folder)
-    toy = NamedDrafter("toy", PromptLookup(), folder=tmp_path / "toy")
-    drafter = NamedDrafter("lookup+toy", PromptLookup(), several=(ONE, toy))
-    pair = LoadedPair(loaded, Session(loaded.model, loaded.tokenizer, 2000), drafter, cache_root=tmp_path)
-    policy = pair.policy(SamplingSettings(), 0)
-    assert tried == ["toy"] and isinstance(policy, Adaptive)
-    estimate = policy._candidates[1].expected_length
-    assert isinstance(estimate, ChainExpectedLength) and estimate.probs()[0] == pytest.approx(0.25, abs=0.1)
 
 
 def test_costs_are_measured_once_and_read_back_as_they_were(

@@ -27,8 +27,8 @@ from engine.policy.expected_length import PROBS
 from engine.settings import SamplingSettings
 from models import builtin
 from models.convert.atomic_folder import MANIFEST
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.medusa_folder import save_medusa
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded, load
 from tests.app.command import Redline
@@ -168,7 +168,7 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
 ) -> None:
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.trees and drafter.note == ""
-    monkeypatch.setattr("models.drafters.head_folder.why_no_trees", lambda _: "its memory is no tree's")
+    monkeypatch.setattr("models.drafters.head_files.why_no_trees", lambda _: "its memory is no tree's")
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and not drafter.drafter.trees
     assert drafter.note == "drafts chains, not trees: its memory is no tree's"

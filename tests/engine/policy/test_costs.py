@@ -12,7 +12,7 @@ import pytest
 import engine.cost_measurement as measurement
 from engine import verify_pass
 from engine.cost_measurement import STEPS, measure
-from engine.drafters import Draft, DraftContext
+from engine.drafters import Draft, DraftContext, Drafter
 from engine.drafters.eagle3 import Eagle3
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
@@ -22,7 +22,7 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.drafters.test_medusa import medusa
 from tests.engine.fakes import Counting
-from tests.engine.replies import PROMPT, Memoryless, draft_context, draft_model, reply
+from tests.engine.replies import PROMPT, draft_context, draft_model, reply
 from tests.toys.architectures import build
 from tests.toys.heads import random_eagle3
 
@@ -124,7 +124,7 @@ def test_drafts_are_measured_whole_though_they_are_lazy(monkeypatch: pytest.Monk
     """A proposal is a promise: unless it is waited for, drafting would look free. By a clock on which each token that
     is evaluated takes a second."""
 
-    class Lazy(Memoryless):
+    class Lazy(Drafter):
         def propose(self, context: DraftContext, length: int) -> Draft:
             return Draft(mx.zeros(length, mx.int32))
 

@@ -16,9 +16,11 @@ from models.builtin import is_builtin
 from models.catalogue.entries import Catalogue, Drafter, Target
 from models.compatibility.best_drafter import PAYING_RATE, UsableModel, auto_drafter, best_drafter, shipped_drafters
 from models.compatibility.pair_check import check_compatibility
-from models.drafters import trial_results
-from models.drafters.eagle3_folder import load_eagle3, save_eagle3
-from models.drafters.medusa_folder import load_medusa, save_medusa
+from models.drafters import variant_trial
+from models.drafters.eagle3 import FILES as EAGLE3_FILES
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import FILES as MEDUSA_FILES
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded, load
 from models.model_folder import ModelFolder, check_folder
@@ -60,7 +62,7 @@ def usable(path: Path, size_bytes: int = 0, repository: str | None = None) -> Us
 # --- one pair -------------------------------------------------------------------------------------
 
 
-LOADERS: dict[str, Any] = {"eagle3": load_eagle3, "medusa": load_medusa}
+LOADERS: dict[str, Any] = {"eagle3": EAGLE3_FILES.load_head, "medusa": MEDUSA_FILES.load_head}
 
 
 @pytest.mark.parametrize("kind", LOADERS)
@@ -205,11 +207,11 @@ def test_a_model_with_other_tokens_is_taken_once_a_trial_has_shown_that_it_pays(
     folder: ModelFolder, tmp_path: Path
 ) -> None:
     other = usable(make_folder(tmp_path / "other", words=300))
-    key = trial_results.trial_key(other.path, folder.path)
+    key = variant_trial._trial_key(other.path, folder.path)
     for rates, taken in (([0.1, PAYING_RATE - 0.01], False), ([0.1, 0.55], True)):
-        trial_results.keep_rates(key, ["a", "b"], rates, tmp_path / "cache")
+        variant_trial._keep_rates(key, dict(zip("ab", rates, strict=True)), tmp_path / "cache")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(trial_results, "cache_dir", lambda _root: tmp_path / "cache")
+            patch.setattr(variant_trial, "cache_dir", lambda _root: tmp_path / "cache")
             choice = best_drafter(folder, [other], None)
         assert (choice.drafter == other) == taken, choice.why
     assert choice.why == "other (55% of its drafted tokens were accepted in a trial)"

@@ -10,11 +10,10 @@ import mlx.core as mx
 import pytest
 
 from engine.errors import ModelError, PairError
-from models.drafters import gemma4_assistant_folder
-from models.drafters.head_folder import open_head
+from models.drafters.gemma4_assistant import FILES, _check_ordering, kv_layers
 from models.drafters.target_match import TargetShape
-from tests.models.drafters.head_folders import GEMMA, SHAPE, changed_tensors, config_of, edit, open_block, tensor
-from tests.models.drafters.oracle_heads import ORACLES
+from tests.models.drafters.head_folders import SHAPE, changed_tensors, config_of, edit, open_block, tensor
+from tests.models.drafters.oracle_heads import GEMMA, ORACLES
 
 # --- what a config means -----------------------------------------------------------------------
 
@@ -90,19 +89,18 @@ def test_a_quantized_block_drafter_loads(block_folder: Path) -> None:
 
 
 def test_an_assistant_reads_the_last_layers_with_keys_and_values_of_their_own(assistant_folder: Path) -> None:
-    folder = open_head(assistant_folder, ("model",))
-    head = gemma4_assistant_folder._filled(folder, SHAPE)
-    assert gemma4_assistant_folder.kv_layers(folder, GEMMA, head) == {"sliding_attention": 0, "full_attention": 1}
+    folder = assistant_folder
+    head = FILES.build(folder, SHAPE, GEMMA)
+    assert kv_layers(folder, GEMMA, head) == {"sliding_attention": 0, "full_attention": 1}
     with pytest.raises(PairError, match="made for Gemma 4, not for a llama model"):
-        gemma4_assistant_folder.kv_layers(folder, {"model_type": "llama"}, head)
+        kv_layers(folder, {"model_type": "llama"}, head)
     text = {"num_hidden_layers": 2, "num_kv_shared_layers": 0, "layer_types": ["sliding_attention"] * 2}
     with pytest.raises(PairError, match="no layer of the kind full_attention"):
-        gemma4_assistant_folder.kv_layers(folder, {"model_type": "gemma4", "text_config": text}, head)
+        kv_layers(folder, {"model_type": "gemma4", "text_config": text}, head)
 
 
 def test_an_ordering_that_names_a_token_twice_is_refused(assistant_folder: Path) -> None:
     tensor("masked_embedding.token_ordering", mx.zeros(64, mx.int64))(assistant_folder)
-    folder = open_head(assistant_folder, ("model",))
-    head = gemma4_assistant_folder._filled(folder, SHAPE)
+    head = FILES.build(assistant_folder, SHAPE, GEMMA)
     with pytest.raises(ModelError, match="does not name every token once"):
-        gemma4_assistant_folder._check_ordering(folder, head)
+        _check_ordering(assistant_folder, head)
