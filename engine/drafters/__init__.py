@@ -14,6 +14,7 @@ hidden states.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -146,9 +147,9 @@ class Drafter(ABC):
         """Forgets everything after the first `length` tokens; those after them were refused, or may be replaced."""
 
     def reusable_prefix(self) -> int:
-        """Returns how many leading tokens it has read. Of a drafter that needs layer taps: for how many it needs
-        nothing more from the target, which reads a prompt again from there on, so that the states are recorded."""
-        return 0
+        """Returns for how many leading tokens it needs nothing more: a drafter of its own reads the rest; for one that
+        needs layer taps the target reads the rest again, so that the states are recorded."""
+        return sys.maxsize
 
     def snapshot(self) -> Snapshot:
         """Returns what it remembers of the tokens, to go on from when their conversation is continued."""
