@@ -273,7 +273,7 @@ class _Slots:
 
 
 class DFlash(HeadDrafter):
-    """Drafts blocks with `head` for `target`. points, from_anchor: other than the head's config says, for a trial.
+    """Drafts blocks with `head` for `target`. taps, from_anchor: other than the head's config says, for a trial.
     trees: whether to branch.
 
     Raises ModelError for a target whose states cannot be read.
@@ -285,7 +285,7 @@ class DFlash(HeadDrafter):
         self,
         head: DFlashHead,
         target: CachedModel,
-        points: tuple[int, ...] | None = None,
+        taps: tuple[int, ...] | None = None,
         from_anchor: bool | None = None,
         trees: bool = False,
     ) -> None:
@@ -293,7 +293,7 @@ class DFlash(HeadDrafter):
         self._from_anchor = config.from_anchor if from_anchor is None else from_anchor
         ids = head.ids if config.draft_vocab_size < config.vocab_size else None
         traits = Traits("tree" if trees else "block", longest=config.block - (not self._from_anchor))
-        super().__init__(target, Needs(points or config.points, token_map=ids), traits, head.make_caches(), [head.rope])
+        super().__init__(target, Needs(taps or config.taps, token_map=ids), traits, head.make_caches(), [head.rope])
 
     def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
         self.head.remember(states.astype(self.head.dtype), self._caches)

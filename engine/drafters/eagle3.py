@@ -40,7 +40,7 @@ from engine.tree.rotary_positions import rows_as_batch
 class Eagle3Config(HeadConfig):
     """norm_before_residual: the attention block adds to the normed hidden state instead of to the plain one. qk_norm:
     queries and keys are normed per head, as Qwen3's are. norm_before_fc: all states are normed together before they are
-    fused; fc_norm: those of each point by themselves. norm_output: what replaces h is normed already. mask_id: the
+    fused; fc_norm: those of each tap by themselves. norm_output: what replaces h is normed already. mask_id: the
     token in the slots of a parallel head, None for a head that drafts step by step."""
 
     rms_norm_eps: float = 1e-5
@@ -87,16 +87,16 @@ class Eagle3Head(LayeredHead):
         if config.norm_before_fc:
             self.input_norm = nn.RMSNorm(config.feature_size, config.rms_norm_eps)
         if config.fc_norm:
-            size = config.feature_size // len(config.points)
-            self.fc_norm = [nn.RMSNorm(size, config.rms_norm_eps) for _ in config.points]
+            size = config.feature_size // len(config.taps)
+            self.fc_norm = [nn.RMSNorm(size, config.rms_norm_eps) for _ in config.taps]
         self.layers = [_Layer(config, wide=number == 0) for number in range(len(config.windows))]
         if config.mask_id is not None:
             self.mask_hidden = mx.zeros((1, 1, config.feature_size))
 
-    def read_as(self, points: tuple[int, ...], norm_before_residual: bool) -> Eagle3Head:
+    def read_as(self, taps: tuple[int, ...], norm_before_residual: bool) -> Eagle3Head:
         """Returns a head of the same weights that is read in another way, for a trial: see `Eagle3Config`."""
         other, layer = copy(self), copy(self.layers[0])
-        other.config = replace(self.config, points=points, norm_before_residual=norm_before_residual)
+        other.config = replace(self.config, taps=taps, norm_before_residual=norm_before_residual)
         layer.norm_before_residual = norm_before_residual
         other.layers = [layer, *self.layers[1:]]
         return other
@@ -140,7 +140,7 @@ class Eagle3(PairDrafter):
         self.head = head
         self.trees = trees and head.config.mask_id is None
         shape: Shape = "tree" if self.trees else "chain" if head.config.mask_id is None else "block"
-        needs = Needs(head.config.points, token_map=head.ids)
+        needs = Needs(head.config.taps, token_map=head.ids)
         super().__init__(target, needs, Traits(shape), [KVCache() for _ in head.layers], [head.rope])
 
     def fuse(self, states: mx.array) -> mx.array:

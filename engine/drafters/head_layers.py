@@ -20,12 +20,12 @@ head_dim) before rotation, to the attended values in the queries' shape."""
 class HeadConfig:
     """Sizes of a head with decoder layers of its own.
 
-    points: the hidden states that it reads, as layer taps, side by side `feature_size` numbers. vocab_size: rows of the
+    taps: the hidden states that it reads, as layer taps, side by side `feature_size` numbers. vocab_size: rows of the
     target's embedding; draft_vocab_size: columns of the logits. windows: of each layer, how many entries of its cache a
     row sees, None for all. own_output, own_embedding: an output matrix or an embedding of its own, not the target's.
     """
 
-    points: tuple[int, ...]
+    taps: tuple[int, ...]
     feature_size: int
     hidden_size: int
     intermediate_size: int

@@ -68,9 +68,9 @@ class DFlashFiles(HeadFiles):
         vLLM as inputs), and whether the first slot of a DSpark head proposes (its config may not say)."""
         make, config = partial(DFlash, head, target.model, trees=trees), head.config
         variants = [Variant("the layers that its config names", make)]
-        later = tuple(point + 1 for point in config.points)
+        later = tuple(tap + 1 for tap in config.taps)
         if max(later) <= len(layers_of(target.network)):
-            variants.append(Variant("each layer one later", partial(make, points=later)))
+            variants.append(Variant("each layer one later", partial(make, taps=later)))
         if "markov" in config.sequential:
             slot = "no first slot" if config.from_anchor else "its first slot"
             variants.append(Variant(slot, partial(make, from_anchor=not config.from_anchor)))
@@ -89,7 +89,7 @@ def save_dflash(path: Path, head: DFlashHead, about: Mapping[str, object]) -> No
     fields = {
         **speculators_fields("dflash", "DFlashSpeculator", about),
         "draft_vocab_size": config.draft_vocab_size,
-        "aux_hidden_state_layer_ids": list(config.points),
+        "aux_hidden_state_layer_ids": list(config.taps),
         "block_size": config.block,
         "mask_token_id": config.mask_id,
         "sample_from_anchor": config.from_anchor,
@@ -136,7 +136,7 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
     whole = Fields(folder.path, {**layer.values, **top.values, **top.part("dflash_config").values})
     _check_supported(folder, layer, whole)
     sequential, layers = _sequential(whole, tensors), layer_count(folder, layer)
-    fields = fields_in(folder, layer, tensors, _points(folder, whole, layers, target), target)
+    fields = fields_in(folder, layer, tensors, _taps(folder, whole, layers, target), target)
     windows, vocabulary = _windows(layer, whole, layers), fields["vocab_size"]
     from_anchor = whole.flag("sample_from_anchor", "markov" in sequential)
     known = whole.count("draft_vocab_size", vocabulary)
@@ -181,7 +181,7 @@ def _check_supported(folder: HeadFolder, layer: Fields, whole: Fields) -> None:
     refuse_unsupported(folder, "block drafters", layer, others)
 
 
-def _points(folder: HeadFolder, whole: Fields, drafter_layers: int, target: TargetShape) -> tuple[int, ...]:
+def _taps(folder: HeadFolder, whole: Fields, drafter_layers: int, target: TargetShape) -> tuple[int, ...]:
     """Returns which states the head reads, as layer taps."""
     count = target.layers
     if whole.get("num_target_layers") is not None and whole.count("num_target_layers") != count:

@@ -28,10 +28,10 @@ from models.token_map import match_tokens, vocabulary_size
 
 _MIN_SHARED = 0.05  # of the target's tokens: with fewer in common hardly a word could be drafted
 MAX_TARGET_SHARE = 0.5
-"""How large a draft model may be, of its target's bytes, to be offered. The policy bounds what a drafter that does not pay
-may cost, so this only leaves out what can hardly pay. A drafted token costs as much of a plain step as the model has of
-the bytes. At half of them and one token a round, of which four in five are accepted, a round gives 1.8 tokens in the time
-of 1.5 steps; at two thirds it would be 1.8 in 1.67, for memory that a larger target would use better."""
+"""How large a draft model may be, of its target's bytes, to be offered. The policy bounds what a drafter that does not
+pay may cost, so this only leaves out what can hardly pay. A drafted token costs as much of a plain step as the model
+has of the bytes. At half of them and one token a round, of which four in five are accepted, a round gives 1.8 tokens in
+the time of 1.5 steps; at two thirds it would be 1.8 in 1.67, for memory that a larger target would use better."""
 
 
 class DraftModelFiles(DrafterFiles):

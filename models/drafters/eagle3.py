@@ -5,7 +5,7 @@
     SafeAILab     SafeAILab/EAGLE, `eagle/traineagle3/config.json` and `eagle/model/cnets.py`: the layer's sizes at the
                   top, tensors `midlayer.*`. SpecForge and AngelSlim write it too
 
-Which layer an index means, all three as points in the sense of `engine.target.layer_taps`:
+Which layer an index means, all three as taps in the sense of `engine.target.layer_taps`:
 
     eagle_aux_hidden_state_layer_ids   at the top: the INPUT of that layer (vllm-project/vllm,
                                        `vllm/model_executor/models/llama.py`); within eagle_config: the OUTPUT
@@ -85,17 +85,17 @@ class Eagle3Files(HeadFiles):
         vLLM, and where nothing says `norm_before_residual`, it is true to vLLM and false to Speculators and SafeAILab,
         except of P-EAGLE heads, where it is false to all."""
         top, config = open_head(path).config, head.config
-        layers = [("layer ids as outputs", config.points)]
+        layers = [("layer ids as outputs", config.taps)]
         if top.part("eagle_config").places(_IDS) and not top.places(_IDS):
-            layers.append(("layer ids as inputs", tuple(point - 1 for point in config.points)))
+            layers.append(("layer ids as inputs", tuple(tap - 1 for tap in config.taps)))
         residuals = [("the plain residual", config.norm_before_residual)]
         if top.get("norm_before_residual") is None and config.mask_id is None:
             residuals.append(("the normed residual", True))
         both = len(layers) > 1 and len(residuals) > 1
 
-        def variant(ids: str, points: tuple[int, ...], residual: str, normed: bool) -> Variant:
+        def variant(ids: str, taps: tuple[int, ...], residual: str, normed: bool) -> Variant:
             name = f"{ids} and {residual}" if both else ids if len(layers) > 1 else residual
-            return Variant(name, lambda: Eagle3(head.read_as(points, normed), target.model, trees))
+            return Variant(name, lambda: Eagle3(head.read_as(taps, normed), target.model, trees))
 
         return [variant(*one, *other) for one in layers for other in residuals]
 
@@ -121,7 +121,7 @@ def config_of(folder: HeadFolder, tensors: Mapping[str, mx.array], target: Targe
         "no sight of the target's middle layers": top.part("eagle_config").values.get("use_aux_hidden_state") is False,
     }
     refuse_unsupported(folder, "EAGLE-3 heads", layer, others)
-    fields = fields_in(folder, layer, tensors, _points(top, target.layers), target)
+    fields = fields_in(folder, layer, tensors, _taps(top, target.layers), target)
     vocabulary = fields["vocab_size"]
     known = top.count("draft_vocab_size", vocabulary)
     return Eagle3Config(
@@ -151,7 +151,7 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype
     fields = {
         **speculators_fields("eagle3", "Eagle3Speculator", about),
         "draft_vocab_size": config.draft_vocab_size,
-        _IDS: list(config.points),
+        _IDS: list(config.taps),
         "norm_before_residual": config.norm_before_residual,
         "norm_before_fc": config.norm_before_fc,
         "fc_norm": config.fc_norm,
@@ -168,8 +168,8 @@ def _is_parallel(top: Fields) -> bool:
     return speculator_algorithm(top.values) == "peagle"
 
 
-def _points(top: Fields, layers: int) -> tuple[int, ...]:
-    """Returns which states the head reads, as points, in the order of layers: so they are gathered in every engine,
+def _taps(top: Fields, layers: int) -> tuple[int, ...]:
+    """Returns which states the head reads, as taps, in the order of layers: so they are gathered in every engine,
     however the list stands (NVIDIA's ModelOpt writes that of a set)."""
     outputs = top.part("eagle_config").places(_IDS)
     inputs = top.places(_IDS) or tuple(place + 1 for place in outputs) or (2, layers // 2, layers - 3)

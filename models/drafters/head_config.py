@@ -15,15 +15,15 @@ from models.model_config import scaling_of, with_rotation
 
 
 def fields_in(
-    folder: HeadFolder, layer: Fields, tensors: Mapping[str, mx.array], points: tuple[int, ...], target: TargetShape
+    folder: HeadFolder, layer: Fields, tensors: Mapping[str, mx.array], taps: tuple[int, ...], target: TargetShape
 ) -> dict[str, Any]:
     """Returns the fields of a `HeadConfig`, without draft vocabulary and windows. layer: where config.json describes
-    the layers. tensors: those that the head has, by its network's names. points: which states of the target it reads.
+    the layers. tensors: those that the head has, by its network's names. taps: which states of the target it reads.
 
     Raises ModelError for nonsense, PairError where sizes are not the target's.
     """
-    check_layers(folder.path, points, target)
-    fused, width = tensors.get("fc.weight"), target.states(points)
+    check_layers(folder.path, taps, target)
+    fused, width = tensors.get("fc.weight"), target.states(taps)
     if fused is None or fused.ndim != 2:
         raise ModelError(f"{folder.path}: lacks the tensor 'fc.weight'; {ANOTHER_DRAFTER}")
     if "fc.scales" not in tensors:
@@ -34,7 +34,7 @@ def fields_in(
     check_vocabulary(folder.path, sizes["vocab_size"], target)
     theta, scaling = rope_of(layer)
     return {
-        "points": points,
+        "taps": taps,
         "feature_size": width,
         **sizes,
         "rms_norm_eps": layer.number("rms_norm_eps", 1e-6),

@@ -34,7 +34,7 @@ from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabul
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, load_tensors, speculators_fields, write_head
 from models.drafters.head_weights import entries_footprint, fill
-from models.drafters.mtp_families import FAMILIES, BuiltLayer, Family, build_layer, convert_layer
+from models.drafters.mtp_families import FAMILIES, Family, build_layer, convert_layer
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, sample_ids
 from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object, replace_with
@@ -47,7 +47,7 @@ from models.safetensors_file import Entry, read_entries, read_metadata, write_te
 
 CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
 _COMPARED = 64  # rows of two output matrices
-_PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.(\d+)\.)?(?:layers\.0\.)?(?:transformer\.)?")
+_PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.\d+\.)?(?:layers\.\d+\.)?(?:transformer\.)?")
 
 # What the layouts call the parts of a head; everything else belongs to its layer.
 _NAMES = {
@@ -76,14 +76,13 @@ _CONTRACT: Mapping[str, Mapping[str, Mapping[str, bool]]] = {
 
 @dataclass(frozen=True)
 class MtpFolder:
-    """The headers of a head's tensors. files: those that hold them. names: what `MtpHead` calls each tensor, by what
-    the file calls it. config: of the head's layer, from the target's where the head's own says nothing. contract: what
+    """Where a head's tensors are. files: those that hold them. names: what `MtpHead` calls each tensor, by what the
+    file calls it. config: of the head's layer, from the target's where the head's own says nothing. contract: what
     mtplx found out of the head. converted: whether `write_mtp` wrote them, so that they are what mlx-lm's layer
     wants."""
 
     path: Path
     files: tuple[Path, ...]
-    entries: Mapping[str, Entry]
     names: Mapping[str, str]
     config: Fields
     contract: Fields = field(default_factory=lambda: Fields(Path(), {}))
@@ -180,8 +179,7 @@ def belongs_to_head(name: str, config: Mapping[str, object]) -> bool:
 def new_mtp(fields: Mapping[str, object]) -> MtpHead:
     """Returns a head with random weights whose layer has these `fields`, those of transformers with the architecture as
     `model_type`. Raises ModelError for an architecture whose layer no head is known to have."""
-    folder = MtpFolder(Path(), (), {}, {}, Fields(Path(), fields))
-    return _head(folder, build_layer(folder.family, folder.config), None)
+    return _head(MtpFolder(Path(), (), {}, Fields(Path(), fields)), None)
 
 
 def save_mtp(
@@ -217,12 +215,12 @@ def _renamed(name: str, parts: Mapping[str, str], layer: str) -> str:
 def _open(path: Path, target: Mapping[str, object]) -> MtpFolder:
     check_links(path, folder_names(path))
     own = read_json_object(path / "config.json")
-    entries, names, files = _tensors(path, own)
+    _, names, files = _tensors(path, own)
     if not names:
         raise ModelError(f"{path}: holds no multi-token prediction head; {ANOTHER_DRAFTER}")
     converted = any(CONVERTED.items() <= read_metadata(file).items() for file in files)
     contract = Fields(path, own).part("mtplx_mtp_contract")
-    return MtpFolder(path, files, entries, names, Fields(path, {**_text(target), **_text(own)}), contract, converted)
+    return MtpFolder(path, files, names, Fields(path, {**_text(target), **_text(own)}), contract, converted)
 
 
 def _text(config: Mapping[str, object]) -> dict[str, object]:
@@ -247,7 +245,7 @@ def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry]
     for file in files:
         found = {name: entry for name, entry in read_entries(file).items() if _belongs(name, config, sidecar)}
         entries |= found
-        own_names |= {name: _name_in_chain(name) if _has_chain(config) else _own_name(name) for name in found}
+        own_names |= {name: _own_name(name, _has_chain(config)) for name in found}
         used += [file] if found else []
     return entries, own_names, tuple(used)
 
@@ -267,11 +265,15 @@ def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
     return sidecar and (added is None or int(added[1]) == 0)
 
 
-def _own_name(name: str) -> str:
-    """Returns what `MtpHead` calls a tensor of any layout."""
-    inner = _PART.sub("", OUTER.sub("", name))
-    part, _, kind = inner.rpartition(".")
-    return f"{_PARTS[part]}.{kind}" if part in _PARTS else f"layer.{inner}"
+def _own_name(name: str, chain: bool) -> str:
+    """Returns what `MtpHead` calls a tensor of any layout. chain: of a head of several blocks, which keep their numbers
+    and where `norm` within one is the block's own."""
+    inner = OUTER.sub("", name)
+    bare = _PART.sub("", inner)
+    part, _, kind = bare.rpartition(".")
+    if part in _PARTS and not (chain and part == "norm" and inner.startswith("mtp.layers.")):
+        return f"{_PARTS[part]}.{kind}"
+    return f"layer.{inner.removeprefix('mtp.') if chain else bare}"
 
 
 def _has_chain(config: Mapping[str, object]) -> bool:
@@ -280,23 +282,24 @@ def _has_chain(config: Mapping[str, object]) -> bool:
     return family is not None and family.chain
 
 
-def _name_in_chain(name: str) -> str:
-    """Returns what `MtpHead` calls a tensor of a head of several blocks, where `norm` within one is the block's own."""
-    inner = OUTER.sub("", name).removeprefix("mtp.")
-    numbered = re.match(r"layers\.\d+\.", inner)
-    part, _, kind = inner[numbered.end() if numbered else 0 :].rpartition(".")
-    own = numbered is not None and part == "norm"
-    return f"{_PARTS[part]}.{kind}" if part in _PARTS and not own else f"layer.{inner}"
-
-
 def _built(folder: MtpFolder) -> MtpHead:
-    """Returns the head with its weights, none of which is evaluated yet, for whatever target it is."""
-    tensors = _load(folder)
+    """Returns the head with its weights, none of which is evaluated yet, for whatever target it is. A copy of the
+    target's embedding is left on the disk."""
+    loaded = load_tensors(folder.files)
+    names = {stored: name for stored, name in folder.names.items() if not name.startswith("embed_tokens.")}
+    tensors = {name: loaded[stored] for stored, name in names.items()}
     tensors = tensors if folder.converted else _converted(folder, tensors)
-    own_output = tensors["lm_head.weight"].shape[0] if "lm_head.weight" in tensors else None
-    head = _head(folder, build_layer(folder.family, folder.config), own_output)
+    head = _head(folder, tensors.get("lm_head.weight"))
     fill(folder.path, head, tensors)
     return head
+
+
+def _head(folder: MtpFolder, output: mx.array | None) -> MtpHead:
+    """Returns the head without weights. output: an output matrix of its own."""
+    built = build_layer(folder.family, folder.config)
+    form = _with_contract(built.form, folder.contract)
+    own_output = None if output is None else output.shape[0]
+    return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
 
 
 def _copies_output(own: Any, target: Loaded) -> bool:
@@ -315,12 +318,6 @@ def _copies_output(own: Any, target: Loaded) -> bool:
     return "bias" not in theirs and bool((mx.linalg.norm(mine - other) <= allowed).item())
 
 
-def _head(folder: MtpFolder, built: BuiltLayer, own_output: int | None) -> MtpHead:
-    """Returns the head around a layer, without weights."""
-    form = _with_contract(built.form, folder.contract)
-    return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
-
-
 def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
     """Returns the form that a pack's `mtplx_mtp_contract` asks for (mtplx, `mtp_patch.py`, `MTPContract`). What is
     mtplx's own default says nothing, as every pack has it, and so do positions: rotary embeddings look at distances.
@@ -336,12 +333,6 @@ def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
             )
         form = replace(form, **known[value])  # type: ignore[arg-type]  # all of them flags
     return form
-
-
-def _load(folder: MtpFolder) -> dict[str, mx.array]:
-    """Returns the tensors by the names of `MtpHead`, lazily, without a copy of the target's embedding."""
-    loaded = load_tensors(folder.files)
-    return {name: loaded[stored] for stored, name in folder.names.items() if not name.startswith("embed_tokens.")}
 
 
 # --- from upstream's tensors to mlx-lm's -------------------------------------------------------

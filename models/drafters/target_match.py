@@ -30,7 +30,7 @@ class TargetShape:
     """The sizes of a target that a head depends on.
 
     rows: of the logits. layers: decoder layers. hidden: numbers in a row of the embedding. states: numbers that the
-    target shows a head for a token at these points (see `engine.target.layer_taps`). vocabulary: token to id.
+    target shows a head for a token at these taps (see `engine.target.layer_taps`). vocabulary: token to id.
     """
 
     name: str
@@ -54,7 +54,7 @@ def shape_of(target: Loaded) -> TargetShape:
         rows=target.model.vocabulary,
         layers=len(layers_of(target.network)),
         hidden=sample_embedding(target, 1).shape[-1],
-        states=lambda points: LayerTaps(target.network, points).width,
+        states=lambda taps: LayerTaps(target.network, taps).width,
         vocabulary=target.folder.vocabulary,
     )
 
@@ -67,7 +67,7 @@ def shape_in(target: ModelFolder) -> TargetShape:
         rows=target.rows or max(target.vocabulary.values()) + 1,
         layers=_size(target, "num_hidden_layers"),
         hidden=hidden,
-        states=lambda points: len(points) * hidden,
+        states=lambda taps: len(taps) * hidden,
         vocabulary=target.vocabulary,
     )
 
@@ -96,10 +96,10 @@ def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> 
     return isinstance(recorded, Mapping) and recorded.get("vocabulary_sha256") == vocabulary_digest(vocabulary)
 
 
-def check_layers(path: Path, points: tuple[int, ...], target: TargetShape) -> None:
-    """Raises PairError unless the target has the layers whose states a head reads (`points`, as layer taps)."""
-    if not 0 <= min(points) <= max(points) <= target.layers:
-        found = f"reads layer {max(points)}; {target.name} has {target.layers}"
+def check_layers(path: Path, taps: tuple[int, ...], target: TargetShape) -> None:
+    """Raises PairError unless the target has the layers whose states a head reads (`taps`, as layer taps)."""
+    if not 0 <= min(taps) <= max(taps) <= target.layers:
+        found = f"reads layer {max(taps)}; {target.name} has {target.layers}"
         raise PairError(f"{path}: different number of layers ({found}); {_ANOTHER}")
 
 

@@ -22,7 +22,7 @@ from models.durable_files import read_json_object, replace_json
 from models.paths import cache_dir
 
 if TYPE_CHECKING:
-    from engine.drafters import Drafter, Needs
+    from engine.drafters import Drafter
     from engine.events import Round
     from models.drafters.drafter_kind import LoadedDrafter
     from models.loader import Loaded
@@ -73,18 +73,15 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
 
 def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float]:
     """Returns which share of the tokens that each variant drafts along one answer is accepted, 0 for one that cannot
-    run; nothing where the answer is too short to tell. Only the first variant's layer taps stay on the target. Raises
+    run; nothing where the answer is too short to tell. No layer taps stay on the target. Raises
     ModelError where the first variant cannot run."""
     rates = []
-    needs: Needs | None = None
     for number, variant in enumerate(variants):
         try:
             drafter = variant.make()
-            needs = needs or drafter.needs
             rounds = _answer(drafter, target)
             accepted, drafted = sum(one.accepted for one in rounds), sum(len(one.drafted) for one in rounds)
-            if drafter.needs.taps != needs.taps:
-                target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
+            target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
         except Exception as error:  # broad: a wrong reading may fail anywhere in MLX
             raise_if_machine_lost(error)
             target.model.cache.reset()

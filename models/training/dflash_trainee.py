@@ -40,7 +40,7 @@ class DFlashTrainee(Trainee):
         mx.random.seed(seed)
         self.network: Any = DFlashHead(
             DFlashConfig(
-                points=self.points,
+                taps=self.points,
                 feature_size=width,
                 **fields,
                 draft_vocab_size=ids.size,

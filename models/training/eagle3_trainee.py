@@ -122,7 +122,7 @@ def geometry(target: Loaded, points: tuple[int, ...], width: int, columns: int) 
         fields["hidden_size"], fields["num_attention_heads"], fields["num_key_value_heads"]
     )
     fields |= {"num_attention_heads": heads, "num_key_value_heads": shared}
-    return Eagle3Config(points=points, feature_size=width, **fields, draft_vocab_size=columns)
+    return Eagle3Config(taps=points, feature_size=width, **fields, draft_vocab_size=columns)
 
 
 def heads_with_induction_group(hidden: int, heads: int, shared: int) -> tuple[int, int]:

@@ -48,7 +48,7 @@ def heads(target: Loaded, toy_drafter_folder: Path, tmp_path_factory: pytest.Tem
     """A drafter of each kind for the toy target, as they would lie in resources/drafters."""
     root, about = tmp_path_factory.mktemp("drafters"), {"target": made_for(target)}
     rows = target.model.vocabulary
-    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2))
     save_eagle3(root / "eagle3", eagle3, about, mx.float32)
     save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE, mx.float32)
     (root / "draft").symlink_to(toy_drafter_folder)

@@ -19,18 +19,18 @@ from tests.models.drafters.oracle_heads import GEMMA, ORACLES
 
 
 def test_taps_are_the_outputs_of_z_labs_layers_and_the_inputs_of_speculators(block_folder: Path) -> None:
-    assert open_block(block_folder).config.points == (1, 3)
+    assert open_block(block_folder).config.taps == (1, 3)
     edit(block_folder, dflash_config={"mask_token_id": 63, "block_size": 4}, aux_hidden_state_layer_ids=[1, 3])
-    assert open_block(block_folder).config.points == (1, 3)
+    assert open_block(block_folder).config.taps == (1, 3)
     edit(block_folder, aux_hidden_state_layer_ids=None)
     deep = TargetShape("target", 64, 20, 32, lambda points: 64, {})
     edit(block_folder, num_target_layers=20)
-    assert open_block(block_folder, deep).config.points == (2, 18)  # evenly from the second layer to the third last
+    assert open_block(block_folder, deep).config.taps == (2, 18)  # evenly from the second layer to the third last
     config = config_of(block_folder)
     layer = {key: value for key, value in config.items() if key not in ("dflash_config", "num_target_layers")}
     speculators = {"speculators_model_type": "dflash", "transformer_layer_config": layer, "mask_token_id": 63}
     edit(block_folder, **speculators, dflash_config=None)
-    assert open_block(block_folder, deep).config.points == (2, 10, 17)
+    assert open_block(block_folder, deep).config.taps == (2, 10, 17)
 
 
 @pytest.mark.parametrize(

@@ -142,20 +142,20 @@ def test_an_index_at_the_top_is_a_layers_input_and_in_eagle_config_its_output(
     says nothing: NVIDIA's ModelOpt writes that of a set."""
     nested = {"eagle_aux_hidden_state_layer_ids": [2, 0, 1], "use_aux_hidden_state": True}
     as_safeailab(eagle3_folder, eagle_config=nested)
-    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.points == (0, 1, 3)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (0, 1, 3)
     edit(eagle3_folder, eagle_aux_hidden_state_layer_ids=None)
-    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.points == (1, 2, 3)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (1, 2, 3)
     edit(eagle3_folder, eagle_config=None)
-    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.points == (0, 1, 2)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (0, 1, 2)
 
 
 def test_a_list_with_no_layers_means_the_usual_ones(eagle3_folder: Path, head_target: Loaded) -> None:
     """NVIDIA's ModelOpt has an empty one where nobody chose; to vLLM it is none, wherever it stands."""
     empty: dict[str, Any] = {"eagle_aux_hidden_state_layer_ids": []}
     as_safeailab(eagle3_folder, **empty, eagle_config={**empty, "use_aux_hidden_state": True})
-    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.points == (0, 1, 2)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (0, 1, 2)
     edit(eagle3_folder, eagle_config={"eagle_aux_hidden_state_layer_ids": [0, 1, 2]})
-    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.points == (1, 2, 3)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (1, 2, 3)
 
 
 def test_a_field_that_is_null_is_as_good_as_none(head_target: Loaded, tmp_path: Path) -> None:

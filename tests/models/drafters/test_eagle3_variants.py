@@ -43,7 +43,7 @@ def fitted_head(points: tuple[int, ...], normed: bool, target: Loaded, text: lis
     hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
     sizes = {"feature_size": 2 * hidden, "hidden_size": hidden, "intermediate_size": 64}
     tokens = {"vocab_size": vocabulary, "draft_vocab_size": vocabulary}
-    head = random_eagle3(points=points, norm_before_residual=normed, **sizes, **tokens)
+    head = random_eagle3(taps=points, norm_before_residual=normed, **sizes, **tokens)
     drafter = Eagle3(head, target.model)
     target.model.reset()
     target.model.record(points)
@@ -75,7 +75,7 @@ def test_the_convention_that_a_head_was_trained_with_is_found_out(
     assert [variant.name for variant in found.variants] == list(READINGS)
     kept = choose_variant(found, path, target, tmp_path)
     config = kept.drafter.head.config  # type: ignore[attr-defined]
-    assert (config.points, config.norm_before_residual) == (points, normed) and kept.drafter.needs.taps == points
+    assert (config.taps, config.norm_before_residual) == (points, normed) and kept.drafter.needs.taps == points
     assert kept.note.startswith(f"uses {reading}: ") == (reading != next(iter(READINGS)))
     target.model.forget_taps(points)
 
@@ -93,7 +93,7 @@ def test_a_head_read_in_another_way_has_the_same_weights(target: Loaded, tmp_pat
     """As if its config said so, trees included; and the head itself stays as it was."""
     hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
     head = random_eagle3(
-        vocab_size=vocabulary, points=OUTPUTS, feature_size=2 * hidden, hidden_size=hidden, intermediate_size=64
+        vocab_size=vocabulary, taps=OUTPUTS, feature_size=2 * hidden, hidden_size=hidden, intermediate_size=64
     )
     save_eagle3(tmp_path, head, {}, mx.float32)
     edit(tmp_path, norm_before_residual=True, eagle_aux_hidden_state_layer_ids=list(INPUTS))

@@ -53,7 +53,7 @@ def target(quantized_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
 def head(target: Loaded, tmp_path: Path) -> Path:
     hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
     sizes = {"feature_size": 3 * hidden, "hidden_size": hidden, "intermediate_size": 64}
-    made = random_eagle3(vocab_size=vocabulary, draft_vocab_size=32, points=(0, 1, 2), **sizes)
+    made = random_eagle3(vocab_size=vocabulary, draft_vocab_size=32, taps=(0, 1, 2), **sizes)
     save_eagle3(tmp_path / "head", made, {})
     return tmp_path / "head"
 

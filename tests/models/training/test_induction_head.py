@@ -23,7 +23,7 @@ class World:
     def __init__(self, query_heads: int) -> None:
         mx.random.seed(4)
         self.config = Eagle3Config(
-            points=(0, 1, 2),
+            taps=(0, 1, 2),
             feature_size=3 * HIDDEN,
             hidden_size=HIDDEN,
             intermediate_size=64,
