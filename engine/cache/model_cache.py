@@ -28,7 +28,7 @@ import mlx.core as mx
 
 from engine.backend import mlx_lm_imports as kinds
 from engine.cache.sliding_window import SLACK, SlidingKVCache
-from engine.cache.snapshot import Snapshot, arrays_in, new_handles, put, take
+from engine.cache.snapshot import Snapshot, arrays_in, capture, new_handles, restore
 from engine.cache.tree_cache import TreeCache, TreeRows, can_drop_rows
 from engine.errors import UnsupportedCache
 
@@ -132,12 +132,12 @@ class ModelCache:
     def snapshot(self) -> Snapshot:
         """Returns what is remembered, marks included."""
         marks = [(mark.length, list(mark.states), mark.pinned) for mark in self._marks]
-        return {"length": self.length, "layers": take(self._leaves()), "marks": marks}
+        return {"length": self.length, "layers": capture(self._leaves()), "marks": marks}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Remembers what a cache of the same model did when the snapshot was taken, and nothing else."""
         self.reset()
-        put(self._leaves(), snapshot["layers"])
+        restore(self._leaves(), snapshot["layers"])
         self.length = snapshot["length"]
         self._marks = [_Mark(length, tuple(states), pinned) for length, states, pinned in snapshot["marks"]]
 

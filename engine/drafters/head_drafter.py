@@ -22,7 +22,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.backend.mlx_lm_imports import KVCache
-from engine.cache.snapshot import Snapshot, put, take
+from engine.cache.snapshot import Snapshot, capture, restore
 from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.rotary_embedding import RotationByLength
@@ -89,10 +89,10 @@ class HeadDrafter(Drafter):
         return max(self.known, end if start <= self.known else 0)
 
     def snapshot(self) -> Snapshot:
-        return {"caches": take(self._caches), "is_long": self._rotation.is_long}
+        return {"caches": capture(self._caches), "is_long": self._rotation.is_long}
 
     def restore(self, snapshot: Snapshot) -> None:
-        put(self._caches, snapshot["caches"])
+        restore(self._caches, snapshot["caches"])
         self._rotation.switch(snapshot["is_long"])
 
     def _catch_up(self, tokens: Sequence[int], upto: int) -> mx.array:
