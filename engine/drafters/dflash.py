@@ -64,11 +64,6 @@ class DFlashConfig(HeadConfig):
     output_multiplier: float = 1.0
     softcap: float = 0.0
 
-    @property
-    def longest(self) -> int:
-        """The most tokens of a draft."""
-        return self.block if self.from_anchor else self.block - 1
-
 
 class _Attention(HeadAttention):
     """Attends from the block to the context and to the block."""
@@ -252,26 +247,6 @@ class DFlashHead(LayeredHead):
         return out
 
 
-class _Slots:
-    """The slots of one pass as `DynamicTree` reads a head: what it knows of a node is its token (n, 1), and each level
-    reads the next slot. logits (slots, width), hidden (slots, hidden): of the slots."""
-
-    def __init__(self, head: DFlashHead, logits: mx.array, hidden: mx.array) -> None:
-        self._head, self._logits, self._hidden = head, logits, hidden
-        self._slot = 0
-
-    def next_logits(self, before: mx.array) -> mx.array:
-        """Returns the logits (n, width) of the slot that comes next, after each of the tokens (n, 1)."""
-        row = slice(self._slot, self._slot + 1)
-        self._slot += 1
-        return self._head.following(self._logits[row], self._hidden[row], before.reshape(-1))
-
-    @staticmethod
-    def steps(_hidden: mx.array, tokens: mx.array, _position: int, _mask: mx.array) -> mx.array:
-        """Returns what is known of nodes with these tokens (n,): no pass is needed."""
-        return tokens[:, None]
-
-
 class DFlash(HeadDrafter):
     """Drafts blocks with `head` for `target`. taps, from_anchor: other than the head's config says, for a trial.
     trees: whether to branch.
@@ -300,14 +275,20 @@ class DFlash(HeadDrafter):
         return states
 
     def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
+        """A tree reads the slots level by level: what it knows of a node is its token, and no pass is needed."""
         last, deepest = context.tokens[-1], min(length, self.traits.longest or length)
         block, before = self._block(last, deepest), mx.array([last], mx.int32)
-        slots = _Slots(self.head, self.head.logits(block, self.target.unembed), block)
+        rows = self.head.logits(block, self.target.unembed)
+        slots = iter([slice(slot, slot + 1) for slot in range(deepest)])
+
+        def next_logits(tokens: mx.array) -> mx.array:
+            slot = next(slots)
+            return self.head.following(rows[slot], block[slot], tokens.reshape(-1))
+
         if self.traits.shape == "tree" and length > 1:
-            head = TreeHead(slots.steps, slots.next_logits, self.head.ids)
+            head = TreeHead(lambda _hidden, tokens, _position, _mask: tokens[:, None], next_logits, self.head.ids)
             return DynamicTree(head, context, 0, length, deepest).draft(before[:, None])
-        first = slots.next_logits(before)
-        return draw_chain(context, first, slots.next_logits, deepest, self.needs.token_map)
+        return draw_chain(context, next_logits(before), next_logits, deepest, self.needs.token_map)
 
     def _block(self, last: int, length: int) -> mx.array:
         """Returns the states (length, hidden) of the slots after the token `last`."""

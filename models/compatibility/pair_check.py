@@ -11,6 +11,7 @@ any                 a kind or an architecture that Redline cannot run, damage, w
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import PairError, RedlineError
@@ -33,7 +34,7 @@ def check_compatibility(
         kind = kind_of(drafter, target.path)
         name = kind.name
         with not_loading(drafter):
-            return kind.check(target, drafter, read)
+            return replace(kind.files.check(target, drafter, read), kind=name)
     except RedlineError as error:
         return Compatibility(False, _reason(error, drafter), kind=name)
 

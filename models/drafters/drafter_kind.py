@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +28,9 @@ LONGEST_CHAIN = 8
 class Compatibility:
     """Whether a drafter can draft for a target.
 
-    kind: the name of the drafter's kind, also of one that Redline cannot load yet; "" if it is unknown. reason: why
-    they fit or do not, in one line without a path. notes: differences that do not matter, or only for speed.
-    other_tokenizer: whether it is an ordinary model with another tokenizer than the target's.
+    reason: why they fit or do not, in one line without a path. notes: differences that do not matter, or only for
+    speed. other_tokenizer: whether it is an ordinary model with another tokenizer than the target's. kind: the name of
+    the drafter's kind, which `pair_check` fills in; "" if it is unknown.
     """
 
     fits: bool
@@ -116,10 +116,6 @@ class DrafterKind:
     def may_be(self, config: Mapping[str, object]) -> bool:
         """Returns whether a config.json has a mark that the kind shares with others."""
         return speculator_algorithm(config) is None and any(mark in config for mark in self.shared_marks)
-
-    def check(self, target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:
-        """See `DrafterFiles.check`."""
-        return replace(self.files.check(target, folder, read), kind=self.name)
 
     @cached_property
     def files(self) -> DrafterFiles:

@@ -73,15 +73,17 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
 
 def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float]:
     """Returns which share of the tokens that each variant drafts along one answer is accepted, 0 for one that cannot
-    run; nothing where the answer is too short to tell. No layer taps stay on the target. Raises
-    ModelError where the first variant cannot run."""
-    rates = []
+    run; nothing where the answer is too short to tell. Only the first variant's layer taps stay
+    on the target. Raises ModelError where the first variant cannot run."""
+    rates, first = [], None
     for number, variant in enumerate(variants):
         try:
             drafter = variant.make()
             rounds = _answer(drafter, target)
             accepted, drafted = sum(one.accepted for one in rounds), sum(len(one.drafted) for one in rounds)
-            target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
+            first = first or drafter.needs
+            if drafter.needs.taps != first.taps:
+                target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
         except Exception as error:  # broad: a wrong reading may fail anywhere in MLX
             raise_if_machine_lost(error)
             target.model.cache.reset()

@@ -63,7 +63,7 @@ def test_block_size_counts_inputs_or_proposals(
     path = Path(shutil.copytree(ORACLES / name, tmp_path / name))
     edit(path, **changes)
     config = open_block(path).config
-    assert (config.block, config.longest) == (inputs, proposals)
+    assert (config.block, config.block - (not config.from_anchor)) == (inputs, proposals)
 
 
 def test_a_quantized_block_drafter_loads(block_folder: Path) -> None:

@@ -288,7 +288,7 @@ def openers(kind: str, request: pytest.FixtureRequest) -> list[Callable[[Path], 
         ],
         "mtp": [open_mtp],
         "pard": [
-            lambda path: kind_of(path).check(target.folder, path, check_folder),
+            lambda path: kind_of(path).files.check(target.folder, path, check_folder),
             lambda path: DRAFT_MODEL_FILES.load(path, target, False),
         ],
     }
