@@ -129,7 +129,7 @@ def match_precision(head: Any, target: Any) -> str:
     saved than can be lost, below it less.
     """
     wanted = quantization_of(target)
-    if wanted is None or quantization_of(head) is not None or _nbytes(head) < MIN_SHARE * _nbytes(target):
+    if wanted is None or quantization_of(head) is not None or share_of(head, target) < MIN_SHARE:
         return ""
     quantize(head, wanted)
     return f"quantized to {wanted.bits} bits like the target"
@@ -139,21 +139,23 @@ def quantize(network: Any, wanted: Quantization) -> None:
     """Quantizes the matrices of a head, its output matrix included, but for embeddings, which are only looked up."""
 
     def fits(_: str, module: nn.Module) -> bool:
-        matrix = module.get("weight")
-        return (
-            hasattr(module, "to_quantized")
-            and not isinstance(module, nn.Embedding)
-            and isinstance(matrix, mx.array)
-            and matrix.ndim >= 2
-            and matrix.shape[-1] % wanted.group_size == 0
-        )
+        return _is_matrix(module) and module["weight"].shape[-1] % wanted.group_size == 0
 
     nn.quantize(network, wanted.group_size, wanted.bits, mode=wanted.mode, class_predicate=fits)
     mx.eval(flat_parameters(network))
 
 
-def _nbytes(network: Any) -> int:
-    return sum(value.nbytes for value in flat_parameters(network).values())
+def share_of(head: Any, target: Any) -> float:
+    """Returns the bytes of a head's matrices, as a share of all of its target's."""
+    read = sum(module["weight"].nbytes for module in head.modules() if _is_matrix(module))
+    return float(read / sum(value.nbytes for value in flat_parameters(target).values()))
+
+
+def _is_matrix(module: Any) -> bool:
+    """Whether a step reads all of a module's weight: an embedding is only looked up."""
+    matrix = module.get("weight")
+    found = hasattr(module, "to_quantized") and not isinstance(module, nn.Embedding)
+    return found and isinstance(matrix, mx.array) and matrix.ndim >= 2
 
 
 # --- memory ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from engine.settings import SamplingSettings
 from models.drafters import head_weights
 from models.drafters.eagle3 import FILES as EAGLE3_FILES
 from models.drafters.eagle3 import save_eagle3
-from models.drafters.head_weights import MIN_SHARE, Quantization, _nbytes, quantization_of, quantize
+from models.drafters.head_weights import MIN_SHARE, Quantization, quantization_of, quantize, share_of
 from models.loader import Loaded, load
 from tests.engine.conversations import read
 from tests.toys.heads import random_eagle3, random_medusa
@@ -77,7 +77,7 @@ def test_a_head_that_is_small_beside_its_target_keeps_its_precision(
     share: float, bits: int | None, target: Loaded, head: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = EAGLE3_FILES.load_head(head, target)
-    monkeypatch.setattr(head_weights, "MIN_SHARE", share * _nbytes(stored) / _nbytes(target.network))
+    monkeypatch.setattr(head_weights, "MIN_SHARE", share * share_of(stored, target.network))
     assert 0 < MIN_SHARE < 1
     quantized = quantization_of(network_of(open_drafter(str(head), target).drafter))
     assert (quantized and quantized.bits) == bits
