@@ -87,8 +87,8 @@ def _mask_id(folder: ModelFolder) -> int | None:
 def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes]) -> float:
     """Returns which share of the target's tokens stands for bytes that a token of the drafter stands for too. Raises
     PairError for two tokenizers that have too little in common. path: of the drafter, for the message."""
-    theirs, ours = set(target) - {b""}, set(drafter)
-    share = len(theirs & ours) / max(len(theirs), 1)
+    of_target, of_drafter = set(target) - {b""}, set(drafter)
+    share = len(of_target & of_drafter) / max(len(of_target), 1)
     if share < _MIN_SHARED:
         raise PairError(
             f"{path}: different tokenizer (only {share:.1%} of the target's tokens are known to it); "
@@ -98,18 +98,18 @@ def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes])
 
 
 def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
-    theirs = read_token_bytes(target.folder.path)[: target.model.vocabulary]
+    target_bytes = read_token_bytes(target.folder.path)[: target.model.vocabulary]
     own = read_token_bytes(loaded.folder.path)[: loaded.model.vocabulary]
-    _shared_share(loaded.folder.path, theirs, own)
+    _shared_share(loaded.folder.path, target_bytes, own)
     tokens = TokenBytes(
-        target=theirs,
+        target=target_bytes,
         drafter=own,
         encode=loaded.tokenizer.pieces,
         start=tuple(loaded.tokenizer.encode("")),
         ends=tuple(
             (end, own_end)
             for end, own_end in zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)
-            if end < len(theirs) and own_end < len(own)
+            if end < len(target_bytes) and own_end < len(own)
         ),
         encode_target=target.tokenizer.pieces,
     )

@@ -182,11 +182,11 @@ def _has_own_embedding(folder: HeadFolder, own: mx.array, target: Loaded | None)
     trained = folder.config.flag("embed_requires_grad", _is_parallel(folder.config))
     if target is None:
         return trained
-    theirs = (target.model.vocabulary, sample_embedding(target, 1).shape[-1])
+    shape = (target.model.vocabulary, sample_embedding(target, 1).shape[-1])
     rows = min(_SAMPLED, target.model.vocabulary)
-    if own.shape == theirs and is_copy(own[sample_ids(target, rows)], sample_embedding(target, rows)):
+    if own.shape == shape and is_copy(own[sample_ids(target, rows)], sample_embedding(target, rows)):
         return False
-    if trained or own.shape != theirs:
+    if trained or own.shape != shape:
         return True
     raise PairError(
         f"{folder.path}: different embedding (not a copy of {target.name}'s); "

@@ -34,7 +34,7 @@ from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabul
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, load_tensors, speculators_fields, write_head
 from models.drafters.head_weights import entries_footprint, fill
-from models.drafters.mtp_families import FAMILIES, Family, build_layer, convert_layer
+from models.drafters.mtp_families import FAMILIES, LayerFamily, build_layer, convert_layer
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, sample_ids
 from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object, replace_with
@@ -89,7 +89,7 @@ class MtpFolder:
     converted: bool = False
 
     @property
-    def family(self) -> Family:
+    def family(self) -> LayerFamily:
         """Raises ModelError for an architecture whose layers are not supported in a head."""
         kind = str(self.config.get("model_type"))
         if kind not in FAMILIES:
@@ -305,17 +305,17 @@ def _head(folder: MtpFolder, output: mx.array | None) -> MtpHead:
 def _copies_output(own: Any, target: Loaded) -> bool:
     """Whether a head's output matrix is the target's, but for what 16 bits and the target's quantization round: by
     rows that are evenly spread. Stricter than `is_copy`, since the target's own rows then draft."""
-    theirs = output_of(target.network).module
+    original = output_of(target.network).module
     ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
-    mine, other = (matrix_rows(module, ids).astype(mx.float32) for module in (own, theirs))
+    mine, other = (matrix_rows(module, ids).astype(mx.float32) for module in (own, original))
     rounded = mine
-    if "scales" in theirs:
-        form = (theirs.group_size, theirs.bits)
+    if "scales" in original:
+        form = (original.group_size, original.bits)
         rounded = mx.dequantize(
-            *mx.quantize(mine, *form, mode=theirs.mode), group_size=form[0], bits=form[1], mode=theirs.mode
+            *mx.quantize(mine, *form, mode=original.mode), group_size=form[0], bits=form[1], mode=original.mode
         )
     allowed = 1.2 * mx.linalg.norm(mine - rounded) + 0.005 * mx.linalg.norm(mine)
-    return "bias" not in theirs and bool((mx.linalg.norm(mine - other) <= allowed).item())
+    return "bias" not in original and bool((mx.linalg.norm(mine - other) <= allowed).item())
 
 
 def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
