@@ -12,7 +12,7 @@ import pytest
 import engine.cost_measurement as measurement
 from engine import verify_pass
 from engine.cost_measurement import STEPS, measure
-from engine.drafters import Draft, DraftContext, Drafter
+from engine.drafters import Draft, DraftContext, Drafter, Traits
 from engine.drafters.eagle3 import Eagle3
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
@@ -125,6 +125,8 @@ def test_drafts_are_measured_whole_though_they_are_lazy(monkeypatch: pytest.Monk
     is evaluated takes a second."""
 
     class Lazy(Drafter):
+        traits = Traits("block")
+
         def propose(self, context: DraftContext, length: int) -> Draft:
             return Draft(mx.zeros(length, mx.int32))
 
