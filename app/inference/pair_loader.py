@@ -20,8 +20,7 @@ from engine.policy.fixed import FixedLength
 from engine.session import Session
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN, LoadedDrafter, join_notes
-from models.drafters.head_precision import match_precision
+from models.drafters.drafter_kind import LONGEST_CHAIN, join_notes
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
@@ -138,20 +137,13 @@ def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | 
     if spec == NONE:
         return NamedDrafter(spec, None)
     if spec == LOOKUP:
-        folder, found = None, PROMPT_LOOKUP.load(Path(), target, trees)
+        folder, found = None, PROMPT_LOOKUP.files.load(Path(), target, trees)
     else:
         folder = drafter_folder(spec, cache_root)
         note_used(folder, cache_root)
         with not_loading(folder):
             kind = kind_of(folder, target.folder.path)
-            found = kind.load(folder, target, trees)
-
-        def again() -> LoadedDrafter:
-            with not_loading(folder):
-                return choose_variant(kind.load(folder, target, trees), folder, target, cache_root)
-
-        found = choose_variant(found, folder, target, cache_root)
-        found = match_precision(found, again, folder, target, cache_root)
+            found = choose_variant(kind.files.load(folder, target, trees), folder, target, cache_root)
     return NamedDrafter(
         spec,
         found.drafter,

@@ -25,8 +25,8 @@ from engine.drafters.cross_tokenizer import CrossTokenizerModel
 from engine.drafters.dflash import DFlash
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
+from engine.drafters.head_drafter import PairDrafter
 from engine.drafters.medusa import Medusa
-from engine.drafters.pair_drafter import PairDrafter
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
 from engine.loop import Limits, decode
@@ -174,7 +174,7 @@ def _unread(drafter: Drafter, tokens: int) -> int:
     if isinstance(drafter, DraftModel):
         return tokens - drafter.model.length
     if isinstance(drafter, PairDrafter):
-        return tokens - 1 - drafter.pairs
+        return tokens - 1 - drafter.known
     if isinstance(drafter, DFlash):
         return tokens - drafter.known
     return tokens - drafter.reusable_prefix() if isinstance(drafter, CrossTokenizerModel) else 1
@@ -186,7 +186,7 @@ def _drafted(drafter: Drafter, draft: Draft, length: int) -> int:
     return length if isinstance(drafter, CrossTokenizerModel) else draft.tokens.size
 
 
-class TimedDrafter:
+class TimedDrafter(Drafter):
     """A drafter that adds up what its drafts would take. spent_s: the seconds so far."""
 
     def __init__(self, drafter: Drafter, sampler: ConditionedSampler, costs: Costs) -> None:
@@ -204,8 +204,11 @@ class TimedDrafter:
         self.spent_s += self._costs.draft_s(drafted) - (self._costs.saved_s if drafted else 0.0)
         return draft
 
-    def hint(self, context: DraftContext) -> float | None:
-        return self._drafter.hint(context)
+    def has_draft(self, context: DraftContext) -> bool:
+        return self._drafter.has_draft(context)
+
+    def draft_class(self, context: DraftContext) -> float | None:
+        return self._drafter.draft_class(context)
 
     def rewind(self, length: int) -> None:
         self._drafter.rewind(length)

@@ -34,7 +34,7 @@ from engine.errors import UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import Grammar, SamplingSettings
 from models.builtin import builtin_folder
-from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.eagle3 import save_eagle3
 from models.grammar_matcher import check_grammar
 from tests.toys.folders import make_folder
 from tests.toys.heads import random_eagle3
@@ -129,7 +129,7 @@ def toy_pair(folder: Path) -> tuple[str, tuple[Variant, ...]]:
     made = {"DRAFT": folder / "drafter", "EAGLE3": folder / "eagle3"}
     make_folder(made["DRAFT"], like=target, noise=0.03, tokenizer_of=builtin_folder())
     words = json.loads((target / "config.json").read_text())["vocab_size"]
-    save_eagle3(made["EAGLE3"], random_eagle3(points=(0, 1, 2), vocab_size=words, draft_vocab_size=4096), {})
+    save_eagle3(made["EAGLE3"], random_eagle3(taps=(0, 1, 2), vocab_size=words, draft_vocab_size=4096), {})
 
     def spec_of(spec: str) -> str:
         return "+".join(str(made.get(part, part)) for part in spec.split("+"))

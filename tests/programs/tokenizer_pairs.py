@@ -19,7 +19,7 @@ from engine.events import Round
 from engine.policy.fixed import FixedLength
 from engine.session import Prompt, Session
 from engine.settings import AcceptanceRule, SamplingSettings
-from models.drafters.draft_model_kind import load as load_drafter
+from models.drafters.draft_model import FILES as DRAFT_MODEL_FILES
 from models.loader import Loaded, load
 
 WAYS: tuple[tuple[float, AcceptanceRule], ...] = ((0.0, "rejection"), (1.0, "coupled"), (1.0, "rejection"))
@@ -54,7 +54,7 @@ def main() -> None:
     options = parser.parse_args()
     questions = read_questions(options.prompts, every=options.every)
     target = load(options.target)
-    variants = load_drafter(options.drafter, target, False).variants
+    variants = DRAFT_MODEL_FILES.load(options.drafter, target, False).variants
     if not variants:
         parser.error("both have the same tokenizer")
     print(f"{options.drafter.name} for {options.target.name}, {len(questions)} prompts of {options.tokens} tokens")

@@ -18,8 +18,8 @@ from app.forecast.forecast_cache import PlainReplies, ValueCache
 from app.forecast.forecast_table import recommendation
 from engine.session import Session
 from engine.settings import SamplingSettings
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.medusa_folder import save_medusa
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.forecast.round_totals import RoundTotals
 from models.loader import load
@@ -265,7 +265,7 @@ def test_trees_are_forecast_if_their_distribution_is_known(
 ) -> None:
     target = load(toy_folder)
     about, rows = {"target": made_for(target)}, target.model.vocabulary
-    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2))
     save_eagle3(tmp_path / "eagle3", eagle3, about, mx.float32)
     tree = [(0,), (1,), (0, 0)]
     save_medusa(tmp_path / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, tree, mx.float32)

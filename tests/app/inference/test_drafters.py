@@ -26,8 +26,8 @@ from engine.policy.expected_length import PROBS, AcceptanceCounts
 from engine.settings import SamplingSettings
 from models import builtin
 from models.convert.atomic_folder import MANIFEST
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.medusa_folder import save_medusa
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded, load
 from tests.app.command import Redline
@@ -47,7 +47,7 @@ def heads(target: Loaded, toy_drafter_folder: Path, tmp_path_factory: pytest.Tem
     """A drafter of each kind for the toy target, as they would lie in resources/drafters."""
     root, about = tmp_path_factory.mktemp("drafters"), {"target": made_for(target)}
     rows = target.model.vocabulary
-    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2))
     save_eagle3(root / "eagle3", eagle3, about, mx.float32)
     save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE, mx.float32)
     (root / "draft").symlink_to(toy_drafter_folder)
@@ -165,7 +165,7 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
 ) -> None:
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.trees and drafter.note == ""
-    monkeypatch.setattr("models.drafters.head_folder.why_no_trees", lambda _: "its memory is no tree's")
+    monkeypatch.setattr("models.drafters.head_files.why_no_trees", lambda _: "its memory is no tree's")
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and not drafter.drafter.trees
     assert drafter.note == "drafts chains, not trees: its memory is no tree's"
