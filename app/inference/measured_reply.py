@@ -9,18 +9,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
 from app.inference.options import Options
 from engine.audit.receipt import Receipt
 from engine.events import Event, Finished, Round
 from engine.metrics import Metrics
+from engine.policy.step_times import DrafterTimes
 from engine.session import Prompt
 from engine.settings import SamplingSettings
 from models.loader import Loaded
-from models.training.evaluation import RoundPrices
 
 PROMPTS = (
     "List three fruits, then repeat the list three times.",
@@ -93,20 +91,16 @@ def round_seconds(rounds: Sequence[Round]) -> dict[str, float]:
     return {str(length): statistics.median(found[length]) for length in sorted(found)}
 
 
-def learn_prices(options: Options, target: Loaded, folder: Path, trees: bool) -> RoundPrices:
+def learn_times(options: Options, target: Loaded, folder: Path, trees: bool) -> DrafterTimes:
     """Returns what rounds with the drafter in a folder take, learnt from its replies to `PROMPTS`. trees: whether it
-    drafts them, if it can; prices are then by nodes."""
+    drafts them, if it can."""
     session = pair_loader.open_session(target, options).session
-    pair = LoadedPair(
-        target, session, pair_loader.open_drafter(str(folder), target, trees), cache_root=options.cache_root
-    )
+    drafter = pair_loader.open_drafter(str(folder), target, trees)
+    pair = LoadedPair(target, session, drafter, cache_root=options.cache_root)
     settings = SamplingSettings(max_tokens=LEARNING_TOKENS)
     for prompt in PROMPTS:
         measure_reply(pair, pair.prompt_ids([{"role": "user", "content": prompt}], settings), settings, learns=True)
-    times = pair.learnt.times_of()
-    prices = {0: 1.0, **{length: times.price(0, length) for length in times.drafters[0].prices}}
-    every = np.interp(range(max(prices) + 1), list(prices), list(prices.values()))
-    return RoundPrices(times.plain_s, [float(price) for price in every])
+    return DrafterTimes(pair.learnt.times_of())
 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:

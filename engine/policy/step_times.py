@@ -96,7 +96,7 @@ class StepTimes:
     def begin(self, context: int) -> None:
         """Begins a reply after `context` tokens."""
         self._class = context_class(context)
-        self._belief = self._nearest(self._class)
+        self._belief = self.belief_after(context).copy()
         self._belief.covariance += NEXT_PRICES * self._drift
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
         self.learnt[self._class] = self._belief
@@ -106,7 +106,7 @@ class StepTimes:
         if (number := context_class(context)) == self._class:
             return
         plain = self._belief.mean[PLAIN]
-        self._class, self._belief = number, self._nearest(number)
+        self._class, self._belief = number, self.belief_after(context).copy()
         self._belief.mean[PLAIN] = plain
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
         self.learnt[number] = self._belief
@@ -208,12 +208,16 @@ class StepTimes:
         self._outliers = 0 if jumped else self._outliers
         return jumped
 
-    def _nearest(self, number: int) -> Belief:
-        """Returns a copy of what was learnt after contexts of about this length, else of the prior."""
+    def place(self, drafter: int, length: int) -> int:
+        """Returns the place of a price in the state."""
+        return self._place[drafter, length]
+
+    def belief_after(self, context: int) -> Belief:
+        """Returns what was learnt after contexts of about this length, else the prior."""
         if not self.learnt:
             return self._prior()
-        found = min(self.learnt, key=lambda known: (abs(known - number), known))
-        return self.learnt[found].copy()
+        number = context_class(context)
+        return self.learnt[min(self.learnt, key=lambda known: (abs(known - number), known))]
 
     def _prior(self) -> Belief:
         prices = [price for prior in self.drafters for price in prior.prices.values()]
@@ -221,6 +225,32 @@ class StepTimes:
         covariance = _price_covariance(list(self._place))
         covariance[PLAIN, PLAIN] = UNKNOWN**2
         return Belief(mean, covariance)
+
+
+@dataclass(frozen=True)
+class DrafterTimes:
+    """What is known of the rounds of one drafter now, by context, for forecasts. drafter: its place in `times`."""
+
+    times: StepTimes
+    drafter: int = 0
+
+    @property
+    def learnt(self) -> bool:
+        """Whether rounds have told it; else these are prior prices, and a plain step is taken to last a second."""
+        return bool(self.times.learnt)
+
+    def plain_s(self, context: int) -> float:
+        """Returns the seconds of a plain step after `context` tokens."""
+        return math.exp(self.times.belief_after(context).mean[PLAIN])
+
+    def round_s(self, length: int, context: int) -> float:
+        """Returns the seconds of a round with `length` drafted tokens, or tree nodes. Beyond the longest draft that is
+        known prices go on as they rise before."""
+        lengths = [0, *self.times.drafters[self.drafter].prices]
+        belief = self.times.belief_after(context)
+        prices = [1.0, *(math.exp(belief.mean[self.times.place(self.drafter, one)]) for one in lengths[1:])]
+        beyond = max(0, length - lengths[-1]) * (prices[-1] - prices[-2]) / (lengths[-1] - lengths[-2])
+        return self.plain_s(context) * float(np.interp(length, lengths, prices) + max(0.0, beyond))
 
 
 def pass_price(rows: int, gpu: bool) -> float:

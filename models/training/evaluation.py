@@ -1,4 +1,4 @@
-"""Measures how good a drafter is on held-out text, and what speed-up that gives on this machine.
+"""Measures how good a drafter is on held-out text, and what speed-up that gives with the round times of this machine.
 
 At temperature 0 nothing is estimated: in a greedy reply every token is the target's choice, so a draft is accepted just
 as far as it agrees with the text, and following the text as the loop does counts the rounds that it would take. At
@@ -19,13 +19,16 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from models.expected_rounds import ChainAcceptance, expected_rounds, survival_probs
+from engine.policy.expected_length import TREE_SIZES
+from models.expected_rounds import expected_rounds, survival_probs
+from models.forecast.forecast import RoundTimes
 from models.training.batches import Batch
 from models.training.trainee import Trainee
 
 LONGEST = 8  # drafts that are considered
 RELIABLE_COUNT = 50  # times that a position must have been reached for a policy to rely on its acceptance
 WORTH = 1.1  # a speed-up that a user notices, and larger than the differences between runs
+CONTEXT = 256  # tokens after which rounds are timed: that of a short conversation
 
 
 @dataclass
@@ -67,9 +70,8 @@ class HeldOutScores:
         depths, n = agreed.shape
         longest = LONGEST if depths == 1 else min(LONGEST, depths)
         survival = survival_probs(agreed.astype(np.float64), longest)
-        acceptance = ChainAcceptance(survival, np.zeros(n, np.int64))
         for length in range(longest + 1):
-            walked = expected_rounds(acceptance, length)
+            walked = expected_rounds(survival[:, : length + 1], np.full(n, length))
             self.rounds[length] += round(walked.rounds)
             self.tokens[length] += n
         self.reached[:longest] += walked.reached.astype(np.int64)
@@ -110,7 +112,7 @@ class TrainingVerdict:
 
     acceptance: share of the verified tokens, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
     the draft lengths with the greatest speed-up. tree_tau, tree_speedup: by nodes of a static tree from 0, at
-    temperature 0, the latter as far as prices are known; empty where none is verified. words: one sentence.
+    temperature 0, the latter up to the largest tree of auto; empty where none is verified. words: one sentence.
     """
 
     acceptance: list[float]
@@ -127,39 +129,34 @@ class TrainingVerdict:
     words: str
 
 
-@dataclass(frozen=True)
-class RoundPrices:
-    """What rounds take on this machine, learnt from replies with the drafter. plain_s: seconds of a plain step.
-    prices: plain steps by draft length, from 0."""
-
-    plain_s: float
-    prices: Sequence[float]
-
-
 def assess(
-    scores: HeldOutScores, prices: Sequence[float], tree: Sequence[float] = (), trouble: str | None = None
+    scores: HeldOutScores, times: RoundTimes, tree: Sequence[float] = (), trouble: str | None = None
 ) -> TrainingVerdict:
-    """Returns rates from counts, and speed-ups from rates and prices. prices: plain steps by draft length, from 0.
-    tree: the acceptance probabilities of the nodes of a static tree. trouble: why the target cannot verify one, None
-    where it can."""
+    """Returns rates from counts, and speed-ups from rates and round times. tree: the acceptance probabilities of
+    the nodes of a static tree. trouble: why the target cannot verify one, None where it can."""
     tau = [float(t / r) for t, r in zip(scores.tokens, scores.rounds, strict=True) if r] or [1.0]
     reach = [float(one) / scores.warm_roots for one in scores.reach if one] if scores.warm_roots else []
     warm_tau = [1.0 + sum(reach[:length]) for length in range(len(reach) + 1)]
     warm = [now / before for before, now in zip([1.0, *reach], reach, strict=False)]
-    speedup, warm_speedup = _speedups(tau, prices), _speedups(warm_tau, prices)
+    speedup, warm_speedup = _speedups(tau, times), _speedups(warm_tau, times)
     best, warm_best = _greatest(speedup), _greatest(warm_speedup)
     tree_tau = list(accumulate(tree, initial=1.0)) if tree and not trouble else []
-    tree_speedup = _speedups(tree_tau, prices)
+    tree_speedup = _speedups(tree_tau[: TREE_SIZES[-1] + 1], times) if tree_tau else []
     rates = (scores.acceptance, warm, tau, warm_tau, speedup, warm_speedup, best, warm_best)
     most = max(speedup[best], warm_speedup[warm_best], *tree_speedup)
     found = TrainingVerdict(*rates, tree_tau, tree_speedup, most >= WORTH, "")
-    words = _praise(found) if found.worth else _advise(scores, most, prices)
+    words = _praise(found) if found.worth else _advise(scores, most, times)
     return replace(found, words=f"{words}; no trees on this target: {trouble}" if tree and trouble else words)
 
 
-def _speedups(tau: Sequence[float], prices: Sequence[float]) -> list[float]:
-    """Returns the speed-up over plain decoding for draft lengths from 0, as far as prices are known."""
-    return [rate / price for rate, price in zip(tau, prices, strict=False)]
+def _speedups(tau: Sequence[float], times: RoundTimes) -> list[float]:
+    """Returns the speed-up over plain decoding for draft lengths from 0, where it is 1."""
+    return [1.0, *(t * _share(times, length) for length, t in enumerate(tau) if length)]
+
+
+def _share(times: RoundTimes, length: int) -> float:
+    """Returns a plain step as a share of a round. A round that took less than a step is a measuring error."""
+    return min(1.0, times.plain_s(CONTEXT) / times.round_s(length, CONTEXT))
 
 
 def _greatest(values: Sequence[float]) -> int:
@@ -187,20 +184,22 @@ def _praise(verdict: TrainingVerdict) -> str:
     return f"worth using: {', '.join(gains)}"
 
 
-def _advise(scores: HeldOutScores, best: float, prices: Sequence[float]) -> str:
+def _advise(scores: HeldOutScores, best: float, times: RoundTimes) -> str:
     """Returns the sentence for a drafter that is not worth using: why, and what would help."""
     if not scores.tokens[0] and not scores.warm_roots:
         return "not known to be worth using: no text was left to judge it by; give more minutes, or more prompts"
     first = scores.acceptance[0] if scores.acceptance else scores.reach[0] / scores.warm_roots
-    perfect = max((length + 1) / price for length, price in enumerate(prices))
-    if perfect < WORTH:
-        why = f"a round of one drafted token takes {prices[1]:.1f} plain steps, so even perfect drafts would not pay"
+    if max((length + 1) * _share(times, length) for length in range(1, LONGEST + 1)) < WORTH:
+        why = (
+            f"a round of one drafted token takes {1 / _share(times, 1):.1f} plain steps, so even perfect drafts would "
+            "not be worthwhile; a smaller drafter may do better"
+        )
     else:
         why = f"only {first:.0%} of first guesses are right; more minutes give it more to learn from"
     return f"not worth using on this machine: {best:.2f}x at best, because {why}"
 
 
-def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, rounds: RoundPrices) -> dict[str, Any]:
+def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, times: RoundTimes) -> dict[str, Any]:
     """Returns the fields of the report, ready for JSON, with rounded numbers."""
 
     def short(values: Sequence[float]) -> list[float]:
@@ -221,8 +220,12 @@ def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, rounds: Round
         "speedup_by_tree_size": short(verdict.tree_speedup),
         "held_out_tokens": int(scores.tokens[0]),
         "held_out_roots_warm": scores.warm_roots,
-        "plain_s": rounds.plain_s,
-        "price_by_draft_length": short(rounds.prices),
+        "times_learnt": times.learnt,  # on this machine; else they are typical ones
+        "plain_s": times.plain_s(CONTEXT),
+        "round_s": {  # by draft length, in a tree its nodes
+            str(length): times.round_s(length, CONTEXT)
+            for length in range(1, max(LONGEST + 1, len(verdict.tree_speedup)))
+        },
     }
 
 
@@ -232,7 +235,7 @@ _GRID = "#E3E6E8"
 
 
 def draw_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Draws a report as a PNG: loss, acceptance by position, the time of rounds, and the expected speed-up.
+    """Draws a report as a PNG: loss, acceptance by position, how long rounds take, and the expected speed-up.
 
     report: as `models.training.pipeline` writes it. Raises OSError.
     """
@@ -244,7 +247,7 @@ def draw_report(path: Path, report: Mapping[str, Any]) -> None:
     figure.suptitle(title, fontsize=11.5, parse_math=False)
     _plot_loss(axes[0, 0], report["loss"])
     _plot_acceptance(axes[0, 1], report)
-    _plot_prices(axes[1, 0], report)
+    _plot_times(axes[1, 0], report)
     _plot_speedup(axes[1, 1], report)
     figure.savefig(path, format="png", metadata={"Software": None})
 
@@ -286,13 +289,13 @@ def _plot_acceptance(axis: Any, report: Mapping[str, Any]) -> None:
     axis.legend(fontsize=8.5, frameon=False, loc="upper right")
 
 
-def _plot_prices(axis: Any, report: Mapping[str, Any]) -> None:
-    prices = report["price_by_draft_length"]
-    axis.plot(range(len(prices)), prices, color=COLD, marker="o", markersize=4)
+def _plot_times(axis: Any, report: Mapping[str, Any]) -> None:
+    plain_s = report["plain_s"]
+    rounds = [(int(length), seconds / plain_s) for length, seconds in report["round_s"].items()]
+    axis.plot(*zip((0, 1.0), *rounds, strict=True), color=COLD, marker="o")
     axis.set_ylim(0, None)
-    _frame(axis, "Time of a round", "tokens drafted", "plain steps")
-    label = f"a plain step: {report['plain_s'] * 1000:.1f} ms"
-    axis.annotate(label, (0.03, 0.92), xycoords="axes fraction", fontsize=8.5, color=PLAIN)
+    learnt = "of this machine" if report["times_learnt"] else "typical, not of this machine"
+    _frame(axis, f"Time of a round, {learnt}", "tokens drafted a round", "plain steps")
 
 
 def _plot_speedup(axis: Any, report: Mapping[str, Any]) -> None:

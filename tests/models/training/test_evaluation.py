@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +20,11 @@ from models.loader import Loaded
 from models.training import pipeline
 from models.training.batches import Batch, Batches
 from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary
-from models.training.evaluation import HeldOutScores, RoundPrices, assess, draw_report, evaluate, report_fields
+from models.training.evaluation import HeldOutScores, assess, draw_report, evaluate, report_fields
 from models.training.medusa_trainee import MedusaTrainee, Ranks, _ranks, best_tree
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import TrainingKind
-from tests.models.training.training_plans import CHEAP, DEAR, fit, plan_for
+from tests.models.training.training_plans import CHEAP, DEAR, Steps, fit, plan_for
 
 
 def judged_from(agreed: NDArray[np.bool_], overlap: float = 0.5) -> HeldOutScores:
@@ -43,41 +42,43 @@ def test_rounds_are_counted_as_the_loop_counts_them() -> None:
     assert (judged.rounds[1], judged.tokens[1]) == (5, 8)
     assert (judged.rounds[2], judged.tokens[2]) == (3, 8)
     assert (judged.rounds[8], judged.tokens[8]) == (2, 8)
-    verdict = assess(
-        judged_from(np.array([[1] * 6, [0] * 6], np.bool_)), CHEAP.prices
-    )  # a draft is evaluated at its depth
+    verdict = assess(judged_from(np.array([[1] * 6, [0] * 6], np.bool_)), CHEAP)  # a draft is evaluated at its depth
     assert (verdict.acceptance, verdict.tau) == ([1.0, 0.0], [1.0, 2.0, 2.0])
 
 
 def test_expected_acceptance_at_temperature_1_is_the_distributions_overlap() -> None:
-    verdict = assess(judged_from(np.zeros((3, 20), np.bool_), 0.5), CHEAP.prices)
+    verdict = assess(judged_from(np.zeros((3, 20), np.bool_), 0.5), CHEAP)
     assert verdict.warm_acceptance == pytest.approx([0.5, 0.5, 0.5])
     assert verdict.warm_tau == pytest.approx([1.0, 1.5, 1.75, 1.875])
-    assert verdict.warm_speedup[1] == pytest.approx(1.5 * 1 / CHEAP.prices[1])
+    assert verdict.warm_speedup[1] == pytest.approx(1.5 * 0.010 / 0.011)
 
 
 @pytest.mark.parametrize(
-    ("agreed", "prices", "why"),
+    ("agreed", "times", "why"),
     [
         (0, CHEAP, "only 0% of first guesses are right"),
-        (1, DEAR, "a round of one drafted token takes 2.6 plain steps, so even perfect drafts would not pay"),
+        (1, DEAR, "a round of one drafted token takes 2.5 plain steps, so even perfect drafts would not be worthwhile"),
+        (1, Steps(0.030, 0.020), "a smaller drafter may do better"),
     ],
 )
-def test_a_drafter_that_does_not_pay_is_not_worth_using_and_says_why(
-    agreed: int, prices: RoundPrices, why: str
-) -> None:
-    verdict = assess(judged_from(np.full((1, 200), agreed, np.bool_), 0.02), prices.prices)
+def test_a_drafter_that_does_not_pay_is_not_worth_using_and_says_why(agreed: int, times: Steps, why: str) -> None:
+    verdict = assess(judged_from(np.full((1, 200), agreed, np.bool_), 0.02), times)
     assert not verdict.worth
     assert verdict.words.startswith("not worth using on this machine: ") and why in verdict.words
 
 
 def test_a_good_drafter_with_cheap_passes_is_worth_using() -> None:
-    verdict = assess(judged_from(np.ones((1, 200), np.bool_)), CHEAP.prices)
+    verdict = assess(judged_from(np.ones((1, 200), np.bool_)), CHEAP)
     assert verdict.worth and verdict.best == 8
     assert verdict.words.startswith("worth using: ") and "with 8 tokens a round" in verdict.words
-    unknown = assess(HeldOutScores(), CHEAP.prices)
+    unknown = assess(HeldOutScores(), CHEAP)
     assert not unknown.worth and unknown.speedup == [1.0]
     assert unknown.words.startswith("not known to be worth using: no text was left to judge it by")
+
+
+def test_nothing_is_faster_than_its_tau() -> None:
+    verdict = assess(judged_from(np.zeros((1, 50), np.bool_), 0.02), Steps(0.005, 0.0))
+    assert max(verdict.speedup) <= 1.0
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -116,19 +117,19 @@ def test_a_tree_is_chosen_by_one_half_of_each_reply_and_scored_by_the_other(targ
     assert "tree_tau" in (tmp_path / "known" / "config.json").read_text()
 
 
-def test_a_tree_is_priced_as_far_as_prices_are_known() -> None:
-    verdict = assess(judged_from(np.zeros((1, 50), np.bool_), 0.02), CHEAP.prices, [0.5] * 16)
-    assert len(verdict.tree_tau) == 17 and len(verdict.tree_speedup) == 9
-    assert verdict.tree_speedup[8] == pytest.approx(5.0 * 1 / CHEAP.prices[8])
-    assert verdict.worth and verdict.words.endswith("with a tree of 8")
+def test_trees_are_timed_as_large_as_auto_drafts_them() -> None:
+    verdict = assess(judged_from(np.zeros((1, 50), np.bool_), 0.02), CHEAP, [0.5] * 40)
+    assert len(verdict.tree_tau) == 41 and len(verdict.tree_speedup) == 32
+    assert verdict.tree_speedup[8] == pytest.approx(5.0 * 0.010 / 0.018)
+    assert verdict.worth and verdict.words.endswith("with a tree of 31")
 
 
 def test_without_tree_support_only_chains_are_evaluated_and_the_report_says_so() -> None:
     judged, trouble = judged_from(np.zeros((1, 50), np.bool_), 0.02), "its memory is no tree's"
-    verdict = assess(judged, CHEAP.prices, [0.5] * 16, trouble)
+    verdict = assess(judged, CHEAP, [0.5] * 16, trouble)
     assert not verdict.worth and verdict.tree_tau == verdict.tree_speedup == []
     assert verdict.words.endswith("; no trees on this target: its memory is no tree's")
-    assert assess(judged, CHEAP.prices).words == verdict.words.partition("; no trees")[0]
+    assert assess(judged, CHEAP).words == verdict.words.partition("; no trees")[0]
 
 
 @pytest.mark.slow
@@ -180,7 +181,7 @@ def test_evaluation_agrees_with_what_the_loop_accepts(target: Loaded, kind: Trai
     trainee.save(folder, {"kind": kind})
     longest = min(trainee.max_depth, 8) if trainee.max_depth > 1 else 8
     tau, acceptance = decode(target, folder, talk, longest)
-    verdict = assess(judged, CHEAP.prices)
+    verdict = assess(judged, CHEAP)
     assert tau == pytest.approx(verdict.tau[longest], abs=1e-9)
     assert acceptance[0] == pytest.approx(verdict.acceptance[0], abs=0.02)  # which drafts the reply's end cut counts
 
@@ -207,7 +208,7 @@ def decode(target: Loaded, folder: Path, talk: list[Conversation], length: int) 
 @pytest.mark.slow
 def test_any_report_can_be_drawn(tmp_path: Path) -> None:
     for judged in (judged_from(np.ones((1, 60), np.bool_)), HeldOutScores()):
-        record = report_fields(judged, replace(assess(judged, CHEAP.prices, (0.5, 0.2))), CHEAP)
+        record = report_fields(judged, assess(judged, CHEAP, (0.5, 0.2)), CHEAP)
         loss = {"training": [3.0, 2.0], "steps_a_point": 1, "held_out": [[2, 2.5]]}
         draw_report(tmp_path / "report.png", {"kind": "eagle3", "target": "a$_$b", "loss": loss, **record})
         assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
