@@ -23,7 +23,7 @@ Reason = Literal["eos", "stop", "length", "thought", "context", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class PromptProgress:
-    """`done` of `total` prompt tokens are in the target's cache; `reused` of them were there before."""
+    """Target and drafter have read `done` of `total` prompt tokens; `reused` were in the target's cache before."""
 
     done: int
     total: int

@@ -59,4 +59,5 @@ class Proposer:
             self._drafter.rewind(length)
 
     def _hints(self, context: DraftContext) -> tuple[float | None, ...]:
-        return tuple(member.hint(context) for member in self._members)
+        """Returns for each drafter the class of its next draft, 0 where there is none."""
+        return tuple(member.draft_class(context) if member.has_draft(context) else 0.0 for member in self._members)

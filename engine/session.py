@@ -26,7 +26,7 @@ from engine.reply_channels import Parser
 from engine.reply_text import Message, ReplyText, Tokenizer
 from engine.sampling import Sampler
 from engine.settings import Grammar, SamplingSettings
-from engine.target.cached_model import CachedModel
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ class Session:
         reused = self._reuse(ids, drafter, blocks)
         reply = self._reply
         stable = prompt.stable_lengths if blocks is None else blocks.shared_ends(prompt.stable_lengths)
-        for done in self._prefill(ids, reused, drafter, cancelled, stable):
+        for count, done in enumerate(self._prefill(ids, reused, drafter, cancelled, stable)):
             yield PromptProgress(done, len(ids), reused, time.monotonic() - began_s)
             self._check_owner(reply)
-            if done > reused and cancelled():
+            if count and cancelled():
                 yield Finished("cancelled", 0, time.monotonic() - began_s)
                 return
         self.target.pin_mark(stable)
@@ -241,13 +241,19 @@ class Session:
         stable_lengths: Sequence[int],
     ) -> Iterator[int]:
         """Feeds what the caches lack of `prompt`, all but its last token; yields before and after each chunk how many
-        of its tokens are in. Pins the marks at its stable lengths."""
+        of its tokens target and drafter have read. Pins the marks at its stable lengths."""
+        read = reused if drafter is None else min(reused, drafter.reusable_prefix())
+        while drafter is not None and read < reused:  # what the target alone has read before
+            if reused - read > PREFILL_CHUNK:
+                yield read
+            read = min(read + PREFILL_CHUNK, reused)
+            drafter.sync(prompt[: read + 1], cancelled)
         yield reused
         ends = [*(length for length in stable_lengths if reused < length < len(prompt) - 1), len(prompt) - 1]
         for begin, end in pairwise([reused, *ends]):
             done = 0
             for done in self._driver.prefill(prompt[begin:end], cancelled=cancelled):
-                if drafter is not None and drafter.needs.taps:  # so that states need not be kept
+                if drafter is not None:  # so that it is ready where the target is, and states need not be kept
                     drafter.sync(prompt[: self.target.length + 1], cancelled)
                 yield begin + done
             if done < end - begin:  # it was cancelled

@@ -49,8 +49,8 @@ class SamplingSettings:
     frequency once per occurrence. logit_bias is added to the logits of the given ids.
 
     seed: of the noise; the host draws one for None, and the engine takes None for 0. fresh: whether the seed was drawn
-    for this reply alone. Automatic draft length then corrects its step times by the clock above temperature 0, and only
-    a coupled reply repeats with its seed.
+    for this reply alone. Automatic draft length then goes by the clock and by earlier replies, and above temperature 0
+    only a coupled reply repeats with its seed.
 
     acceptance: the rule above temperature 0. draft_length: tokens (nodes of a tree) a round, None for automatic, 0 for
     plain decoding. exact: the same arithmetic for every token whatever is drafted, so that replies agree to the last
@@ -86,6 +86,18 @@ class SamplingSettings:
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
+
+    @property
+    def teaches(self) -> bool:
+        """Whether automatic draft length may learn from the reply for later ones: not from noise that may be drawn
+        again, since draft lengths that depend on it would change the distribution of rejection sampling."""
+        return self.greedy or self.fresh
+
+    @property
+    def repeats_rounds(self) -> bool:
+        """Whether the same request must have the same rounds, so that its text repeats: by rejection, with a seed that
+        was given. Draft lengths change no greedy or coupled text."""
+        return not self.teaches and self.acceptance == "rejection"
 
     @property
     def switches(self) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 Shapes: n tokens of the reply, drafts of at most `longest` tokens. A draft that starts before token i and has a
 tokens accepted ends its round at token i + a, which is the target's own; the next one starts before token i + a + 1.
+`survival` (n, longest + 1) is the probability that at least so many tokens of a draft before token i are accepted: 1 in
+column 0, 0 past the end of the reply.
 """
 
 from __future__ import annotations
@@ -16,33 +18,14 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class ChainAcceptance:
-    """How far drafted chains are accepted along one reply.
-
-    survival: (n, longest + 1), the probability that at least so many tokens of a draft before token i are accepted; 1
-    in column 0, 0 past the end of the reply. member: (n,) which of several drafters proposes the draft. most: (n,) the
-    tokens that it has at most; None where that is `longest` everywhere.
-    """
-
-    survival: Floats
-    member: Counts
-    most: Counts | None = None
-
-    @property
-    def longest(self) -> int:
-        return int(self.survival.shape[1]) - 1
-
-
-@dataclass(frozen=True)
 class ExpectedRounds:
     """The rounds of one reply, on average.
 
-    starts: (n,) the probability that a round starts before token i. drafted: (n,) tokens drafted in that round.
-    reached, kept: by position in the draft, the rounds that verified it and the rounds that accepted it.
+    starts: (n,) the probability that a round starts before token i. reached, kept: by position in the draft, the rounds
+    that verified it and the rounds that accepted it.
     """
 
     starts: Floats
-    drafted: Counts
     reached: Floats
     kept: Floats
 
@@ -52,8 +35,8 @@ class ExpectedRounds:
 
 
 def survival_probs(accepted: Floats, longest: int) -> Floats:
-    """Returns `ChainAcceptance.survival`. accepted: (depths, n), the probability that token i, drafted at that depth,
-    is accepted if those before it were. The last depth stands for all deeper ones."""
+    """Returns `survival`. accepted: (depths, n), the probability that token i, drafted at that depth, is accepted if
+    those before it were. The last depth stands for all deeper ones."""
     depths, n = accepted.shape
     survival = np.zeros((n, longest + 1))
     survival[:, 0] = 1.0
@@ -63,26 +46,16 @@ def survival_probs(accepted: Floats, longest: int) -> Floats:
     return survival
 
 
-def expected_rounds(acceptance: ChainAcceptance, length: int, limit: int | None = None) -> ExpectedRounds:
-    """Returns the rounds with drafts of `length` tokens. limit: the most tokens the reply could have had; no draft
-    goes past it."""
-    n = len(acceptance.survival)
-    drafted = np.full(n, min(length, acceptance.longest), np.int64)
-    if acceptance.most is not None:
-        drafted = np.minimum(drafted, acceptance.most)
-    if limit is not None:
-        drafted = np.minimum(drafted, limit - 1 - np.arange(n))
-    starts = np.zeros(n)
+def expected_rounds(survival: Floats, lengths: Counts) -> ExpectedRounds:
+    """Returns the rounds with drafts of `lengths` (n,) tokens; of a tree, as many as it has levels. Nothing after so
+    many survives."""
+    n, longest = survival.shape[0], survival.shape[1] - 1
+    ends = survival - np.pad(survival[:, 1:], ((0, 0), (0, 1)))
+    starts = np.zeros(n + longest + 1)
     starts[:1] = 1.0
     for place in range(n):
-        if not starts[place]:
-            continue
-        survival = acceptance.survival[place, : drafted[place] + 1]
-        ends = survival - np.append(survival[1:], 0.0)
-        following = starts[place + 1 : place + 1 + len(ends)]
-        following += starts[place] * ends[: len(following)]
-    depths = np.arange(acceptance.longest)
-    verified = (depths < drafted[:, None]) & (np.arange(n)[:, None] + depths < n)
-    reached = (starts[:, None] * acceptance.survival[:, :-1] * verified).sum(0)
-    kept = (starts[:, None] * acceptance.survival[:, 1:] * verified).sum(0)
-    return ExpectedRounds(starts, drafted, reached, kept)
+        starts[place + 1 : place + longest + 2] += starts[place] * ends[place]
+    starts = starts[:n]
+    verified = starts[:, None] * (np.arange(longest) < np.minimum(lengths, n - np.arange(n))[:, None])
+    reached, kept = (survival[:, :-1] * verified).sum(0), (survival[:, 1:] * verified).sum(0)
+    return ExpectedRounds(starts, reached, kept)

@@ -29,15 +29,6 @@ class StrictStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A part of the document: every field must be there, and nothing else."""
 
 
-class MeasuredCosts(StrictStruct, frozen=True, kw_only=True):
-    """The costs of this prompt's passes, measured in isolation."""
-
-    pass_s: dict[str, float]  # seconds of a pass, by its width in rows
-    draft_s: dict[str, float]  # seconds of a draft, by its length in tokens
-    plain_s: float | None = None  # seconds of a step in a run of plain steps
-    ungated_s: float | None = None  # seconds of a round of one drafted token whose pass is built meanwhile
-
-
 class FirstDifference(StrictStruct, frozen=True, kw_only=True):
     """Where a reply first differs from plain decoding, and how close the choices were."""
 
@@ -91,8 +82,7 @@ class BenchRun(StrictStruct, frozen=True, kw_only=True):
     first_difference: FirstDifference | None
     speedup: float | None  # decode speed over plain decoding of the same prompt (`engine.metrics`)
     speedup_total: float | None  # the same from request to last token
-    speedup_ideal: float | None  # what `costs` allow these rounds
-    costs: MeasuredCosts | None  # null for the peer
+    round_s: dict[str, float]  # median seconds of a round, by the number of drafted tokens; empty for the peer
 
     @property
     def failed(self) -> bool:
@@ -120,11 +110,9 @@ class BenchSummary(StrictStruct, frozen=True, kw_only=True):
     ttft_s: float | None
     speedup: float | None
     speedup_total: float | None
-    speedup_ideal: float | None
     mean_acceptance_length: float | None
     acceptance_rate: float | None
     acceptance_by_position: list[float]
-    draft_cost: float | None  # of a drafted token or tree node, in passes of the target
     identical: bool | None  # whether every text is plain decoding's; null where that is not promised
     runs: int  # how many
     differences: int | None  # runs that differ
@@ -172,11 +160,9 @@ def _summary(rows: Sequence[BenchRun]) -> BenchSummary:
         ttft_s=median(row.ttft_s for row in rows),
         speedup=median(row.speedup for row in rows),
         speedup_total=median(row.speedup_total for row in rows),
-        speedup_ideal=median(row.speedup_ideal for row in rows),
         mean_acceptance_length=sum(row.tokens for row in rows) / rounds if rounds else None,
         acceptance_rate=accepted / drafted if drafted else None,
         acceptance_by_position=acceptance_by_position(rows),
-        draft_cost=median(_draft_cost(row) for row in rows),
         identical=not differing if promised else None,
         runs=len(rows),
         differences=len(differing) if promised else None,
@@ -192,14 +178,6 @@ def acceptance_by_position(rows: Sequence[BenchRun], least: int = 1) -> list[flo
     reached = map(sum, zip_longest(*(row.reached for row in rows), fillvalue=0))
     kept = map(sum, zip_longest(*(row.kept for row in rows), fillvalue=0))
     return [k / n for k, n in zip(kept, reached, strict=True) if n >= least]
-
-
-def _draft_cost(row: BenchRun) -> float | None:
-    """Returns the cost of one drafted token in passes of the target, from the longest draft that was measured."""
-    if row.costs is None:
-        return None
-    length, seconds = max((int(length), seconds) for length, seconds in row.costs.draft_s.items())
-    return seconds / length / row.costs.pass_s["1"] if seconds else None
 
 
 def runs_by_contestant(rows: Sequence[BenchRun]) -> list[list[BenchRun]]:

@@ -15,11 +15,12 @@ from app.cli.terminal.output import ruled_table
 
 _LEGEND = (
     "tok/s: decode speed. speed-up: over plain decoding of the same prompt; total: with the prompt. "
-    "ideal: what costs measured in isolation allow. tau: tokens per pass. Speeds are medians over prompts."
+    "tau: tokens per pass. Speeds are medians over prompts. Draft length auto begins each reply with what was known "
+    "when the benchmark began."
 )
 _VERDICTS = (
     "Draft length auto against plain decoding (speed-up, median over prompts; lowest: of one prompt) and against the "
-    "best fixed length (share: median of auto's speed over its speed; ideal: by costs measured in isolation)."
+    "best fixed length (share: median of auto's speed over its speed)."
 )
 
 
@@ -39,7 +40,7 @@ def show(console: Console, about: str, value: BenchDocument) -> None:
 
 
 def _table(summary: Sequence[BenchSummary]) -> Table:
-    names = ["T", "tok/s", "speed-up", "ideal", "total", "tau", "accepted"]
+    names = ["T", "tok/s", "speed-up", "total", "tau", "accepted"]
     table = ruled_table(["drafter"], names)
     table.add_column("same text", justify="right")
     temperature = None
@@ -57,7 +58,6 @@ def _cells(row: BenchSummary) -> Iterator[str | Text]:
     yield f"{row.temperature:g}"
     yield _number(row.tokens_per_s, ".1f")
     yield Text(_number(row.speedup, ".2f", "x"), "" if plain else "bold")
-    yield "" if plain else _number(row.speedup_ideal, ".2f", "x")
     yield _number(row.speedup_total, ".2f", "x")
     yield _number(row.mean_acceptance_length, ".2f")
     yield _number(row.acceptance_rate, ".0%")
@@ -76,7 +76,7 @@ def _sameness(row: BenchSummary) -> Text:
 
 def _verdict_table(found: Sequence[AutoVerdict]) -> Table:
     """Returns the verdicts by category."""
-    names = ["T", "prompts", "speed-up", "lowest", "best fixed", "share", "ideal"]
+    names = ["T", "prompts", "speed-up", "lowest", "best fixed", "share"]
     table = ruled_table(["drafter at auto", "category"], names)
     before = None
     for one in found:
@@ -93,7 +93,6 @@ def _verdict_table(found: Sequence[AutoVerdict]) -> Table:
             f"{one.lowest:.2f}x",
             best,
             Text(_number(one.share, ".2f"), "red" if one.behind else ""),
-            _number(one.ideal, ".2f"),
         )
         before = drafter
     return table

@@ -2,8 +2,8 @@
 
 Contestants are plain decoding, each drafter and, on request, mlx-lm (`app.bench.contestants`).
 
-Each reply starts with an empty cache. Costs are measured right after the runs of each prompt, at the widths and context
-that occurred in them, because a machine's speed changes over time. Contestants with the same drafter share them.
+Each reply starts with an empty cache, and draft length auto with what was known when the benchmark began: what earlier
+replies have taught, or its warm-up.
 """
 
 from __future__ import annotations
@@ -18,23 +18,19 @@ import msgspec
 from app.bench.bench_document import BenchRun, digest
 from app.bench.contestants import PLAIN, PLAIN_EXACT, Contestant
 from app.bench.prompt_file import Question
-from app.inference.measured_reply import Reply, ideal_speedup, receipt_record, reply_record, warm_up
-from engine import cost_measurement
+from app.inference.measured_reply import Reply, receipt_record, reply_record, round_seconds, warm_up
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.receipt import Receipt
 from engine.audit.reply_check import compare_replies
-from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, SuffixIndex
 from engine.errors import ContextError
 from engine.metrics import decode_speedup, total_speedup
-from engine.policy.costs import Costs
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
 
-COST_REPEATS = 3
 ReportProgress = Callable[[str], None]
 IsDone = Callable[[Question, SamplingSettings], bool]
 
@@ -86,11 +82,11 @@ class Benchmark:
                 )
 
     def warm_up(self, question: Question) -> None:
-        """Decodes a few tokens with every contestant and settings."""
+        """Decodes a few tokens with every contestant and settings, which teaches draft length auto."""
         prompt = self.session.tokenizer.chat([_message("user", question.turns[0])])
         for settings in self.settings:
             for contestant in self.contestants:
-                contestant.reply(prompt, warm_up(settings))
+                contestant.reply(prompt, warm_up(settings), learns=True)
 
     def run(self, questions: Sequence[Question], done: IsDone = lambda *_: False) -> Iterator[list[BenchRun]]:
         """Yields the runs of one prompt at a time, except for conversations that are done."""
@@ -111,7 +107,6 @@ class Benchmark:
                 self.notice(f"question {question.id}: skipped from turn {turn + 1}, which does not fit the context")
                 return
             replies = [self._replies(prompt, settings, f"question {question.id}") for _ in range(self.repeats)]
-            costs = self._costs(settings, replies)
             messages.append(_message("assistant", replies[0][PLAIN].answer))
             self._history.extend([*replies[0][PLAIN].tokens, END])
             prompted = {
@@ -121,7 +116,7 @@ class Benchmark:
                 "prompt_digest": digest(text),
             }
             yield [
-                msgspec.convert(prompted | {"repeat": repeat} | self._record(one, settings, by_name, costs), BenchRun)
+                msgspec.convert(prompted | {"repeat": repeat} | self._record(one, settings, by_name), BenchRun)
                 for repeat, by_name in enumerate(replies)
                 for one in self.contestants
             ]
@@ -136,12 +131,9 @@ class Benchmark:
             replies[contestant.name] = contestant.reply(prompt, settings)
         return replies
 
-    def _record(
-        self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply], costs: dict[int, Costs]
-    ) -> dict[str, Any]:
+    def _record(self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply]) -> dict[str, Any]:
         """Returns what the document keeps of a reply, compared with plain decoding of the same prompt."""
         plain, reply = replies[PLAIN], replies[contestant.name]
-        own = None if contestant.peer else costs[id(contestant.drafter)]
         receipt = self._receipt(contestant, settings, replies)
         # The end of the reply cuts the draft of the last round.
         drafts = Counter(len(round_.drafted) for round_ in reply.rounds[:-1])
@@ -159,24 +151,8 @@ class Benchmark:
             "same_bits": None if receipt is None else receipt.same_bits,
             "speedup": decode_speedup(plain.metrics, reply.metrics),
             "speedup_total": total_speedup(plain.metrics, reply.metrics),
-            "speedup_ideal": ideal_speedup(own, reply.rounds) if own else None,
-            "costs": _costs_record(own) if own else None,
+            "round_s": {} if contestant.peer else round_seconds(reply.rounds),
         }
-
-    def _costs(self, settings: SamplingSettings, replies: Sequence[dict[str, Reply]]) -> dict[int, Costs]:
-        """Returns the costs of each drafter, and of none, by its identity, at the widths of all its replies."""
-        by_drafter: dict[int, tuple[Drafter | None, list[Reply]]] = {}
-        for contestant in self.contestants:
-            if not contestant.peer:
-                _, mine = by_drafter.setdefault(id(contestant.drafter), (contestant.drafter, []))
-                mine += [by_name[contestant.name] for by_name in replies]
-        sampler, found = self._sampler(settings), dict[int, Costs]()
-        for key, (drafter, mine) in by_drafter.items():
-            widths = sorted({width for reply in mine for width in usual_widths(reply)})
-            context = max(*(len(reply.prompt) + reply.metrics.tokens // 2 for reply in mine), *widths)
-            self.session.forget()
-            found[key] = cost_measurement.measure(self.session.target, sampler, drafter, widths, context, COST_REPEATS)
-        return found
 
     def _receipt(self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply]) -> Receipt | None:
         """Returns the comparison with plain decoding; None for the peer's samples, which have their own noise."""
@@ -192,22 +168,6 @@ class Benchmark:
 
     def _sampler(self, settings: SamplingSettings) -> Sampler:
         return Sampler(settings, self.session.target.vocabulary)
-
-
-def _costs_record(costs: Costs) -> dict[str, Any]:
-    return {
-        "pass_s": {str(width): seconds for width, seconds in costs.verify},
-        "draft_s": {str(length): seconds for length, seconds in costs.draft},
-        "plain_s": costs.plain_s,
-        "ungated_s": costs.eager,
-    }
-
-
-def usual_widths(reply: Reply) -> list[int]:
-    """Returns the widths that occurred more than once, the widest, 1 and 2. Costs between are interpolated."""
-    counts = Counter(round_.width for round_ in reply.rounds)
-    often = {width for width, count in counts.items() if count > 1}
-    return sorted(often | {1, 2, max(counts)})
 
 
 def _message(role: str, text: str) -> dict[str, str]:

@@ -62,12 +62,10 @@ class RedlineContestant:
     def drafter(self) -> Drafter | None:
         return self.pair.drafter.drafter
 
-    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
-        """Returns a timed reply that starts with an empty cache."""
+    def reply(self, prompt: Sequence[int], settings: SamplingSettings, learns: bool = False) -> Reply:
+        """Returns a timed reply that starts with an empty cache. learns: as in `measure_reply`."""
         length = None if self.draft_length == "auto" else self.draft_length or 0
-        if length is None:
-            self.pair.costs(len(prompt))  # measured now, where no idle moment came before
-        return measure_reply(self.pair, prompt, replace(settings, exact=self.exact, draft_length=length))
+        return measure_reply(self.pair, prompt, replace(settings, exact=self.exact, draft_length=length), learns)
 
     def rule(self, settings: SamplingSettings) -> str:
         """Returns how drafts are accepted: greedy, rejection or coupled."""
@@ -119,9 +117,6 @@ def _with_drafter(
     found: list[Contestant] = []
     pair = pair.with_drafter(drafter, options.tree)
     for length in lengths:
-        if length is None:
-            notice(f"measuring the cost of {name}")
-            pair.costs(0)
         draft_length: Length = "auto" if length is None else length
         label = name if len(lengths) == 1 else f"{name} {draft_length}"
         found.append(RedlineContestant(label, pair, name, draft_length))
@@ -165,7 +160,7 @@ class MlxLmContestant:
     def draft_length(self) -> int | None:
         return self.drafted or None
 
-    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+    def reply(self, prompt: Sequence[int], settings: SamplingSettings, learns: bool = False) -> Reply:
         return Reply.of(prompt, self._events(prompt, settings))
 
     def rule(self, settings: SamplingSettings) -> str | None:

@@ -1,4 +1,4 @@
-"""Draws the benchmark's document as one picture: speed-up, acceptance, costs and losses.
+"""Draws the benchmark's document as one picture: speed-up, acceptance, rounds and losses.
 
 Shows only the replies at the lowest temperature, none in exact-verify.
 """
@@ -18,7 +18,6 @@ from app.bench.bench_document import (
     AUTO,
     BenchDocument,
     BenchRun,
-    MeasuredCosts,
     acceptance_by_position,
     write_file,
 )
@@ -26,7 +25,6 @@ from app.bench.contestants import PLAIN
 from app.bench.verdicts import ALL, FLOOR, categories, category_of, verdicts
 from app.inference import environment
 from engine.metrics import median
-from engine.policy.costs import Costs
 
 SIZE_IN, DPI = (10.4, 9.6), 160  # 1,664 pixels across: readable at half of that
 _TEXT, _QUIET, _GRID = "#1F2328", "#57606A", "#E3E6E8"
@@ -51,8 +49,7 @@ _STYLE: Any = {
 }
 _DRAFTERS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe-Ito
 _PEERS = ("#B4BAC0", "#6E7781", "#3D444D")
-_POSITIONS = 9  # of the longest draft that the costs are drawn for
-VERIFYING = "verifying"
+_POSITIONS = 9  # of the longest draft whose rounds are drawn
 MIN_ROUNDS = 10  # that reached a position, for its acceptance to be drawn
 Colours = dict[str, str]
 
@@ -93,7 +90,7 @@ def render_png(value: BenchDocument) -> bytes:
 
 
 def figure(value: BenchDocument) -> Any:
-    """Draws four axes: speed-up by category, acceptance by position, costs with the chosen lengths, and losses."""
+    """Draws four axes: speed-up by category, acceptance by position, rounds with the chosen lengths, and losses."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -109,7 +106,7 @@ def figure(value: BenchDocument) -> Any:
         left, middle, right = bottom.subplots(1, 3)
         _speedups(top.subplots(), speedup_series(rows), colours)
         _acceptance(left, acceptance_series(rows), colours)
-        _costs(middle, round_costs(rows, _POSITIONS), chosen_lengths(rows), colours)
+        _rounds(middle, round_prices(rows, _POSITIONS), chosen_lengths(rows), colours)
         _losses(right, loss_strips(rows), colours)
         warm = f", temperature {rows[0].temperature:g}" if rows else ""
         most = f"at most {value.environment['max_tokens']} tokens a reply"
@@ -144,8 +141,8 @@ def _acceptance(axis: Any, lines: Sequence[Series], colours: Colours) -> None:
     _legend(axis, lines)
 
 
-def _costs(axis: Any, lines: Sequence[Series], chosen: Sequence[Series], colours: Colours) -> None:
-    """Draws the cost of a round over the draft lengths that auto chose."""
+def _rounds(axis: Any, lines: Sequence[Series], chosen: Sequence[Series], colours: Colours) -> None:
+    """Draws the time of a round over the draft lengths that auto chose."""
     shares = axis.twinx()
     axis.set_zorder(shares.get_zorder() + 1)
     axis.patch.set_visible(False)
@@ -153,8 +150,7 @@ def _costs(axis: Any, lines: Sequence[Series], chosen: Sequence[Series], colours
     for number, one in enumerate(chosen):
         places = [int(length) + (number - (len(chosen) - 1) / 2) * width for length in one.points]
         shares.bar(places, one.points.values(), width * 0.9, color=colours[one.name], alpha=0.3)
-    _lines(axis, lines[:1], {VERIFYING: _TEXT}, linewidth=1.4, linestyle="--")
-    _lines(axis, lines[1:], colours, linewidth=1.4)
+    _lines(axis, lines, colours, linewidth=1.4, marker="o", markersize=3)
     top = max((value for one in lines for value in one.points.values()), default=1.0)
     axis.set_ylim(0, top * 1.5)  # room for the legend above both
     axis.set_xticks(range(_POSITIONS))
@@ -163,7 +159,7 @@ def _costs(axis: Any, lines: Sequence[Series], chosen: Sequence[Series], colours
     shares.tick_params(labelsize=8.5, colors=_QUIET)
     shares.grid(visible=False)
     shares.spines["right"].set_visible(True)
-    _label(axis, "Cost of a round, and what auto chose", "tokens drafted", "plain passes (lines)")
+    _label(axis, "Time of a round, and what auto chose", "tokens drafted", "plain steps (lines)")
     shares.set_ylabel("share of rounds (bars)")
     _legend(axis, lines, loc="upper left")
 
@@ -270,35 +266,21 @@ def acceptance_series(rows: Sequence[BenchRun]) -> list[Series]:
     return found
 
 
-def round_costs(rows: Sequence[BenchRun], lengths: int) -> list[Series]:
-    """Returns the cost of rounds of 0 to `lengths` - 1 drafted tokens, in plain passes: verifying alone, then with each
-    drafter. Medians over prompts."""
-    measured = [row for row in rows if row.costs is not None]
-    if not any(row.drafted for row in measured):
-        return []
-    found = [Series(VERIFYING, VERIFYING, _round_prices(measured, lengths, drafting=False))]
+def round_prices(rows: Sequence[BenchRun], lengths: int) -> list[Series]:
+    """Returns the time of rounds of fewer than `lengths` drafted tokens with each drafter, in plain steps of the same
+    prompt. Medians over prompts."""
+    plain = {row.where: row.round_s["0"] for row in rows if row.drafter == PLAIN and "0" in row.round_s}
+    found = []
     for name in proposers(rows):
-        points = _round_prices([row for row in measured if row.proposer == name], lengths, drafting=True)
-        if points:
+        prices: dict[int, list[float]] = {}
+        for row in _mine(rows, name):
+            for length, seconds in row.round_s.items():
+                if 0 < int(length) < lengths and row.where in plain:
+                    prices.setdefault(int(length), []).append(seconds / plain[row.where])
+        if prices:
+            points = {str(length): statistics.median(prices[length]) for length in sorted(prices)}
             found.append(Series(name, f"with {name}", points))
     return found
-
-
-def _round_prices(rows: Sequence[BenchRun], lengths: int, drafting: bool) -> dict[str, float]:
-    """Returns costs by draft length, up to the widest pass that was measured."""
-    found: dict[str, list[float]] = {}
-    for own in [_costs_of(row.costs) for row in rows if row.costs is not None]:
-        for length in range(min(lengths, own.verify[-1][0])):
-            price = own.pass_s(length + 1) if length and not drafting else own.round_s(length)
-            found.setdefault(str(length), []).append(price / own.plain_s)
-    return {length: median(values) or 0.0 for length, values in found.items()}
-
-
-def _costs_of(measured: MeasuredCosts) -> Costs:
-    verify, draft = (
-        tuple(sorted((int(key), seconds) for key, seconds in of.items())) for of in (measured.pass_s, measured.draft_s)
-    )
-    return Costs(verify, draft, plain=measured.plain_s, eager=measured.ungated_s)
 
 
 def chosen_lengths(rows: Sequence[BenchRun]) -> list[Series]:

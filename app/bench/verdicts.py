@@ -3,7 +3,6 @@
     speed-up   median over the replies of a category; lowest: of the slowest prompt (its median over repeats)
     best       the fixed length with the highest median speed-up, 0 (plain decoding) included
     share      median over replies of auto's speed over the best length's, for the same prompt
-    ideal      the same share computed from costs measured in isolation (`app.inference.measured_reply`)
 
 Where several lengths are nearly equal, the best one is partly luck, so share is a little too low.
 """
@@ -26,7 +25,7 @@ _Key = tuple[int | str, int, int]
 
 @dataclass(frozen=True)
 class AutoVerdict:
-    """The results of one drafter in one category. best, share and ideal are None without a fixed length."""
+    """The results of one drafter in one category. best and share are None without a fixed length."""
 
     proposer: str
     exact: bool
@@ -38,7 +37,6 @@ class AutoVerdict:
     best: int | None = None
     best_speedup: float | None = None
     share: float | None = None
-    ideal: float | None = None
 
     @property
     def slower(self) -> bool:
@@ -81,7 +79,7 @@ def verdicts(rows: Sequence[BenchRun]) -> list[AutoVerdict]:
 
 def _verdict(category: str, rows: Sequence[BenchRun]) -> AutoVerdict | None:
     """Returns the verdict on the runs of one drafter, or None without a timed reply at length auto."""
-    by_length = _by_length(rows, lambda row: row.speedup)
+    by_length = _by_length(rows)
     auto = by_length.pop(AUTO, {})
     if not auto:
         return None
@@ -89,8 +87,6 @@ def _verdict(category: str, rows: Sequence[BenchRun]) -> AutoVerdict | None:
     prompts = list(dict.fromkeys(key[:2] for key in auto))
     middle = [median(value for key, value in auto.items() if key[:2] == prompt) or 0.0 for prompt in prompts]
     best, best_speedup, share = _best(auto, by_length, plain=not first.exact)
-    ideals = _by_length(rows, lambda row: row.speedup_ideal)
-    *_, ideal = _best(ideals.pop(AUTO, {}), ideals, plain=not first.exact)
     return AutoVerdict(
         proposer=first.proposer,
         exact=first.exact,
@@ -102,16 +98,15 @@ def _verdict(category: str, rows: Sequence[BenchRun]) -> AutoVerdict | None:
         best=best,
         best_speedup=best_speedup,
         share=share,
-        ideal=ideal,
     )
 
 
-def _by_length(rows: Sequence[BenchRun], value: Callable[[BenchRun], float | None]) -> dict[Length, dict[_Key, float]]:
-    """Groups the known values by draft length and reply."""
+def _by_length(rows: Sequence[BenchRun]) -> dict[Length, dict[_Key, float]]:
+    """Groups the known speed-ups by draft length and reply."""
     found: dict[Length, dict[_Key, float]] = {}
     for row in rows:
-        if known := value(row):
-            found.setdefault(row.draft_length, {})[row.question_id, row.turn, row.repeat] = known
+        if row.speedup:
+            found.setdefault(row.draft_length, {})[row.question_id, row.turn, row.repeat] = row.speedup
     return found
 
 

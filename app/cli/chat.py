@@ -19,7 +19,7 @@ from app.cli.terminal.reply_view import Terminal, fallback_line
 from app.cli.terminal.token_style import Look, add_theme, output_look
 from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.inference.options import Options, target_name
-from app.inference.reply_events import FellBack, ShownEvent
+from app.inference.reply_events import FellBack, ReplyEvent
 from app.reply_history import FOLDER
 from app.reply_statistics import speed_in_words
 from app.store import store_path
@@ -98,7 +98,7 @@ def _shows_thoughts(args: argparse.Namespace, look: Look) -> bool:
     return bool(args.thoughts == "show" if args.thoughts else look.escapes)
 
 
-def _print_reply(conversation: Conversation, events: Iterator[ShownEvent], terminal: Terminal) -> int:
+def _print_reply(conversation: Conversation, events: Iterator[ReplyEvent], terminal: Terminal) -> int:
     terminal.introduce(conversation.describe())
 
     def compared(metrics: Metrics) -> str:
@@ -108,7 +108,7 @@ def _print_reply(conversation: Conversation, events: Iterator[ShownEvent], termi
     return INTERRUPTED if metrics.reason == "cancelled" else OK
 
 
-def _print_json(events: Iterator[ShownEvent], options: Options) -> int:
+def _print_json(events: Iterator[ReplyEvent], options: Options) -> int:
     if options.seed_line:
         notify(options.seed_line)
     code = OK

@@ -24,7 +24,7 @@ from app.cli.terminal.keyboard import ctrl_c, unseen_typing
 from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK, lost_machine
 from app.inference.options import read_draft_length
-from app.inference.reply_events import ShownEvent
+from app.inference.reply_events import ReplyEvent
 from app.markdown_blocks import details_block
 from app.reply_statistics import chat_in_words, count
 from app.safe_text import trusted
@@ -120,7 +120,7 @@ class Talk:
         reply = partial(self._conversation.ask, text)
         self._play(reply, "the reply was empty, so the question was removed")
 
-    def _play(self, reply: Callable[[Callable[[], bool]], Generator[ShownEvent]], nothing: str) -> None:
+    def _play(self, reply: Callable[[Callable[[], bool]], Generator[ReplyEvent]], nothing: str) -> None:
         """Shows a reply. nothing: what to say if it was empty."""
         before = self._conversation.messages
         with ctrl_c() as cancelled, unseen_typing(sys.stdin), closing(reply(cancelled)) as events:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +18,15 @@ from models.paths import BUILTIN
 if TYPE_CHECKING:
     from app.bench.prompt_file import Question
     from app.command_line import Commands
-    from app.forecast.forecast import Forecast
-    from app.forecast.forecaster import Forecaster, QuestionPrompt
-    from app.inference.pair_loader import NamedDrafter
-    from engine.session import Session
-    from engine.settings import AcceptanceRule, SamplingSettings
+    from app.forecast.forecaster import Forecaster
+    from models.forecast.forecast import Forecast
 
 MAX_TOKENS = 128
+_NOTHING_DRAFTED = "drafter is none, which drafts nothing: name another drafter or a folder"
 _DESCRIPTION = (
     "Predict how well a drafter works for a target on this machine: acceptance, tokens per pass, the best draft length "
     "and the speed-up, each with its sampling error. The target's replies to the prompts are written once and kept; "
-    "both models then read them, and measured pass times give the speed-up."
+    "both models then read them. The speed-up is from the round times learnt on this machine, or from typical ones."
 )
 _EXAMPLES = """examples:
   redline predict                                       the built-in model and the drafter chosen by auto
@@ -62,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     args.drafter = [args.drafter]
     options = read_options(args, random_seed=False)
     questions = _check(args, options)
+    from app.bench.benchmark import Benchmark
     from app.forecast.forecaster import Forecaster
     from app.inference import environment, pair_loader
     from app.inference.options import target_name
@@ -70,17 +68,24 @@ def run(args: argparse.Namespace) -> int:
     target = pair_loader.open_target(options)
     drafter = pair_loader.open_drafter(options.drafter, target, options.tree, options.cache_root)
     if drafter.drafter is None:
-        raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
+        raise UsageError(_NOTHING_DRAFTED)
     session, note, _ = pair_loader.open_session(target, options)
-    for text in filter(None, (drafter.note, note)):
+    forecaster = Forecaster(target, drafter, session, options.cache_root)
+    learnt = all(one.learnt for one in forecaster.times)
+    prior = "" if learnt else "this pair has not replied on this machine yet: speed-ups are from typical round times"
+    for text in filter(None, (drafter.note, note, prior)):
         notify(text)
-    forecaster = Forecaster(target, drafter, session, options.cache_root, notify)
-    settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
-    rules = _rules(args, forecaster, settings)
-    forecasts = _forecast(forecaster, _tokenize(session, questions), settings, rules)
+    Benchmark(session, [], [], turns=1).check(questions)
+    forecasts = _forecast(args, options, forecaster, questions)
     if forecasts is None:
         return INTERRUPTED
-    _show(args, drafter, environment.describe(options, target), forecasts)
+    about = {
+        "environment": environment.describe(options, target),  # as in `app.bench.bench_document`
+        "drafter": "+".join(part.name for part in drafter.parts),  # its name, or that of its folder
+        "tree": drafter.branches,  # whether it drafts trees; draft lengths are then numbers of nodes
+        "times_learnt": learnt,  # whether round times are of this machine
+    }
+    _show(args, about, forecasts)
     return OK
 
 
@@ -91,74 +96,44 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
 
     check_counts(args, "limit", "every")
     if options.drafter == "none":
-        raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
+        raise UsageError(_NOTHING_DRAFTED)
     if args.json is not None:
         check_writable(args.json, "--json")
     return read_questions_or_lines(args.prompts, args.limit, args.every)
 
 
-def _tokenize(session: Session, questions: list[Question]) -> list[QuestionPrompt]:
-    """Returns the first turns as ids. Raises ContextError if one does not fit, UsageError or ModelError if the
-    tokenizer or the chat template refuses it."""
-    from app.bench.benchmark import Benchmark
-    from app.forecast.forecaster import QuestionPrompt
-
-    Benchmark(session, [], [], turns=1).check(questions)
-    chat = session.tokenizer.chat
-    prompts = [QuestionPrompt(one, tuple(chat([{"role": "user", "content": one.turns[0]}]))) for one in questions]
-    for one in prompts:
-        if len(one.prompt) < 2:
-            raise UsageError(f"question {one.question.id} is a single token: drafters need at least two")
-    return prompts
-
-
-def _rules(args: argparse.Namespace, forecaster: Forecaster, settings: list[SamplingSettings]) -> list[AcceptanceRule]:
-    """Returns the rules to forecast. Raises UsageError if none of those requested can be."""
-    requested = [rule for rule in ACCEPTANCE_RULES if args.acceptance in (None, rule)]
-    possible = [
-        rule for rule in requested if all(forecaster.can_simulate(replace(one, acceptance=rule)) for one in settings)
-    ]
-    why = "trees cannot be forecast with rejection sampling"
-    if not possible:
-        raise UsageError(f"{why}: use --acceptance coupled, or omit --tree")
-    if len(possible) < len(requested):
-        notify(f"{why}: using coupled sampling only")
-    return possible
-
-
 def _forecast(
-    forecaster: Forecaster, prompts: list[QuestionPrompt], settings: list[SamplingSettings], rules: list[AcceptanceRule]
+    args: argparse.Namespace, options: Options, forecaster: Forecaster, questions: list[Question]
 ) -> list[Forecast] | None:
     """Returns all forecasts; None after Ctrl-C, which keeps the replies already written."""
     from app.cli.terminal.progress import count_progress
 
-    whole = len(prompts) * len(settings)
+    rules = [rule for rule in ACCEPTANCE_RULES if args.acceptance in (None, rule)]
+    if options.tree and args.acceptance is None and any(options.temperatures):
+        notify("trees: using coupled sampling only; with --acceptance rejection those of fixed tokens can be forecast")
+        rules = ["coupled"]
+    settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
+    whole = len(questions) * len(settings)
     try:
-        if missing_replies := forecaster.missing_replies(prompts, settings):
-            notify(f"writing {missing_replies} of {whole} replies (once for all drafters)")
-        with count_progress(forecaster.steps(prompts, settings)) as forecaster.step:
-            forecaster.write(prompts, settings)
-            forecaster.measure(prompts, settings, rules)
-            return [forecast for one in settings for forecast in forecaster.forecast(prompts, one, rules)]
+        if missing := forecaster.missing_replies(questions, settings):
+            notify(f"writing {missing} of {whole} replies (once for all drafters)")
+        with count_progress(missing + whole) as forecaster.step:
+            return [forecast for one in settings for forecast in forecaster.forecast(questions, one, rules)]
     except KeyboardInterrupt:
-        kept = whole - forecaster.missing_replies(prompts, settings)
+        kept = whole - forecaster.missing_replies(questions, settings)
         notify(f"stopped; {kept} of {whole} replies are kept for the next run")
         return None
 
 
-def _show(
-    args: argparse.Namespace, drafter: NamedDrafter, made_with: dict[str, Any], forecasts: list[Forecast]
-) -> None:
+def _show(args: argparse.Namespace, about: dict[str, Any], forecasts: list[Forecast]) -> None:
     from app.bench.bench_document import write_document
-    from app.forecast import forecast_table
-    from app.forecast.forecast import document
+    from app.forecast import forecast_report
     from app.inference import environment
 
-    name = "+".join(part.name for part in drafter.parts)
-    replies = f"{count(len(forecasts[0].replies), 'prompt')}, {forecasts[0].totals(None).tokens:,} tokens"
-    about = f"{name} · {replies} · {environment.summary(made_with)}"
+    replies = f"{count(len(forecasts[0].replies), 'prompt')}, {forecasts[0].tokens:,} tokens"
+    line = f"{about['drafter']} · {replies} · {environment.summary(about['environment'])}"
     try:  # show the table even if the disk is full
-        forecast_table.show(output_console(wide=True), about, forecasts, drafter.branches)
+        forecast_report.show(output_console(wide=True), line, forecasts, about["tree"], about["times_learnt"])
     finally:
         if args.json is not None:
-            write_document(args.json, document(made_with, name, drafter.branches, forecasts))
+            write_document(args.json, forecast_report.document(about, forecasts))

@@ -1,4 +1,5 @@
-"""What the kernels under a pass cost by the rows of the pass: 4-bit products and attention, in layers of an 8B model.
+"""What a pass of the built-in model costs by its rows, and the kernels under one: 4-bit products and attention, in
+layers of an 8B model.
 
 On Metal each becomes dearer in steps (engine/README.md, "What passes cost on Metal"). Every time is the quickest of
 several, over weights that no cache holds from the time before; the widths take turns.
@@ -12,11 +13,31 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 
 from engine.backend import describe
+from engine.target.cached_model import CachedModel
 
 ROWS = (*range(1, 12), 13, 16, 17, 32, 33)  # every one of a chain, and the first and last of Metal's other kernels
 SHARED_HEADS = (1, 4, 8)  # query heads for each head of keys and values
+CONTEXT = 64
 _REPEATS = 5
 _HEAD, _KV_HEADS = 128, 8
+
+
+def pass_times(target: CachedModel, rows: Sequence[int], pause: Callable[[], None]) -> dict[int, float]:
+    """Returns the seconds of a pass of a whole model after `CONTEXT` tokens, by rows. Leaves its cache empty. pause:
+    called before each pass; may raise to break off."""
+    tokens = [1 + i % (target.vocabulary - 1) for i in range(CONTEXT)]
+    target.rewind(0)
+    for _ in target.prefill(tokens):
+        pause()
+
+    def one_pass(width: int) -> list[mx.array]:
+        pause()
+        target.rewind(CONTEXT)
+        return [target.forward(mx.array(tokens[:width]))]
+
+    found = _quickest(one_pass, rows)
+    target.rewind(0)
+    return found
 
 
 def product_times(rows: Sequence[int]) -> dict[int, float]:

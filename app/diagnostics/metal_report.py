@@ -14,14 +14,13 @@ from typing import Any
 import mlx.core as mx
 
 from app.diagnostics.architecture_sweep import sweep
-from app.diagnostics.kernel_costs import ROWS, SHARED_HEADS, attention_times, product_times
+from app.diagnostics.kernel_costs import ROWS, SHARED_HEADS, attention_times, pass_times, product_times
 from app.diagnostics.unseen_kernels import UNSEEN
 from app.inference import environment, pair_loader
 from app.inference.loaded_pair import LoadedPair, open_target, reason_of
 from app.inference.options import Options
 from engine import backend
 from engine.audit.reply_check import compare_replies
-from engine.cost_measurement import CONTEXT, measure
 from engine.errors import ModelError
 from engine.events import Round
 from engine.policy.fixed import FixedLength
@@ -46,7 +45,7 @@ ENDS = {"environment": 0.1, "pass_costs": 0.35, "kernel_costs": 0.45, "memory": 
 
 class MetalReport:
     """minutes: that all of it may take, by ENDS. notify: told what is measured. options: name the target. drafters: to
-    be compared; the costs are those of the last."""
+    be compared."""
 
     def __init__(
         self,
@@ -106,13 +105,8 @@ class MetalReport:
         }
 
     def _pass_costs(self) -> dict[str, Any]:
-        """Seconds of plain steps, of passes by rows, and of drafting by the last drafter, after 64 tokens."""
-        pair = self._open()
-        drafter = pair_loader.open_drafter(self._drafters[-1], pair.target)
-        pair.session.forget()
-        sampler = Sampler(SamplingSettings(), pair.target.model.vocabulary)
-        costs = measure(pair.target.model, sampler, drafter.drafter, ROWS, CONTEXT, between=self._stop_if_late)
-        return {"plain_s": costs.plain_s, "pass_s": dict(costs.verify), "draft_s": dict(costs.draft)}
+        """Seconds of passes of the built-in target by rows, after 64 tokens."""
+        return {"pass_s": pass_times(self._open().target.model, ROWS, self._stop_if_late)}
 
     def _kernel_costs(self) -> dict[str, Any]:
         attention = {str(shared): attention_times(shared, ROWS) for shared in SHARED_HEADS}

@@ -44,11 +44,9 @@ def _environment(found: Mapping[str, Any]) -> list[str]:
 
 
 def _pass_costs(costs: Mapping[str, Any]) -> list[str]:
-    narrow, plain_s = costs["pass_s"][1], costs["plain_s"]
-    first = f"A plain step takes {1000 * plain_s:.1f} ms, {plain_s / narrow:.2f} of a pass of one row."
+    narrow = costs["pass_s"][1]
     rows = [(width, f"{1000 * s:.1f}", f"{s / narrow:.2f}") for width, s in costs["pass_s"].items()]
-    drafts = ", ".join(f"{n} tokens {s / narrow:.2f}" for n, s in costs["draft_s"].items() if n)
-    return [first, f"Drafts of eagle3, in passes of one row: {drafts}.", "", *table(("rows", "ms", "of one row"), rows)]
+    return table(("rows", "ms", "of one row"), rows)
 
 
 def _kernel_costs(costs: Mapping[str, Any]) -> list[str]:

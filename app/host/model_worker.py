@@ -96,7 +96,7 @@ class ModelWorker:
         yield self._description(request.id, options, wanted)
 
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
-        """Yields Measuring? PrefillProgress* (RoundDone Called?)* ReplyDone, with FellBack anywhere. Ends soon once
+        """Yields PrefillProgress* (RoundDone Called?)* ReplyDone, with FellBack anywhere. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, OtherModelError, and what the target raises."""
         pair, number = self._pair_of(request.target), request.id
         settings = pair.resolved(with_seed(request.sampling))
@@ -111,8 +111,6 @@ class ModelWorker:
             match event:
                 case tuple():
                     yield protocol.Called(id=number, calls=event)
-                case reply_events.Measuring():
-                    yield protocol.Measuring(id=number, message=event.message)
                 case reply_events.FellBack():
                     yield protocol.FellBack(id=number, reason=event.reason)
                 case PromptProgress():
@@ -201,10 +199,9 @@ class ModelWorker:
         yield protocol.Unloaded(id=request.id)
 
     def prepare(self, wait: Callable[[float], bool]) -> None:
-        """Reads ahead what is remembered of the conversation that was counted last, measures what draft length auto
-        will need, and writes what is remembered of conversations once nobody has asked anything for WRITE_AFTER_S. Ends
-        when a request comes: wait(seconds) returns whether one has. May raise anything, MachineLostError once a machine
-        is gone that shares the target."""
+        """Reads ahead what is remembered of the conversation that was counted last, and writes what is remembered of
+        conversations once nobody has asked anything for WRITE_AFTER_S. Ends when a request comes: wait(seconds) returns
+        whether one has. May raise anything, MachineLostError once a machine is gone that shares the target."""
 
         def pause() -> None:
             if wait(0):
@@ -213,7 +210,6 @@ class ModelWorker:
         if self._loaded is not None:
             with contextlib.suppress(StoppedError):
                 self._read_ahead(self._loaded, pause)
-                self._loaded.measure_ahead(pause)
                 if self._unwritten and not wait(WRITE_AFTER_S):
                     self._write_caches(self._loaded, pause)
                 while self._loaded.is_shared and not wait(CHECK_S):

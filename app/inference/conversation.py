@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from app.inference.loaded_pair import LoadedPair, open_target
-from app.inference.options import Options, goes_by_the_clock, target_name
-from app.inference.reply_events import Measuring, ShownEvent
-from app.inference.reply_runner import ESTIMATING, ReplyInput, ReplyRunner
+from app.inference.options import Options, target_name
+from app.inference.reply_events import ReplyEvent
+from app.inference.reply_runner import ReplyInput, ReplyRunner
 from engine.audit.receipt import Receipt
 from engine.errors import StoppedError, UsageError
 from engine.events import Finished, Round
@@ -50,7 +50,7 @@ class Conversation:
     defaults: GenerationDefaults = field(default_factory=GenerationDefaults)
     plain_s: float | None = None
 
-    def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
+    def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
         """Replies to `text`. What was emitted when it ends, or when the iterator is closed, is kept.
 
         Raises ContextError when the conversation has grown past the context, ModelError when the model's template
@@ -58,7 +58,7 @@ class Conversation:
         """
         return self._reply(self.messages, text, cancelled)
 
-    def regenerate(self, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
+    def regenerate(self, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
         """Replies to the last question again; there must be one. The old reply goes when there is a new one.
 
         Raises what `ask` raises.
@@ -119,22 +119,8 @@ class Conversation:
             self.notice(f"loading {options.drafter}")
             pair = pair.open_drafter(options.drafter, options.tree)
         self.notice("")
-        self.measure(pair, options)
         # Together: Ctrl-C may come anywhere above.
         self.options, self.pair = options, pair
-
-    def measure(self, pair: LoadedPair, options: Options) -> None:
-        """Measures the costs that draft length auto needs for a short context, once for a drafter, before anyone waits
-        for a reply."""
-        if options.draft_length is None and pair.has_drafter and not pair.calibration.knows(0):
-            self.notice(f"{ESTIMATING} (only needed once)")
-            try:
-                pair.costs(0)
-            except KeyboardInterrupt:
-                pair.reset()
-                raise
-            finally:
-                self.notice("")
 
     def reseed(self) -> None:
         """Lets the next reply draw other tokens."""
@@ -157,24 +143,17 @@ class Conversation:
         parts = [target_name(options), f"{drafting}{note}", sampled, self.pair.note, self.defaults.note]
         return " · ".join(part for part in parts if part)
 
-    def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
+    def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
-        settings, reply, thought, measuring = self.options.settings(), "", "", False
+        settings, reply, thought = self.options.settings(), "", ""
         answer = Answer([*system, *turns], settings, [], complete=False)
         self.pair.draft_from(self.options.history, settings)
         self.pair.keep_conversations()
         runner = ReplyRunner(self.pair, settings, ReplyInput(answer.messages), cancelled)
         try:
             for event in runner.events():
-                if isinstance(event, Measuring):
-                    self.notice(event.message)
-                    measuring = True
-                    continue
-                if measuring:
-                    self.notice("")
-                    measuring = False
                 if isinstance(event, Round):
                     reply += event.text_in("answer")
                     thought += event.text_in("thought")
@@ -188,7 +167,7 @@ class Conversation:
             self.pair.reset()
             raise
         finally:
-            if goes_by_the_clock(settings):
+            if settings.fresh and not settings.greedy and settings.draft_length is None:
                 self.reseed()
             if reply or thought:
                 message = {"role": "assistant", "content": reply, **({"thought": thought} if thought else {})}
@@ -211,6 +190,4 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
     defaults = pair.defaults
     options = options.with_defaults(defaults.values)
     _check_switches(options.sampling, pair)
-    conversation = Conversation(options, pair, system, notice=notice, defaults=defaults)
-    conversation.measure(pair, options)
-    return conversation
+    return Conversation(options, pair, system, notice=notice, defaults=defaults)

@@ -1,4 +1,4 @@
-"""A target and a drafter that are loaded, and what is known of the cost of their passes on this machine.
+"""A target and a drafter that are loaded, and what their replies have taught on this machine.
 
 Terminal, host, race and benchmark all decode on one of these: `app.inference.reply_runner` makes a reply that goes on
 without a drafter that fails, `app.inference.measured_reply` one that must not.
@@ -16,11 +16,11 @@ from typing import Any
 import mlx.core as mx
 
 from app.inference import digests, pair_loader
-from app.inference.calibration import Calibration
 from app.inference.draft_history import DraftHistory, may_draft_from_replies
+from app.inference.learnt_rounds import LearntRounds
 from app.inference.memory_check import kept_conversations_bytes
 from app.inference.monitored_drafter import MonitoredDrafter
-from app.inference.options import Options, goes_by_the_clock
+from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from engine.audit.exact_target import ExactTarget
 from engine.audit.receipt import Receipt
@@ -33,8 +33,6 @@ from engine.errors import RedlineError, UsageError
 from engine.events import PromptProgress, Round
 from engine.kept_conversations import KeptConversations
 from engine.policy import Policy
-from engine.policy.cost_correction import CostCorrection
-from engine.policy.costs import Costs
 from engine.reply_channels import ReplyBudget
 from engine.sampling import Sampler
 from engine.session import Session
@@ -70,11 +68,8 @@ class LoadedPair:
     refusal: str = ""
     lost: bool = False
     monitored: MonitoredDrafter | None = field(init=False, default=None)
-    calibration: Calibration = field(init=False)
+    learnt: LearntRounds = field(init=False)
     _history: DraftHistory | None = field(init=False, default=None)
-    _corrections: dict[tuple[object, ...], CostCorrection] = field(init=False, default_factory=dict)
-    _reviewed: bool = field(init=False, default=False)
-    _outdated: bool = field(init=False, default=False)  # whether replies have refuted the costs
 
     def __post_init__(self) -> None:
         self._use(self.drafter)
@@ -183,7 +178,7 @@ class LoadedPair:
 
     def _use(self, drafter: NamedDrafter) -> None:
         self.drafter = drafter
-        self.calibration = Calibration(self.target, drafter, self.session.context, self.cache_root)
+        self.learnt = LearntRounds(self.target, drafter, self.cache_root)
         self.monitored = MonitoredDrafter(drafter.drafter) if drafter.drafter is not None else None
 
     # --- earlier replies -------------------------------------------------------------------------------
@@ -218,68 +213,11 @@ class LoadedPair:
     def _lookups(self) -> list[PromptLookup]:
         return [part.drafter for part in self.drafter.parts if isinstance(part.drafter, PromptLookup)]
 
-    # --- costs and policies --------------------------------------------------------------------------
+    # --- policies ------------------------------------------------------------------------------------
 
-    def costs(self, context: int, pause: Callable[[], None] = lambda: None) -> Costs:
-        """Returns the costs of passes and drafts after `context` tokens; measures them now if they are not known.
-
-        Measuring empties all caches. pause: called between passes while measuring; may raise to break off. Raises
-        whatever a drafter raises.
-        """
-        if not self.calibration.knows(context):
-            self.session.forget()
-        return self.calibration.costs(context, pause)
-
-    def knows_costs(self, context: int) -> bool:
-        """Returns whether a reply after `context` tokens can go by costs, measured or estimated."""
-        return self.calibration.at_hand(context) is not None or self.calibration.estimate is not None
-
-    def estimate_costs(self, pause: Callable[[], None]) -> None:
-        """Estimates the costs for a reply that should not wait until they are measured. Empties all caches. pause, and
-        what this raises: as `costs`."""
-        self.session.forget()
-        self.calibration.make_estimate(pause)
-
-    def measure_ahead(self, pause: Callable[[], None]) -> None:
-        """Measures the costs that later replies will need, unless the conversation in the caches would be lost. Begins
-        with an estimate, so that a reply that breaks this off soon need not make one. pause: called between passes; may
-        raise to break off. Raises whatever a drafter raises."""
-        if not self.has_drafter or not (self._outdated or self.calibration.missing()) or not self.session.put_aside():
-            return
-        if self._outdated:
-            self.calibration.forget()
-            self._corrections.clear()
-            self._outdated = False
-        if not self.knows_costs(0):
-            self.estimate_costs(pause)
-        for milestone in self.calibration.missing():
-            self.session.forget()
-            self.calibration.after(milestone, pause)
-
-    def policy(self, settings: SamplingSettings, context: int, timed: bool = False) -> Policy:
-        """Returns a policy for one reply after `context` tokens: with the draft length of `settings`, or for auto on
-        costs, measured or estimated, which it corrects if the reply goes by the clock. timed: drafts are waited for."""
-        if settings.draft_length is not None or not self.has_drafter:
-            return pair_loader.make_policy(self.drafter, settings.draft_length, None)
-        correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
-        costs = self.calibration.at_hand(context) or self.calibration.estimate or self.costs(context)
-        return pair_loader.make_policy(self.calibration.drafter, None, costs, settings.exact, correction)
-
-    def review_costs(self) -> None:
-        """Discards the stored costs if replies have refuted them: they are measured again while the model is idle, or
-        by the next process. Does so once: more would only say that timings on this machine never settle."""
-        if not self._reviewed and any(correction.refutes for correction in self._corrections.values()):
-            self._reviewed = self._outdated = True
-            self.calibration.discard_files()
-
-    def correction(self, context: int, exact: bool, timed: bool) -> CostCorrection:
-        """Returns the correction of costs that replies under these conditions share; estimated costs have a new one
-        each time, as nothing that it learns is of use once they are measured."""
-        calibration = self.calibration
-        if calibration.at_hand(context) is None:
-            return CostCorrection()
-        conditions = calibration.milestones(context), calibration.knows(context), exact, timed
-        return self._corrections.setdefault(conditions, CostCorrection())
+    def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
+        """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""
+        return self.learnt.policy(settings, context, timed, frozen)
 
     # --- tokens, and their verification ---------------------------------------------------------------
 

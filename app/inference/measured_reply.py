@@ -1,26 +1,31 @@
-"""One reply, measured with empty caches, as race and benchmark do. `engine.metrics` compares two of them.
-
-The ideal speed-up is what costs measured in isolation allow the same rounds: tokens x c / sum of (c(width) + draft
-cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit;
-for one token less, where its pass can be built while it is drafted.
-Comparable with the decode speed-up.
-"""
+"""One reply, measured with empty caches, as race and benchmark do. `engine.metrics` compares two of them."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
+from app.inference.options import Options
 from engine.audit.receipt import Receipt
 from engine.events import Event, Finished, Round
 from engine.metrics import Metrics
-from engine.policy.costs import Costs
+from engine.policy.step_times import DrafterTimes
 from engine.session import Prompt
 from engine.settings import SamplingSettings
+from models.loader import Loaded
 
+PROMPTS = (
+    "List three fruits, then repeat the list three times.",
+    "Why is the sky blue?",
+    "Write a short function that sorts a list of numbers, and explain each line.",
+)
+LEARNING_TOKENS = 96
 WARM_UP_TOKENS = 32  # of a shorter reply, draft length auto lends too little for a draft
 
 
@@ -61,38 +66,46 @@ def begin_reply(
     prompt: Sequence[int],
     settings: SamplingSettings,
     cancelled: Callable[[], bool] = lambda: False,
+    learns: bool = False,
 ) -> Iterator[Event]:
-    """Returns the events of a reply with empty caches, so that every reply pays for its prompt. What draft length auto
-    needs to know is measured first, if it is not known yet. Raises whatever a drafter raises."""
-    policy = pair.policy(settings, len(prompt))
+    """Returns the events of a reply with empty caches, so that every reply pays for its prompt. learns: whether draft
+    length auto remembers what the reply teaches; otherwise all replies begin with the same knowledge. Raises whatever
+    a drafter raises."""
+    policy = pair.policy(settings, len(prompt), frozen=not learns)
     pair.session.forget()
     drafter = pair_loader.wanted(pair.drafter.drafter, policy)
     return pair.session.continue_tokens(Prompt(prompt), settings, drafter, policy, cancelled)
 
 
-def measure_reply(pair: LoadedPair, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+def measure_reply(pair: LoadedPair, prompt: Sequence[int], settings: SamplingSettings, learns: bool = False) -> Reply:
     """Returns the whole reply of `begin_reply`."""
-    return Reply.of(prompt, begin_reply(pair, prompt, settings))
+    return Reply.of(prompt, begin_reply(pair, prompt, settings, learns=learns))
+
+
+def round_seconds(rounds: Sequence[Round]) -> dict[str, float]:
+    """Returns the median seconds of a round by the number of its drafted tokens. The first, which reads the prompt, and
+    the last, which the end cuts short, are left out."""
+    found: dict[int, list[float]] = {}
+    for before, round_ in pairwise(rounds[:-1]):
+        found.setdefault(len(round_.drafted), []).append(round_.time_s - before.time_s)
+    return {str(length): statistics.median(found[length]) for length in sorted(found)}
+
+
+def learn_times(options: Options, target: Loaded, folder: Path, trees: bool) -> DrafterTimes:
+    """Returns what rounds with the drafter in a folder take, learnt from its replies to `PROMPTS`. trees: whether it
+    drafts them, if it can."""
+    session = pair_loader.open_session(target, options).session
+    drafter = pair_loader.open_drafter(str(folder), target, trees)
+    pair = LoadedPair(target, session, drafter, cache_root=options.cache_root)
+    settings = SamplingSettings(max_tokens=LEARNING_TOKENS)
+    for prompt in PROMPTS:
+        measure_reply(pair, pair.prompt_ids([{"role": "user", "content": prompt}], settings), settings, learns=True)
+    return DrafterTimes(pair.learnt.times_of())
 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:
     """Returns the settings of a reply that only warms up kernels, pages and clocks."""
     return replace(settings, max_tokens=min(WARM_UP_TOKENS, settings.max_tokens))
-
-
-def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
-    """Returns the speed-up that `costs` allow these rounds, the first left out as in `engine.metrics`; None
-    where it is the only one."""
-    tokens = sum(len(round_.tokens) for round_ in rounds[1:])
-    rounds_s = sum(_round_s(costs, round_) for round_ in rounds[1:])
-    return tokens * costs.plain_s / rounds_s if rounds_s else None
-
-
-def _round_s(costs: Costs, round_: Round) -> float:
-    """Returns the time of a round: of a plain one as if it was launched ahead, of one with a single drafted token as if
-    its pass was built meanwhile."""
-    drafted = len(round_.drafted)
-    return costs.round_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)
 
 
 _METRICS = (

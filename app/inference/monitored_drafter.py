@@ -42,7 +42,7 @@ class MonitoredDrafter(DrafterGroup):
             raise
 
 
-class _Member:
+class _Member(Drafter):
     """One drafter of a monitored group."""
 
     def __init__(self, group: MonitoredDrafter, drafter: Drafter) -> None:
@@ -63,9 +63,13 @@ class _Member:
             mx.eval(draft.tokens, [] if draft.tree is None else draft.tree.parents)
         return replace(draft, times_s=(began_s, time.monotonic()))
 
-    def hint(self, context: DraftContext) -> float | None:
+    def has_draft(self, context: DraftContext) -> bool:
         with self._group.blamed():
-            return self._drafter.hint(context)
+            return self._drafter.has_draft(context)
+
+    def draft_class(self, context: DraftContext) -> float | None:
+        with self._group.blamed():
+            return self._drafter.draft_class(context)
 
     def rewind(self, length: int) -> None:
         with self._group.blamed():

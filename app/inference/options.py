@@ -66,8 +66,9 @@ class Options:
     @property
     def seed_line(self) -> str:
         """The seed as shown to the user, "" where it would not repeat the text."""
-        coupled = self.sampling.acceptance == "coupled"
-        repeats = coupled or self.drafter == "none" or not goes_by_the_clock(self.settings())
+        settings = self.settings()
+        coupled = settings.acceptance == "coupled"
+        repeats = coupled or self.drafter == "none" or not settings.fresh or settings.draft_length is not None
         return f"seed {self.seed}" if self.temperatures[0] > 0 and repeats else ""
 
     def settings(self, temperature: float | None = None) -> SamplingSettings:
@@ -89,12 +90,6 @@ def check_settings(settings: SamplingSettings, trees: bool) -> None:
     settings.check(trees)
     if settings.grammar is not None:
         check_grammar(settings.grammar)
-
-
-def goes_by_the_clock(settings: SamplingSettings) -> bool:
-    """Returns whether automatic draft length corrects step times by how long rounds take. It then remembers over
-    replies how drafts came out, so no two replies may have the same noise."""
-    return settings.fresh and not settings.greedy and settings.draft_length is None
 
 
 def target_name(options: Options) -> str:

@@ -1,10 +1,10 @@
-"""From options to a target, its drafters and their policies: the one place that puts them together."""
+"""From options to a target and its drafters: the one place that puts them together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -12,24 +12,15 @@ from app.inference import cluster, digests
 from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts_of, resolve_auto, target_folder
-from engine.audit.verify_blocks import BLOCK_WIDTH
-from engine.cost_measurement import CONTEXT, measure
 from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.errors import ModelError, PairError, RedlineError, UsageError
 from engine.policy import Policy
-from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.cost_correction import CostCorrection
-from engine.policy.costs import Costs
-from engine.policy.expected_length import ChainExpectedLength, ExpectedLength, TreeExpectedLength
 from engine.policy.fixed import FixedLength
-from engine.sampling import Sampler
 from engine.session import Session
-from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN, LoadedDrafter, join_notes
-from models.drafters.head_precision import match_precision
+from models.drafters.drafter_kind import LONGEST_CHAIN, join_notes
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
@@ -67,6 +58,11 @@ class NamedDrafter:
         """The most tokens that a chain of it can have."""
         longest = self.drafter.traits.longest if self.drafter is not None else None
         return min(longest or LONGEST_CHAIN, LONGEST_CHAIN)
+
+    @property
+    def drafts_blocks(self) -> bool:
+        """Whether all tokens of a draft come from one pass."""
+        return self.drafter is not None and self.drafter.traits.shape == "block"
 
     @property
     def name(self) -> str:
@@ -141,20 +137,13 @@ def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | 
     if spec == NONE:
         return NamedDrafter(spec, None)
     if spec == LOOKUP:
-        folder, found = None, PROMPT_LOOKUP.load(Path(), target, trees)
+        folder, found = None, PROMPT_LOOKUP.files.load(Path(), target, trees)
     else:
         folder = drafter_folder(spec, cache_root)
         note_used(folder, cache_root)
         with not_loading(folder):
             kind = kind_of(folder, target.folder.path)
-            found = kind.load(folder, target, trees)
-
-        def again() -> LoadedDrafter:
-            with not_loading(folder):
-                return choose_variant(kind.load(folder, target, trees), folder, target, cache_root)
-
-        found = choose_variant(found, folder, target, cache_root)
-        found = match_precision(found, again, folder, target, cache_root)
+            found = choose_variant(kind.files.load(folder, target, trees), folder, target, cache_root)
     return NamedDrafter(
         spec,
         found.drafter,
@@ -181,83 +170,6 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
 
 
-def untried(drafter: NamedDrafter) -> list[NamedDrafter]:
-    """Returns the drafters whose usual acceptance is not known, of those that lie in a folder and draft chains."""
-    return [part for part in drafter.parts if part.folder is not None and not part.branches and not part.usual]
-
-
-def with_usual(drafter: NamedDrafter, rate: Callable[[NamedDrafter], float | None]) -> NamedDrafter:
-    """Returns the drafter, where it is `untried`, with `rate` as its usual acceptance at every place of a draft; of a
-    group each of its drafters. rate: returns None if it does not know."""
-    if drafter.several:
-        return replace(drafter, several=tuple(with_usual(part, rate) for part in drafter.several))
-    found = rate(drafter) if untried(drafter) else None
-    return drafter if found is None else replace(drafter, usual=(found,) * drafter.longest)
-
-
-def measure_costs(
-    target: Loaded, drafter: NamedDrafter, context: int = CONTEXT, between: Callable[[], None] = lambda: None
-) -> Costs:
-    """Returns the costs of passes and proposals on this machine after `context` tokens, for draft length auto. Empties
-    both caches: forget the session first."""
-    sampler = Sampler(SamplingSettings(), target.model.vocabulary)
-    return measure(target.model, sampler, drafter.drafter, widths_of(drafter), context, between=between)
-
-
-def estimate_costs(target: Loaded, drafter: NamedDrafter, between: Callable[[], None] = lambda: None) -> Costs:
-    """Returns what `measure_costs` does after a short context, from three widths that are timed once each: in about a
-    sixth of the time, without the steps between these widths, and with whatever another program did meanwhile."""
-    sampler = Sampler(SamplingSettings(), target.model.vocabulary)
-    widths = (1, 2, max(widths_of(drafter)))
-    return measure(target.model, sampler, drafter.drafter, widths, CONTEXT, repeats=1, between=between)
-
-
-def widths_of(drafter: NamedDrafter) -> list[int]:
-    """Returns the rows of every pass that a draft of auto may lead to: on Metal costs rise in steps, so that none of
-    them can be told from its neighbours."""
-    lengths = [length for part in drafter.parts for length in _expected_length(part).expected(None)]
-    return sorted({1, 2, *(length + 1 for length in lengths)})
-
-
-def make_policy(
-    drafter: NamedDrafter,
-    length: int | None,
-    costs: Costs | None,
-    exact: bool = False,
-    correction: CostCorrection | None = None,
-) -> Policy:
-    """Returns a policy for one reply: a fixed draft length, or for None an adaptive one on measured costs. Without a
-    drafter or costs it is plain decoding.
-
-    exact: whether every pass is as wide as any other. correction: of these costs, None where the reply must be
-    reproducible.
-    """
-    if drafter.drafter is None or length is not None or costs is None:
-        return FixedLength(length or 0 if drafter.drafter is not None else 0)
-    each = [in_blocks(own) if exact else own for own in costs.members or [costs]]
-    candidates = [_candidate(part, own) for part, own in zip(drafter.parts, each, strict=True)]
-    if not any(candidate.useful for candidate in candidates):
-        return FixedLength(0, "drafting would not be worthwhile here, even if nearly all of it were accepted")
-    return Adaptive(candidates, correction)
-
-
-def in_blocks(costs: Costs) -> Costs:
-    """Returns the costs of the passes of exact-verify, which are all of one width."""
-    one = costs.pass_s(BLOCK_WIDTH)
-    return replace(costs, verify=((1, one),), plain=one - (costs.pass_s(1) - costs.plain_s), eager=None)
-
-
 def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:
     """Returns the drafter, or None if the policy never drafts: then it need not read the prompt either."""
     return None if isinstance(policy, FixedLength) and policy.length == 0 else drafter
-
-
-def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
-    return Candidate(drafter.name, costs, _expected_length(drafter))
-
-
-def _expected_length(drafter: NamedDrafter) -> ExpectedLength:
-    """Returns what is expected of a drafter before a reply; its lengths are those that a draft may have."""
-    if drafter.branches:
-        return TreeExpectedLength(drafter.tree_tau)
-    return ChainExpectedLength(drafter.longest, drafter.usual)

@@ -1,5 +1,4 @@
-"""One reply of a loaded pair, as events. It estimates first what draft length auto must know where nothing has been
-measured, and goes on without a drafter that fails.
+"""One reply of a loaded pair, as events. It goes on without a drafter that fails.
 
 Going on is a second attempt: the same prompt, continued from the tokens that were already emitted. They were drawn from
 the target's distribution, and noise depends on the position alone, so the distribution stays the target's, and greedy
@@ -18,16 +17,15 @@ from typing import Any
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.pair_loader import wanted
-from app.inference.reply_events import FellBack, Measuring, ReplyEvent
+from app.inference.reply_events import FellBack, ReplyEvent
 from engine.backend import raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
+from engine.policy.adaptive import Adaptive
 from engine.session import Prompt
 from engine.settings import SamplingSettings
-
-ESTIMATING = "timing these models on this machine"
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,7 @@ class ReplyRunner:
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._rounds = 0
         self._began_s = 0.0
+        self._policy: Policy | None = None
 
     def events(self) -> Iterator[ReplyEvent]:
         """Yields the reply; its times are counted from here. Raises whatever the target raises, including
@@ -76,7 +75,7 @@ class ReplyRunner:
             if self._input.prediction:
                 tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
-            drafts = yield from self._prepare()
+            drafts = yield from self._begin_drafting()
             self._stop_if_cancelled()
         except StoppedError:
             yield Finished("cancelled", 0, 0.0)
@@ -89,41 +88,23 @@ class ReplyRunner:
             self._pair.reset()
         yield from self._attempt(None, None)
 
-    def _prepare(self) -> Generator[ReplyEvent, None, bool]:
-        """Estimates what draft length auto needs if nothing is known of this pair yet. Returns whether the drafter can
-        be used."""
-        pair, length = self._pair, self._settings.draft_length
-        if length == 0:
+    def _begin_drafting(self) -> Generator[ReplyEvent, None, bool]:
+        """Returns whether the drafter can be used; tells if it was lost."""
+        if self._settings.draft_length == 0:
             return False
-        if pair.lost:
-            yield FellBack(f"the drafter is no longer loaded; load the pair again ({pair.refusal})")
-        if not pair.has_drafter or length is not None:
-            return pair.has_drafter
-        if pair.knows_costs(self._context):
-            return True
-        yield Measuring(ESTIMATING)
-        try:
-            pair.estimate_costs(self._stop_if_cancelled)
-        except StoppedError:
-            raise
-        except Exception as error:  # noqa: BLE001  broad: whatever a drafter does, the target replies alone
-            raise_if_machine_lost(error)
-            failure = reason_of(error)
-            pair.reset()
-            yield FellBack(failure)
-            return False
-        return True
+        if self._pair.lost:
+            yield FellBack(f"the drafter is no longer loaded; load the pair again ({self._pair.refusal})")
+        return self._pair.has_drafter
 
     @property
     def _context(self) -> int:
-        """How many tokens the reply begins after: costs depend on it."""
+        """How many tokens the reply begins after: times depend on it."""
         return len(self.prompt) + self._given
 
     @property
     def plain_s(self) -> float | None:
-        """What a plain step takes after such a prompt; None as long as it was not measured."""
-        costs = self._pair.calibration.at_hand(self._context) if self._pair.has_drafter else None
-        return None if costs is None else costs.plain_s
+        """What a plain step takes now, as the rounds of this reply tell; None where they do not."""
+        return self._policy.plain_s if isinstance(self._policy, Adaptive) else None
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled():
@@ -133,9 +114,10 @@ class ReplyRunner:
         """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
         drafter.timed, drafter.failed, drafter.busy = self._input.timed, False, False
         try:
-            policy = self._pair.policy(self._settings, self._context, self._input.timed)
+            self._policy = policy = self._pair.policy(self._settings, self._context, self._input.timed)
             yield from self._attempt(wanted(drafter, policy), policy)
-            self._pair.review_costs()
+            if isinstance(policy, Adaptive):
+                self._pair.learnt.save()
         except Exception as error:
             raise_if_machine_lost(error)
             if not (drafter.failed or drafter.busy):

@@ -4,7 +4,7 @@
                                                                every request has an `id`, which its answers repeat
     host -> app    Ready                                       once, first
                    Loading* (Loaded | Failed)                  to Load
-                   Measuring? PrefillProgress* (RoundDone Called?)* (ReplyDone | Failed)
+                   PrefillProgress* (RoundDone Called?)* (ReplyDone | Failed)
                                                                to Reply, with FellBack anywhere among them
                    Counted | Failed                            to Count
                    Unloaded                                    to Unload
@@ -22,8 +22,8 @@ before its turn, or the host is ending), "Busy" (too many requests are waiting) 
 A line is at most LONGEST_LINE bytes. A message is checked when it is decoded: its type must be known and every field
 must have the right type; unknown fields are ignored. A side that receives another VERSION in Ready says so and stops.
 
-Times are seconds on the host's monotonic clock since it began to answer the request: waiting for other requests and
-measuring step times are not included. The engine's events travel as they are.
+Times are seconds on the host's monotonic clock since it began to answer the request: waiting for other requests is
+not included. The engine's events travel as they are.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ AnyRequest = (
 )  # fmt: skip
 AnyAnswer = (
     messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Working
-    | messages.Measuring | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack
+    | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack
     | messages.ReplyDone | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress
     | messages.VerifyDone | messages.MemoryShort | messages.Serving | race_messages.RaceProgress
     | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared | race_messages.RaceDone

@@ -294,12 +294,6 @@ class Working(RequestAnswer, frozen=True, kw_only=True):
     another program made the request."""
 
 
-class Measuring(RequestAnswer, frozen=True, kw_only=True):
-    """The host estimates step times on this machine for a reply that came before it has measured them while idle."""
-
-    message: str
-
-
 class PrefillProgress(RequestAnswer, frozen=True, kw_only=True):
     """How much of the prompt has been processed."""
 

@@ -125,10 +125,8 @@ class RaceRuns:
                 yield self._progress(f"loading {side.drafter}")
                 self._loaded[key] = self._base.open_drafter(side.drafter, side.tree)
         for number, side in enumerate(race.sides):
-            yield self._progress("measuring step times" if side.draft_length is None else "warming up", number)
+            yield self._progress("warming up", number)
             pair = self._loaded[side.drafter, side.tree]
-            if side.draft_length is None and pair.has_drafter:
-                pair.costs(len(self._ids), self._stop_if_requested)  # measured now, not in the first run
             self._sides.append(LoadedSide(side, pair, race.options(side).settings()))
         yield RaceReady(
             id=race.number,
@@ -143,7 +141,8 @@ class RaceRuns:
         check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
 
     def _pair(self, number: int) -> Iterator[AnyAnswer]:
-        """Runs each side once, B first in every other pair; the first pair, number 0, only warms up."""
+        """Runs each side once, B first in every other pair; the first pair, number 0, warms up and teaches draft
+        length auto."""
         replies: dict[int, Reply] = {}
         for side in (0, 1) if number % 2 else (1, 0):
             events: list[Event] = []
@@ -164,7 +163,7 @@ class RaceRuns:
         yield self._progress(message, side, number)
         settings = loaded.settings if number else warm_up(loaded.settings)
         reported_s, tokens, text, thinking = time.monotonic(), 0, "", False
-        for event in begin_reply(loaded.pair, self._ids, settings, self._stop):
+        for event in begin_reply(loaded.pair, self._ids, settings, self._stop, learns=number == 0):
             events.append(event)
             if isinstance(event, Round):
                 tokens += len(event.tokens)

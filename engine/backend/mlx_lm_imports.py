@@ -16,6 +16,7 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
     make_prompt_cache,
 )
+from mlx_lm.models.qwen3 import MLP as FeedForward
 from mlx_lm.models.rope_utils import SuScaledRoPE, YarnRoPE, initialize_rope
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchGLU, SwitchLinear
 from mlx_lm.utils import _get_classes as model_classes
@@ -28,6 +29,7 @@ __all__ = [
     "CacheList",
     "ChunkedKVCache",
     "ConcatenateKVCache",
+    "FeedForward",
     "KVCache",
     "QuantizedKVCache",
     "QuantizedSwitchLinear",

@@ -28,8 +28,8 @@ import mlx.core as mx
 
 from engine.backend import mlx_lm_imports as kinds
 from engine.cache.sliding_window import SLACK, SlidingKVCache
-from engine.cache.snapshot import Snapshot, arrays_in, new_handles, put, take
-from engine.cache.tree_cache import TreeCache, TreeRows, can_drop_rows, keep_rows
+from engine.cache.snapshot import Snapshot, arrays_in, capture, new_handles, restore
+from engine.cache.tree_cache import TreeCache, TreeRows, can_drop_rows
 from engine.errors import UnsupportedCache
 
 PINNED_MARKS = 5  # the oldest, which is mostly the end of a system prompt that conversations share, and the newest
@@ -103,13 +103,14 @@ class ModelCache:
 
         self._make = make
         self._marks: list[_Mark] = []
+        self._tree: list[TreeCache] = []  # of the latest pass, if that was over a tree
         self.reset()
 
     def reset(self) -> None:
         """Forgets everything."""
         self.entries = self._make()
         self.length = 0
-        self._marks = []
+        self._marks, self._tree = [], []
         found = [_kind(leaf) for leaf in self._leaves()]
         self._replays = any(not kind.drops for kind in found)
 
@@ -131,12 +132,12 @@ class ModelCache:
     def snapshot(self) -> Snapshot:
         """Returns what is remembered, marks included."""
         marks = [(mark.length, list(mark.states), mark.pinned) for mark in self._marks]
-        return {"length": self.length, "layers": take(self._leaves()), "marks": marks}
+        return {"length": self.length, "layers": capture(self._leaves()), "marks": marks}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Remembers what a cache of the same model did when the snapshot was taken, and nothing else."""
         self.reset()
-        put(self._leaves(), snapshot["layers"])
+        restore(self._leaves(), snapshot["layers"])
         self.length = snapshot["length"]
         self._marks = [_Mark(length, tuple(states), pinned) for length, states, pinned in snapshot["marks"]]
 
@@ -160,6 +161,7 @@ class ModelCache:
 
     def rewind(self, length: int) -> int:
         """Goes back to `length` tokens or, where a layer cannot, to the newest mark before; returns the new length."""
+        self._tree = []
         if length >= self.length:
             return self.length
         if self._drop(self.length - length):
@@ -210,13 +212,14 @@ class ModelCache:
 
     def for_tree(self, rows: TreeRows) -> list[TreeCache]:
         """Returns the entries for one pass over a tree; `keep_path` or a rewind to the tree's root must follow."""
-        return [TreeCache(entry, rows) for entry in self.entries]
+        self._tree = [TreeCache(entry, rows) for entry in self.entries]
+        return self._tree
 
     def keep_path(self, first: int, places: Sequence[int]) -> None:
         """Keeps of the rows from token `first` on those at `places` (relative to it), in this order."""
-        for entry in self.entries:
-            keep_rows(entry, first, places, self.length - first)
-        self.length = first + len(places)
+        for entry in self._tree:
+            entry.keep(first, places, self.length - first)
+        self._tree, self.length = [], first + len(places)
 
     @property
     def layer_types(self) -> tuple[str, ...]:

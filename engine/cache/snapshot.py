@@ -14,13 +14,13 @@ import mlx.core as mx
 Snapshot = Any
 
 
-def take(caches: Sequence[Any]) -> Snapshot:
+def capture(caches: Sequence[Any]) -> Snapshot:
     """Returns what these caches hold."""
     return [new_handles(vars(cache)) for cache in caches]
 
 
-def put(caches: Sequence[Any], snapshot: Snapshot) -> None:
-    """Has the caches hold what `take` returned of as many caches of the same kinds. It can be put again."""
+def restore(caches: Sequence[Any], snapshot: Snapshot) -> None:
+    """Has the caches hold what `capture` returned of as many caches of the same kinds. It can be restored again."""
     for cache, state in zip(caches, snapshot, strict=True):
         vars(cache).update(new_handles(state))
 

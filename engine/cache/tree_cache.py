@@ -2,11 +2,15 @@
 
 For one pass each layer's cache is wrapped. The wrapper appends the rows as usual, but tells the layer each row's own
 position in place of one offset (`engine.tree.rotary_positions` lets rotary modules take that), and the mask of the tree
-in place of the causal one. Afterwards the cache holds rows that are no sequence; `keep_rows` moves those of the
+in place of the causal one. Afterwards the cache holds rows that are no sequence; `TreeCache.keep` moves those of the
 accepted path together.
 
-    rows in the cache   committed ... root | 0 1 2 3        nodes 0, 2 accepted
-    after keep_rows     committed ... root | 0 2
+    rows in the cache    committed ... root | 0 1 2 3        nodes 0, 2 accepted
+    after keep           committed ... root | 0 2
+
+The rows that are moved are read from the pass's own keys and values, not from the cache. MLX writes into an array in
+place only while nothing else holds it, and what a gather reads is held until the device has run it: reading them from
+the cache would copy the whole cache, in every layer and round.
 """
 
 from __future__ import annotations
@@ -55,6 +59,7 @@ class TreeCache:
         self._leaf = leaf
         self._rows = rows
         self._before = min(leaf.offset, leaf.max_size - 1) if isinstance(leaf, SlidingKVCache) else leaf.offset
+        self._newest: tuple[mx.array, mx.array] | None = None  # keys and values of the pass; None without attention
         self.offset = rows.positions
 
     @property
@@ -67,6 +72,7 @@ class TreeCache:
         self._leaf.keys = keys
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
+        self._newest = keys, values
         return self._leaf.update_and_fetch(keys, values)
 
     def keys_and_values(self) -> Any:
@@ -77,6 +83,19 @@ class TreeCache:
         sizes = [size for size in (window_size, getattr(self._leaf, "max_size", None)) if size]
         return self._rows.window(min(sizes), self._before) if sizes else self._rows.mask
 
+    def keep(self, first: int, places: Sequence[int], rows: int) -> None:
+        """Keeps of the newest `rows` rows of the cache, which begin at token `first`, those at `places`, in this
+        order."""
+        if self._newest is None:
+            return
+        leaf, start = self._leaf, first - getattr(self._leaf, "start", 0)
+        if tuple(places) != tuple(range(len(places))):
+            chosen = mx.array(list(places), mx.int32) - rows
+            keys, values = (newest[..., chosen, :] for newest in self._newest)
+            leaf.keys[..., start : start + len(places), :] = keys
+            leaf.values[..., start : start + len(places), :] = values
+        leaf.trim(rows - len(places))
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"a pass over a tree does not know a cache's {name}")
 
@@ -84,16 +103,3 @@ class TreeCache:
 def can_drop_rows(leaf: Any) -> bool:
     """Whether rows of this cache can be dropped from its middle."""
     return type(leaf) in (KVCache, SlidingKVCache)
-
-
-def keep_rows(leaf: Any, first: int, places: Sequence[int], rows: int) -> None:
-    """Keeps of the newest `rows` rows of a cache, which begin at token `first`, those at `places`, in this order."""
-    if leaf.keys is None:  # of a layer that has no attention
-        return
-    start = first - getattr(leaf, "start", 0)
-    if tuple(places) != tuple(range(len(places))):
-        chosen = mx.array(list(places), mx.int32) + start
-        end = start + len(places)
-        leaf.keys[..., start:end, :] = leaf.keys[..., chosen, :]
-        leaf.values[..., start:end, :] = leaf.values[..., chosen, :]
-    leaf.trim(rows - len(places))

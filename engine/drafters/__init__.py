@@ -1,28 +1,31 @@
-"""The protocol of a drafter: `Drafter`, what it states of itself (`Needs`, `Traits`), what it returns (`Draft`).
+"""What a drafter is: `Drafter`, what it states of itself (`Needs`, `Traits`), what it returns (`Draft`).
 
 A round is one draft, one verify pass of the target and one commit. A drafter is not told about each token: whenever it
 is to draft, it is given all committed tokens and catches up by itself, so it cannot miss one; after the round it
 forgets what was refused. The arrays of a draft may be lazy, which means not computed yet: MLX computes the draft, the
 verify pass and the acceptance together, once the round is waited for.
 
-To add a kind of drafter, write a class with this protocol in a file here, and another file in `models/drafters`, which
-recognises, checks, loads and measures the drafter's files; list that one in `models/drafters/__init__.py`.
-`draft_model.py` is a short example; `chain.py` draws a chain from logits, and `pair_drafter.py` has what heads like
-EAGLE's have in common.
+To add a kind of drafter, write a subclass of `Drafter` in a file here, and another file in `models/drafters` that
+checks, loads and measures the drafter's files; `models/drafters/__init__.py` lists it. `draft_model.py` is a short
+example; `chain.py` draws a chain from logits, and `head_drafter.py` has what drafters share that read the target's
+hidden states.
 """
 
 from __future__ import annotations
 
 import math
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import mlx.core as mx
 
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.sampling import Sampler, TokenCounts
+from engine.target.cached_model import PREFILL_CHUNK
 from engine.tree.draft_tree import DraftTree
 
 
@@ -108,47 +111,58 @@ class DraftContext:
     cancelled: Callable[[], bool] = lambda: False
 
 
-class Drafter(Protocol):
-    """Whatever proposes tokens for a target."""
+class Drafter(ABC):
+    """Whatever proposes tokens for a target. As it stands here, a drafter remembers nothing and reads nothing of the
+    target; a kind overrides what it does otherwise.
 
-    @property
-    def name(self) -> str:
-        """What users call it."""
+    name: what users call it. needs: what it reads of the target. traits: how it drafts.
+    """
 
-    @property
-    def needs(self) -> Needs:
-        """What it reads of the target."""
+    name: str = "drafter"
+    needs: Needs = Needs()
+    traits: Traits = Traits()
 
-    @property
-    def traits(self) -> Traits:
-        """How it drafts."""
-
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:  # noqa: B027  a default
         """Catches up with `tokens`, of which the target has seen all but the last, unless and until `cancelled`.
 
-        Called when a prompt has been read, so that the first `propose` is not slow. A drafter that needs layer taps is
-        called after each chunk of the prompt, with more tokens each time. Whatever was remembered of other tokens has
-        been rewound before.
+        Called after each chunk of a prompt, with more tokens each time, so that the first `propose` is not slow.
+        Whatever was remembered of other tokens has been rewound before.
         """
 
+    @abstractmethod
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Returns at most `length` >= 1 tokens to follow `context.tokens`; fewer, or none, is fine."""
 
-    def hint(self, context: DraftContext) -> float | None:
-        """Returns what is known for free about the next draft: 0 if there is nothing to propose, None if only drafting
-        can tell. Any other number names a kind of draft, such as the length of a match, and the policy learns how often
-        each kind is accepted."""
+    def has_draft(self, context: DraftContext) -> bool:
+        """Returns False where it is known for free that there is nothing to propose."""
+        return True
 
-    def rewind(self, length: int) -> None:
+    def draft_class(self, context: DraftContext) -> float | None:
+        """Returns a number that stands for all drafts of one class, such as those after matches of one length: the
+        policy learns how often each class is accepted. None: all drafts are of one class, and only drafting can tell
+        whether there is one."""
+        return None
+
+    def rewind(self, length: int) -> None:  # noqa: B027  a default
         """Forgets everything after the first `length` tokens; those after them were refused, or may be replaced."""
 
     def reusable_prefix(self) -> int:
-        """Returns for how many leading tokens it needs nothing more from the target. Only called for a drafter that
-        needs layer taps: where the target's cache holds more of a prompt than that, the target reads the rest again,
-        so that the states are recorded."""
+        """Returns for how many leading tokens it needs nothing more: a drafter of its own reads the rest; for one that
+        needs layer taps the target reads the rest again, so that the states are recorded."""
+        return sys.maxsize
 
     def snapshot(self) -> Snapshot:
         """Returns what it remembers of the tokens, to go on from when their conversation is continued."""
+        return None
 
     def restore(self, snapshot: Snapshot) -> None:
         """Remembers what it did when the snapshot was taken, and nothing else."""
+        self.rewind(0)
+
+    def is_ready(self, context: DraftContext, missing: int) -> bool:
+        """Reads in chunks what it lacks of the tokens, if `missing` are more than one pass may read, as after a long
+        stretch of plain steps. Returns False where that was cancelled."""
+        if missing > PREFILL_CHUNK:
+            self.sync(context.tokens, context.cancelled)
+            return not context.cancelled()
+        return True

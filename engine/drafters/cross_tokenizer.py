@@ -31,9 +31,9 @@ from typing import Any
 import mlx.core as mx
 
 from engine.cache.snapshot import Snapshot
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Drafter, Needs, empty_draft
 from engine.drafters.chain import draw_chain
-from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
 
 _LONGEST_TOKEN = 64  # bytes; longer ones are not looked for where a text is split without the tokenizer
@@ -70,10 +70,8 @@ class TokenBytes:
         return sorted(pairs.items())
 
 
-class CrossTokenizerModel:
+class CrossTokenizerModel(Drafter):
     """Drafts with `model` for a target with other tokens. Raises ValueError if the two have no token in common."""
-
-    traits = Traits("chain")
 
     def __init__(self, model: CachedModel, tokens: TokenBytes, name: str = "draft") -> None:
         self.model = model
@@ -97,7 +95,7 @@ class CrossTokenizerModel:
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._read(tokens)
-        missing = self._tokens[: self._positions][self.model.length : -1]
+        missing = self._tokens[self.model.length : min(len(self._tokens), self._positions) - 1]
         for _ in self.model.prefill(missing, cancelled=cancelled):
             if cancelled():
                 break
@@ -120,15 +118,10 @@ class CrossTokenizerModel:
         length = min(length, self._positions - len(self._tokens) + 1)  # MLX does not check what is after its table
         if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
             return 0
-        if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens, context.cancelled)
-            if context.cancelled():
-                return 0
+        if not self.is_ready(context, len(self._tokens) - self.model.length):
+            return 0
         self.model.rewind(min(self.model.length, len(self._tokens) - 1))
         return length
-
-    def hint(self, context: DraftContext) -> None:
-        return None
 
     def rewind(self, length: int) -> None:
         if length >= len(self._ends):

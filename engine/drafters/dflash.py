@@ -32,52 +32,29 @@ from typing import Any, Literal
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.backend.mlx_lm_imports import KVCache, create_causal_mask
-from engine.cache.snapshot import Snapshot, put, take
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
+from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_chain
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
-from engine.drafters.feed_forward import FeedForward
-from engine.rotary_embedding import RotationByLength, rotary_embedding
-from engine.target.cached_model import PREFILL_CHUNK, CachedModel
-from engine.target.target_view import TargetView
+from engine.drafters.head_drafter import HeadDrafter
+from engine.drafters.head_layers import Attend, HeadAttention, HeadConfig, LayeredHead
+from engine.target.cached_model import CachedModel
 from engine.top_k_top_p import largest
 
-Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
 Sequential = Literal["none", "selector", "markov", "gated_markov"]
 
 
-@dataclass(frozen=True)
-class DFlashConfig:
-    """Sizes of a block drafter.
+@dataclass(frozen=True, kw_only=True)
+class DFlashConfig(HeadConfig):
+    """causal: of each layer, whether a slot sees no later one. block: the most inputs of a pass. from_anchor: the first
+    input, the last committed token, already has a token to propose. mask_id: the token in slots. rank, candidates: of
+    the sequential part. conv_kernel, conv_group: of the convolutions, 0 for none. embedding_scale: of what is embedded.
+    output_multiplier and softcap (0 for none) shape the logits."""
 
-    points: the hidden states that it reads, as layer taps, side by side `feature_size` numbers. windows: of each layer,
-    how many tokens it sees, None for all. causal: of each layer, whether a slot sees no later one. block: the most
-    inputs of a pass. from_anchor: the first input, the last committed token, already has a token to propose. mask_id:
-    the token in slots. vocab_size, draft_vocab_size: of the target, and columns of the logits. rank, candidates: of the
-    sequential part. conv_kernel, conv_group: of the convolutions, 0 for none. embedding_scale: of what is embedded.
-    output_multiplier and softcap (0 for none) shape the logits. own_output, own_embedding: not the target's."""
-
-    points: tuple[int, ...]
-    feature_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_dim: int
-    vocab_size: int
-    draft_vocab_size: int
     block: int
     mask_id: int
-    windows: tuple[int | None, ...]
     causal: tuple[bool, ...]
     from_anchor: bool = False
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = 10_000.0
-    rope_scaling: dict[str, Any] | None = None
-    rope_interleaved: bool = False
-    max_position_embeddings: int = 8192
-    attention_bias: bool = False
     sequential: Sequential = "none"
     rank: int = 0
     candidates: int = 0
@@ -86,42 +63,14 @@ class DFlashConfig:
     embedding_scale: float = 1.0
     output_multiplier: float = 1.0
     softcap: float = 0.0
-    own_output: bool = False
-    own_embedding: bool = False
-
-    @property
-    def longest(self) -> int:
-        """The most tokens of a draft."""
-        return self.block if self.from_anchor else self.block - 1
 
 
-class _Attention(nn.Module):
-    """Attends from the block to the context and to the block.
-
-    `attend(queries, keys, values)` comes from the caller, who knows both: arrays (batch, heads, n, head_dim) before
-    rotation, to the attended values in the queries' shape.
-    """
+class _Attention(HeadAttention):
+    """Attends from the block to the context and to the block."""
 
     def __init__(self, config: DFlashConfig, layer: int) -> None:
-        super().__init__()
-        hidden, size, bias = config.hidden_size, config.head_dim, config.attention_bias
-        self.q_proj = nn.Linear(hidden, config.num_attention_heads * size, bias=bias)
-        self.k_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
-        self.v_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
-        self.o_proj = nn.Linear(config.num_attention_heads * size, hidden, bias=bias)
-        self.q_norm = nn.RMSNorm(size, config.rms_norm_eps)
-        self.k_norm = nn.RMSNorm(size, config.rms_norm_eps)
-        self._size = size
+        super().__init__(config, config.hidden_size, normed=True)
         self._window, self._causal = config.windows[layer], config.causal[layer]
-
-    def __call__(self, x: mx.array, attend: Attend) -> mx.array:
-        attended = attend(self.q_norm(self._heads(self.q_proj(x))), *self.keys_values(x))
-        out: mx.array = self.o_proj(attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
-        return out
-
-    def keys_values(self, x: mx.array) -> tuple[mx.array, mx.array]:
-        """Returns keys, not rotated yet, and values of rows (batch, n, hidden): (batch, heads, n, head_dim) each."""
-        return self.k_norm(self._heads(self.k_proj(x))), self._heads(self.v_proj(x))
 
     def remember(self, context: mx.array, rope: Any, cache: KVCache) -> None:
         """Adds the keys and values of context rows (1, n, hidden) to the cache."""
@@ -141,10 +90,6 @@ class _Attention(nn.Module):
             return mx.fast.scaled_dot_product_attention(queries, *seen, scale=self._size**-0.5, mask=mask)
 
         return attend
-
-    def _heads(self, x: mx.array) -> mx.array:
-        """Returns (batch, n, heads x head_dim) as (batch, heads, n, head_dim)."""
-        return x.reshape(*x.shape[:2], -1, self._size).swapaxes(1, 2)
 
     def _mask(self, rows: int, known: int) -> mx.array | None:
         """Returns what each row of the block sees of `known` context rows and of the block, None for everything."""
@@ -245,52 +190,18 @@ class _Markov(nn.Module):
         return logits + self.markov_w2(embedded)
 
 
-class DFlashHead(nn.Module):
-    """The network alone: no positions but those of its caches, no distribution. `rope` rotates.
-
-    `ids` (draft_vocab_size,): the target's id of each column of the logits, increasing.
-    """
+class DFlashHead(LayeredHead):
+    """The network alone: no positions but those of its caches, no distribution."""
 
     def __init__(self, config: DFlashConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.fc = nn.Linear(config.feature_size, config.hidden_size, bias=False)
         self.hidden_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.layers = [_Layer(config, layer) for layer in range(len(config.windows))]
-        self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         if config.sequential == "selector":
             self.candidate_selector = _Selector(config)
         elif config.sequential != "none":
             self.markov_head = _Markov(config)
-        if config.own_output:
-            self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
-        if config.own_embedding:
-            self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self._ids = mx.arange(config.draft_vocab_size)
-        self._rope = rotary_embedding(
-            config.head_dim,
-            config.rope_theta,
-            config.rope_interleaved,
-            config.rope_scaling,
-            config.max_position_embeddings,
-        )
-
-    @property
-    def ids(self) -> mx.array:
-        return self._ids
-
-    def set_draft_vocabulary(self, ids: mx.array) -> None:
-        """Makes the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
-        self._ids = ids.astype(mx.int32)
-
-    @property
-    def rope(self) -> Any:
-        return self._rope
-
-    @property
-    def dtype(self) -> mx.Dtype:
-        """The type that the head computes in."""
-        return self.norm.weight.dtype
 
     def make_caches(self) -> list[KVCache]:
         """Returns empty caches of the context, one a layer."""
@@ -336,28 +247,8 @@ class DFlashHead(nn.Module):
         return out
 
 
-class _Slots:
-    """The slots of one pass as `DynamicTree` reads a head: what it knows of a node is its token (n, 1), and each level
-    reads the next slot. logits (slots, width), hidden (slots, hidden): of the slots."""
-
-    def __init__(self, head: DFlashHead, logits: mx.array, hidden: mx.array) -> None:
-        self._head, self._logits, self._hidden = head, logits, hidden
-        self._slot = 0
-
-    def next_logits(self, before: mx.array) -> mx.array:
-        """Returns the logits (n, width) of the slot that comes next, after each of the tokens (n, 1)."""
-        row = slice(self._slot, self._slot + 1)
-        self._slot += 1
-        return self._head.following(self._logits[row], self._hidden[row], before.reshape(-1))
-
-    @staticmethod
-    def steps(_hidden: mx.array, tokens: mx.array, _position: int, _mask: mx.array) -> mx.array:
-        """Returns what is known of nodes with these tokens (n,): no pass is needed."""
-        return tokens[:, None]
-
-
-class DFlash:
-    """Drafts blocks with `head` for `target`. points, from_anchor: other than the head's config says, for a trial.
+class DFlash(HeadDrafter):
+    """Drafts blocks with `head` for `target`. taps, from_anchor: other than the head's config says, for a trial.
     trees: whether to branch.
 
     Raises ModelError for a target whose states cannot be read.
@@ -369,74 +260,35 @@ class DFlash:
         self,
         head: DFlashHead,
         target: CachedModel,
-        points: tuple[int, ...] | None = None,
+        taps: tuple[int, ...] | None = None,
         from_anchor: bool | None = None,
         trees: bool = False,
     ) -> None:
-        self.head, self.trees = head, trees
-        self._from_anchor = head.config.from_anchor if from_anchor is None else from_anchor
-        self._ids = head.ids if head.config.draft_vocab_size < head.config.vocab_size else None
-        self.needs = Needs(points or head.config.points, token_map=self._ids)
-        self.traits = Traits("tree" if trees else "block", longest=head.config.block - (not self._from_anchor))
-        self.target = TargetView(target, self.needs.taps)
-        self._caches = head.make_caches()
-        self._rotation = RotationByLength([head.rope])
+        self.head, config = head, head.config
+        self._from_anchor = config.from_anchor if from_anchor is None else from_anchor
+        ids = head.ids if config.draft_vocab_size < config.vocab_size else None
+        traits = Traits("tree" if trees else "block", longest=config.block - (not self._from_anchor))
+        super().__init__(target, Needs(taps or config.taps, token_map=ids), traits, head.make_caches(), [head.rope])
 
-    @property
-    def known(self) -> int:
-        """How many committed tokens the context has."""
-        return int(self._caches[0].offset)
+    def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
+        self.head.remember(states.astype(self.head.dtype), self._caches)
+        return states
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        self._rotation.follow(len(tokens), self._caches)
-        while self.known < len(tokens) - 1 and not cancelled():
-            self._remember(min(len(tokens) - 1, self.known + PREFILL_CHUNK))
-            mx.eval([(cache.keys, cache.values) for cache in self._caches])
+    def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
+        """A tree reads the slots level by level: what it knows of a node is its token, and no pass is needed."""
+        last, deepest = context.tokens[-1], min(length, self.traits.longest or length)
+        block, before = self._block(last, deepest), mx.array([last], mx.int32)
+        rows = self.head.logits(block, self.target.unembed)
+        slots = iter([slice(slot, slot + 1) for slot in range(deepest)])
 
-    def propose(self, context: DraftContext, length: int) -> Draft:
-        """Before a second token there is no state to read, and nothing to propose."""
-        tokens, longest = context.tokens, self.traits.longest or 0
-        if min(length, longest) == 0 or len(tokens) < 2:
-            return empty_draft()
-        if len(tokens) - 1 - self.known > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(tokens, context.cancelled)
-            if context.cancelled():
-                return empty_draft()
-        self._rotation.follow(len(tokens), self._caches)
-        self._remember(len(tokens) - 1)
-        hidden = self._block(tokens[-1], min(length, longest))
-        slots = _Slots(self.head, self.head.logits(hidden, self.target.unembed), hidden)
-        last = mx.array([tokens[-1]], mx.int32)
-        if self.trees and length > 1:
-            ids = self.head.ids
-            head = TreeHead(slots.steps, slots.next_logits, ids)
-            return DynamicTree(head, context, 0, length, longest).draft(last[:, None])
-        return draw_chain(context, slots.next_logits(last), slots.next_logits, len(hidden), self._ids)
+        def next_logits(tokens: mx.array) -> mx.array:
+            slot = next(slots)
+            return self.head.following(rows[slot], block[slot], tokens.reshape(-1))
 
-    def hint(self, context: DraftContext) -> None:
-        return None
-
-    def rewind(self, length: int) -> None:
-        for cache in self._caches:
-            cache.trim(max(cache.offset - length, 0))
-
-    def reusable_prefix(self) -> int:
-        """The context is made of states, so up to the first token that has none yet."""
-        start, end = self.target.recorded
-        return max(self.known, end if start <= self.known else 0)
-
-    def snapshot(self) -> Snapshot:
-        return {"caches": take(self._caches), "is_long": self._rotation.is_long}
-
-    def restore(self, snapshot: Snapshot) -> None:
-        put(self._caches, snapshot["caches"])
-        self._rotation.switch(snapshot["is_long"])
-
-    def _remember(self, upto: int) -> None:
-        """Adds the states of tokens before `upto` that the context lacks."""
-        if self.known < upto:
-            states = self.target.hidden(self.needs.taps, self.known, upto)
-            self.head.remember(states.astype(self.head.dtype), self._caches)
+        if self.traits.shape == "tree" and length > 1:
+            head = TreeHead(lambda _hidden, tokens, _position, _mask: tokens[:, None], next_logits, self.head.ids)
+            return DynamicTree(head, context, 0, length, deepest).draft(before[:, None])
+        return draw_chain(context, next_logits(before), next_logits, deepest, self.needs.token_map)
 
     def _block(self, last: int, length: int) -> mx.array:
         """Returns the states (length, hidden) of the slots after the token `last`."""

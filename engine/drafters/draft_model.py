@@ -9,18 +9,33 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import mlx.core as mx
 
 from engine.cache.snapshot import Snapshot
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain, draw_rows
 from engine.errors import ModelError
-from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
 
 
-class DraftModel:
+class _Bounded(Sequence[int]):
+    """Tokens, each id above `last` read as `last`. Only those that are read are looked at: a round reads a few."""
+
+    def __init__(self, tokens: Sequence[int], last: int) -> None:
+        self._tokens, self._last = tokens, last
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self._tokens[place]
+        return [min(token, self._last) for token in found] if isinstance(place, slice) else min(found, self._last)
+
+
+class DraftModel(Drafter):
     """Any mlx-lm model whose token map agrees with the target's on the ids below `shared`.
 
     vocabulary: width of the target's logits. Either side may be padded: ids from `shared` on are never proposed, and q
@@ -54,19 +69,15 @@ class DraftModel:
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self.model.read_as(len(tokens))
-        missing = self._readable(tokens[:-1][: self._positions])[self.model.length :]
-        for _ in self.model.prefill(missing, cancelled=cancelled):
+        end = min(len(tokens) - 1, self._positions)
+        for _ in self.model.prefill(self._readable(tokens)[self.model.length : end], cancelled=cancelled):
             if cancelled():
                 break
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        length = min(length, self._room(context))
-        if length <= 0:
+        length = min(length, self._positions_left(context))
+        if length <= 0 or not self.is_ready(context, len(context.tokens) - self.model.length):
             return empty_draft()
-        if len(context.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens, context.cancelled)
-            if context.cancelled():
-                return empty_draft()
         if self._mask_id is not None:
             return self._block(context, length, self._mask_id)
         logits, _ = self.model.continue_from(self._readable(context.tokens), mx.zeros(0, mx.int32))
@@ -96,9 +107,9 @@ class DraftModel:
             pass
         return self._target_logits(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
 
-    def hint(self, context: DraftContext) -> float | None:
-        """0 past its last position."""
-        return 0.0 if self._room(context) <= 0 else None
+    def has_draft(self, context: DraftContext) -> bool:
+        """False past its last position."""
+        return self._positions_left(context) > 0
 
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
@@ -112,7 +123,7 @@ class DraftModel:
     def restore(self, snapshot: Snapshot) -> None:
         self.model.restore(snapshot)
 
-    def _room(self, context: DraftContext) -> int:
+    def _positions_left(self, context: DraftContext) -> int:
         """Returns how many tokens a draft may have: all but its last one are read, after the committed ones."""
         return self._positions - len(context.tokens) + 1
 
@@ -122,10 +133,7 @@ class DraftModel:
         The target may choose such an id, from padding or from a longer map. Reading it would reach past the
         embedding table. What the drafter reads instead changes q alone, and p is kept for any q.
         """
-        if self.model.vocabulary >= self._width:
-            return tokens
-        last = self.model.vocabulary - 1
-        return [min(token, last) for token in tokens]
+        return tokens if self.model.vocabulary >= self._width else _Bounded(tokens, self.model.vocabulary - 1)
 
     def _target_logits(self, logits: mx.array) -> mx.array:
         """Returns logits (n, own vocabulary) as (n, target's), where only shared ids are possible; those of `ids` as

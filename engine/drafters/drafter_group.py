@@ -13,9 +13,9 @@ from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
 
 
-class DrafterGroup:
-    """members: in the order of preference of a fixed draft length. At most one may read the target's hidden states;
-    raises ValueError for more."""
+class DrafterGroup(Drafter):
+    """Drafts with any of `members`. Raises ValueError if more than one of them reads the target's hidden states: those
+    are released once they are read, so they are recorded for one drafter at a time."""
 
     def __init__(self, members: Sequence[Drafter]) -> None:
         self.members = tuple(members)
@@ -23,43 +23,28 @@ class DrafterGroup:
         self._readers = [member for member in members if member.needs.taps]
         if len(self._readers) > 1:
             raise ValueError(f"{self.name}: only one drafter can read the target's hidden states at a time")
-
-    @property
-    def needs(self) -> Needs:
-        """Those of its members together."""
-        layers = sorted({layer for member in self.members for layer in member.needs.kv_layers})
+        layers = sorted({layer for member in members for layer in member.needs.kv_layers})
         taps = self._readers[0].needs if self._readers else Needs()
-        return Needs(taps.taps, taps.latest_only, tuple(layers))
-
-    @property
-    def traits(self) -> Traits:
-        """A tree if any member branches; as long as the longest."""
-        traits = [member.traits for member in self.members]
-        widest = max(traits, key=lambda one: ("block", "chain", "tree").index(one.shape))
-        longest = [one.longest for one in traits]
-        bound = None if None in longest else max(length for length in longest if length is not None)
-        return Traits(widest.shape, bound)
+        self.needs = Needs(taps.taps, taps.latest_only, tuple(layers))
+        self.traits = _together([member.traits for member in members])
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         for member in self.members:
             member.sync(tokens, cancelled)
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        for member in self.members:
-            if member.hint(context) != 0:
-                return member.propose(context, length)
-        return empty_draft()
+        first = next((member for member in self.members if member.has_draft(context)), None)
+        return first.propose(context, length) if first is not None else empty_draft()
 
-    def hint(self, context: DraftContext) -> float | None:
-        """0 if no member has anything to propose, else None: `engine.proposer` asks each member by itself."""
-        return 0.0 if all(member.hint(context) == 0 for member in self.members) else None
+    def has_draft(self, context: DraftContext) -> bool:
+        return any(member.has_draft(context) for member in self.members)
 
     def rewind(self, length: int) -> None:
         for member in self.members:
             member.rewind(length)
 
     def reusable_prefix(self) -> int:
-        return min((member.reusable_prefix() for member in self._readers), default=0)
+        return min((member.reusable_prefix() for member in self._readers or self.members), default=0)
 
     def snapshot(self) -> Snapshot:
         return [member.snapshot() for member in self.members]
@@ -67,3 +52,10 @@ class DrafterGroup:
     def restore(self, snapshot: Snapshot) -> None:
         for member, own in zip(self.members, snapshot, strict=True):
             member.restore(own)
+
+
+def _together(traits: Sequence[Traits]) -> Traits:
+    """Returns the traits of a group: a tree if any member branches; as long as the longest."""
+    shape = max((one.shape for one in traits), key=("block", "chain", "tree").index)
+    lengths = [one.longest for one in traits if one.longest is not None]
+    return Traits(shape, max(lengths) if len(lengths) == len(traits) else None)

@@ -21,7 +21,9 @@ from engine.tree.draft_tree import DraftTree
 
 BREADTH = 4  # children of a node, and nodes expanded a level
 DEEPEST = 6
-_LEAST = -30.0  # log of a probability below which all are alike: ranks stay finite, and differences of _STEP count
+_MIN_LOGPROB = (
+    -30.0
+)  # log of a probability below which all are alike: ranks stay finite, and differences of _STEP count
 _STEP = 1e-4  # by how much a node ranks after its parent and its elder siblings at least
 _SALTS = 64  # a level
 
@@ -107,8 +109,8 @@ class DynamicTree:
             # Noise of this round, this level and this row alone, or what was drawn would depend on what is drawn later.
             [1 + level * _SALTS + row for row in range(rows)] if sampled else None,
         )
-        scores = frontier.scores[:, None] + mx.maximum(mx.log(found.q), _LEAST)
-        ranks = frontier.scores[:, None] + mx.maximum(found.ranked, _LEAST)
+        scores = frontier.scores[:, None] + mx.maximum(mx.log(found.q), _MIN_LOGPROB)
+        ranks = frontier.scores[:, None] + mx.maximum(found.ranked, _MIN_LOGPROB)
         ranks = mx.minimum(frontier.ranks[:, None] - _STEP, ranks)
         ranks = ranks - _STEP * mx.arange(self.breadth)
         parents = mx.broadcast_to(frontier.places[:, None], scores.shape)

@@ -25,7 +25,7 @@ import mlx.nn as nn
 
 from engine.drafters import Draft, DraftContext, Traits, empty_draft
 from engine.drafters.chain import draw_chain
-from engine.drafters.latest_state import LatestStateDrafter
+from engine.drafters.head_drafter import LatestStateDrafter
 from engine.target.cached_model import CachedModel
 
 KeysValues = Mapping[str, tuple[mx.array, mx.array]]  # by the kind of layer

@@ -9,7 +9,7 @@ that `ids` names. Medusa's typical acceptance is lossy; Redline accepts exactly 
 A tree of guesses is a list of paths of ranks: (0, 2) is what head 1 holds third likeliest, after what head 0 holds
 likeliest. It is nested: its first n paths are the tree of n nodes.
 
-The heads read the state that gave the last committed token (`engine.drafters.latest_state`), so head d - 1 guesses the
+The heads read the state that gave the last committed token (`engine.drafters.head_drafter`), so head d - 1 guesses the
 token at depth d. Each head guesses for itself: it does not know which of its
 parents a guess follows. There is no distribution that such a tree is drawn from, so its children are fixed, the
 likeliest of each head (under the target's own noise where choices are coupled), and each is a point mass.
@@ -24,7 +24,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.drafters import Draft, DraftContext, Traits, empty_draft
-from engine.drafters.latest_state import LatestStateDrafter
+from engine.drafters.head_drafter import LatestStateDrafter
+from engine.drafters.head_layers import DraftVocabularyHead
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
 
@@ -53,11 +54,11 @@ class _Block(nn.Module):
         return out
 
 
-class MedusaHeads(nn.Module):
-    """All heads of a target. `ids` (draft_vocab_size,): the target's id of each column of the logits, increasing."""
+class MedusaHeads(DraftVocabularyHead):
+    """All heads of a target."""
 
     def __init__(self, config: MedusaConfig) -> None:
-        super().__init__()
+        super().__init__(config.draft_vocab_size)
         self.config = config
         self.heads = [
             [
@@ -66,16 +67,7 @@ class MedusaHeads(nn.Module):
             ]
             for _ in range(config.num_heads)
         ]
-        self._ids = mx.arange(config.draft_vocab_size)
         self._project: Callable[[mx.array], mx.array] | None = None
-
-    @property
-    def ids(self) -> mx.array:
-        return self._ids
-
-    def set_draft_vocabulary(self, ids: mx.array) -> None:
-        """Makes the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
-        self._ids = ids.astype(mx.int32)
 
     def tie_lm_head(self, output: mx.array | Callable[[mx.array], mx.array]) -> None:
         """Uses the target's output matrix: rows `ids` of it, (draft_vocab_size, hidden), or, where the heads know the

@@ -21,7 +21,7 @@ import mlx.nn as nn
 
 from engine.drafters import Draft, DraftContext, Traits, empty_draft
 from engine.drafters.chain import draw_chain
-from engine.drafters.latest_state import LatestStateDrafter
+from engine.drafters.head_drafter import LatestStateDrafter
 from engine.target.cached_model import CachedModel
 
 _EPS = 1e-6

@@ -5,7 +5,7 @@ A head is one decoder layer of the target's own architecture over the target's s
     x = fc([norm_embedding(e_(i+1)), norm_hidden(h_i)]);  y = norm(layer(x));  logits of t_(i+2) = lm_head(y)
 
 At the next drafted token y replaces h. Qwen3-Next, Qwen3.5 and later ones call it `mtp`, DeepSeek-V3, GLM-4.5 and
-others keep it as an additional layer ("nextn"); their names for the same parts are in `models.drafters.mtp_folder`.
+others keep it as an additional layer ("nextn"); their names for the same parts are in `models.drafters.mtp`.
 A target that was trained with several such layers is drafted for with the first, run again for every token, as vLLM
 and SGLang do.
 """
@@ -20,9 +20,9 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.backend.mlx_lm_imports import KVCache, create_attention_mask
-from engine.drafters import Needs
+from engine.drafters import Needs, Traits
 from engine.drafters.draft_vocabulary import output_of_some
-from engine.drafters.pair_drafter import PairDrafter
+from engine.drafters.head_drafter import PairDrafter
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
 
@@ -134,8 +134,8 @@ class Mtp(PairDrafter):
     name = "mtp"
 
     def __init__(self, head: MtpHead, target: CachedModel, tap: int = NORMED, ids: mx.array | None = None) -> None:
-        super().__init__(target, Needs((tap,), token_map=ids), head.make_caches())
-        self.head, self.ids = head, ids
+        super().__init__(target, Needs((tap,), token_map=ids), Traits("chain"), head.make_caches())
+        self.head = head
         shared = self.target.unembed if ids is None else output_of_some(target.model, ids)
         self._project = head.project or shared
 

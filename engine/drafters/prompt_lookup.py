@@ -16,16 +16,16 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.cache.snapshot import Snapshot
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Drafter, Traits, empty_draft
 from engine.drafters.suffix_index import END, LONGEST_MATCH, Matches, SuffixIndex
 from engine.tree.draft_tree import DraftTree
 
 SHORTEST = 2  # tokens of the text itself that must match
 HISTORY_SHORTEST = 3  # of earlier replies, where two words occur everywhere
 DRAFT_FACTOR = 2  # drafted tokens for each token that matches, at most
-LEAST_SHARE = 0.1  # of the weight at a place, for a draft to go on
-_KINDS = (32, 9, 6, 4, 3, 2, 1)  # least lengths of matches that are accepted at rates of their own
+MIN_SHARE = 0.1  # of the weight at a place, for a draft to go on
+_CLASSES = (32, 9, 6, 4, 3, 2, 1)  # shortest matches of each class of drafts
+INDEXED_AT_ONCE = 4096  # tokens between two looks at whether the reply is cancelled
 _LONGER = 2.0  # how much more a match counts that is a token longer
 
 
@@ -38,22 +38,18 @@ class _Node:
     places: list[int]
 
 
-STRETCH = 4096  # tokens that are read before a stop is listened for
-
-
-class PromptLookup:
+class PromptLookup(Drafter):
     """Drafts by copying. shortest: the fewest tokens that must match. history: earlier replies, made with
     `HISTORY_SHORTEST`; it may be replaced between replies. trees: whether drafts branch."""
 
     name = "lookup"
-    needs = Needs()
 
     def __init__(self, shortest: int = SHORTEST, history: SuffixIndex | None = None, trees: bool = False) -> None:
         self._history = history
         self.traits = Traits("tree" if trees else "block")
         self._text = SuffixIndex(shortest)
         self._found: list[tuple[SuffixIndex, Matches]] | None = None  # for the text as it is; None where not known
-        self._hint: float | None = None  # likewise
+        self._class: float | None = None  # likewise
 
     @property
     def history(self) -> SuffixIndex | None:
@@ -63,12 +59,12 @@ class PromptLookup:
     @history.setter
     def history(self, history: SuffixIndex | None) -> None:
         self._history = history
-        self._found = self._hint = None
+        self._found = self._class = None
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         while len(tokens) > self._text.length:
-            self._text.extend(tokens[self._text.length :][:STRETCH])
-            self._found = self._hint = None
+            self._text.extend(tokens[self._text.length :][:INDEXED_AT_ONCE])
+            self._found = self._class = None
             if len(tokens) > self._text.length and cancelled():
                 return
 
@@ -80,18 +76,20 @@ class PromptLookup:
         found = self.continuation(length)
         return Draft(mx.array(found, mx.int32)) if found else empty_draft()
 
-    def hint(self, context: DraftContext) -> float:
-        """Returns which kind of match there is, by its length, as a share of the longest.
+    def has_draft(self, context: DraftContext) -> bool:
+        """Where there is none, plain steps are submitted ahead, so a copy that begins right after is taken up one step
+        late; to wait for one costs more (`engine/NOTES.md`)."""
+        return self.draft_class(context) > 0
 
-        Where it is 0, plain steps are submitted ahead, so a copy that begins right after is taken up one step late; to
-        wait for one costs more (`engine/NOTES.md`).
-        """
+    def draft_class(self, context: DraftContext) -> float:
+        """Returns the class of the longest match, as a share of the longest that there can be; 0 without a match that
+        anything follows."""
         self.sync(context.tokens, context.cancelled)
-        if self._hint is None:
+        if self._class is None:
             longest = self._longest()
             drafts = next(self._grower(min(1, longest))(None, 0), None) is not None
-            self._hint = next(kind for kind in _KINDS if longest >= kind) / LONGEST_MATCH if drafts else 0.0
-        return self._hint
+            self._class = next(one for one in _CLASSES if longest >= one) / LONGEST_MATCH if drafts else 0.0
+        return self._class
 
     def continuation(self, length: int) -> list[int]:
         """Returns the tokens that followed most of the places, at most `length`."""
@@ -129,16 +127,12 @@ class PromptLookup:
     def rewind(self, length: int) -> None:
         if length < self._text.length:
             self._text.truncate(length)
-            self._found = self._hint = None
+            self._found = self._class = None
 
     def reusable_prefix(self) -> int:
         return self._text.length
 
-    def snapshot(self) -> Snapshot:
-        """Nothing: the next `sync` indexes the tokens again, in less time than a pass takes."""
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self.rewind(0)
+    # A snapshot has nothing: the next `sync` indexes the tokens again, in less time than a pass takes.
 
     def _matches(self) -> list[tuple[SuffixIndex, Matches]]:
         """Returns what the end of the text matches, in the text and in earlier replies."""
@@ -173,7 +167,7 @@ class PromptLookup:
             total = sum(sums.values())
             for token in sorted(sums, key=lambda token: -sums[token]):
                 below = share * sums[token] / total
-                if token != END and below >= LEAST_SHARE:
+                if token != END and below >= MIN_SHARE:
                     yield _Node(below, token, followed[token])
 
         return children

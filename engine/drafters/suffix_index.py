@@ -5,7 +5,7 @@ to its latest end, and from each end a link leads to the end before it in the sa
 at the end only. Unlike a suffix tree (SuffixDecoding, arXiv 2411.04975) it takes a fixed amount of memory per token and
 is built by numpy at once; unlike a suffix array it can grow.
 
-Memory: `BYTES_A_TOKEN` for each token that there is room for, which is at most twice as many as there are.
+Memory: `BYTES_A_TOKEN` for each token that is allocated, which are at most twice as many as there are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Ints = npt.NDArray[np.int32]
 
 SIZES = (8, 4)  # of the n-grams that are looked up, in tokens; the shortest is the caller's
 LONGEST_MATCH = 32  # tokens: what is longer counts as this long
-MOST_MATCHES = 48  # places that are looked at, the latest of each size first
+MAX_MATCHES = 48  # places that are looked at, the latest of each size first
 BYTES_A_TOKEN = 4 + 2 * 4 * (len(SIZES) + 1)
 END = -1  # stands between texts; no token has this id
 
-_LEAST_ROOM = 1024  # tokens
-_STEPS = 4 * MOST_MATCHES  # along one chain, which other n-grams of the same hash are in too
+_MIN_SIZE = 1024  # tokens
+_STEPS = 4 * MAX_MATCHES  # along one chain, which other n-grams of the same hash are in too
 _FACTOR, _GOLDEN = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -47,7 +47,7 @@ class SuffixIndex:
     def __init__(self, shortest: int) -> None:
         self.length = 0
         self._sizes = (*(size for size in SIZES if size > shortest), shortest)
-        self._allocate(_LEAST_ROOM)
+        self._allocate(_MIN_SIZE)
 
     @property
     def tokens(self) -> Ints:
@@ -82,11 +82,11 @@ class SuffixIndex:
         last = np.asarray(tail[-LONGEST_MATCH:], np.int32)
         found: dict[int, None] = {}
         for number, size in enumerate(self._sizes):
-            if len(last) >= size and len(found) < MOST_MATCHES:
+            if len(last) >= size and len(found) < MAX_MATCHES:
                 found.update(dict.fromkeys(self._chain(number, last[-size:])))
         ends = np.fromiter(found, np.int32, len(found))
         lengths = self._common(ends, last)
-        order = np.lexsort((-ends, -lengths))[:MOST_MATCHES]
+        order = np.lexsort((-ends, -lengths))[:MAX_MATCHES]
         return Matches(ends[order], lengths[order])
 
     def continuations(self, ends: Ints, count: int) -> Ints:
@@ -99,9 +99,9 @@ class SuffixIndex:
         rows[np.cumsum(rows == END, 1) > 0] = END
         return rows
 
-    def _allocate(self, room: int) -> None:
-        """Makes room for so many tokens, and up to the next power of two, in empty tables."""
-        bits = max(room - 1, 1).bit_length()
+    def _allocate(self, count: int) -> None:
+        """Allocates memory for so many tokens, and up to the next power of two, in empty tables."""
+        bits = max(count - 1, 1).bit_length()
         self._tokens = np.full(1 << bits, END, np.int32)
         self._shift = np.uint64(64 - bits)
         self._heads = [np.zeros(1 << bits, np.int32) for _ in self._sizes]
@@ -138,7 +138,7 @@ class SuffixIndex:
         end = int(self._heads[number][self._buckets(gram, gram.size, np.array([gram.size], np.int32))[0]])
         ends: list[int] = []
         for _ in range(_STEPS):
-            if not end or len(ends) == MOST_MATCHES:
+            if not end or len(ends) == MAX_MATCHES:
                 break
             if end < self.length and np.array_equal(self._tokens[end - gram.size : end], gram):
                 ends.append(end)

@@ -29,7 +29,8 @@ class Policy(Protocol):
         """Begins a reply of at most so many tokens."""
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
-        """Returns what to draft in this round. hints: of each drafter, see `engine.drafters.Drafter.hint`."""
+        """Returns what to draft in this round. hints: of each drafter, the class of its next draft (see
+        `engine.drafters.Drafter.draft_class`), 0 where it is known that it has none."""
 
     def observe(self, round_: Round) -> None:
         """Learns from a round that was planned here."""

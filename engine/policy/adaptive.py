@@ -2,11 +2,10 @@
 decoding.
 
 Each round takes the draft with the most expected tokens for its price. Prices are in plain steps: 1.0 is the time of
-one step in a run of plain ones. What may be lost in finding out is bounded by a budget. Where drafting does not pay, a
-drafter is probed now and then, less and less often as probes fail.
-
-Decisions follow from costs measured beforehand and from the tokens of this reply, not from the clock: the same request
-has the same rounds. Only replies that need not be repeatable have a `CostCorrection`.
+one step in a run of plain ones. They are learnt from the rounds (`StepTimes`), and so are the expected tokens
+(`ExpectedLength`). What may be lost in finding out is bounded by a budget. Where drafting does not pay, a drafter is
+probed now and then, less and less often as probes fail; where it seems to pay, plain steps are, as long as it is in
+doubt.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from dataclasses import dataclass, field
 
 from engine.events import Round
 from engine.policy import Plan
-from engine.policy.cost_correction import CostCorrection
-from engine.policy.costs import Costs
-from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
+from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength
+from engine.policy.step_times import StepTimes
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
 BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most this many plain steps
@@ -27,17 +25,27 @@ MAX_BUDGET = 15.0  # plain steps that gains may add up to
 AT_ONCE = 0.5  # of the budget that one round may risk where a shorter draft pays too: one refusal must not end drafting
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
-BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
+PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
+PLAIN_RUN = 5  # steps then
+SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
+HOPE = 0.7  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
+DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
+MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
+TOLD = 0.15  # how well a plain step must be known to be told, as a logarithm
+READING, MOST_READING = 1 / 16, 8.0  # of what the first drafted token costs: reading one token missed; reading all
+BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is not used, so it need not read the prompt
 TOO_RISKY = "a refused draft would slow this short reply down too much"
 PROBING = "probing: is drafting worth it again?"
+COMPARING = "comparing: how long does a plain step take?"
+NOT_WORTHWHILE = "drafting is not worthwhile here"
 
 
 class SlowdownBudget:
     """What drafting may still lose against plain decoding, in plain steps.
 
-    A round is drafted only if the budget covers the worst case, no token accepted. So, by the costs that were measured,
-    a reply of n tokens never takes longer than plain decoding by more than BUDGET_SHARE * n + MAX_BUDGET_START steps.
-    tokens: that the reply may have at most.
+    A round is drafted only if the budget covers the worst case, no token accepted. So a reply of n tokens takes longer
+    than plain decoding by hardly more than BUDGET_SHARE * n + MAX_BUDGET_START steps. tokens: that the reply may have
+    at most.
     """
 
     def __init__(self, tokens: float = math.inf) -> None:
@@ -55,25 +63,16 @@ class SlowdownBudget:
 
 @dataclass
 class Candidate:
-    """A drafter that a round may use, with its costs here."""
+    """A drafter that a round may use. counts: of its accepted tokens, over replies; None where they teach nothing."""
 
     name: str
-    costs: Costs
     expected_length: ExpectedLength = field(default_factory=ChainExpectedLength)
+    counts: AcceptanceCounts | None = None
 
     def __post_init__(self) -> None:
-        plain_s, lengths = self.costs.plain_s, [n for n in self.expected_length.expected(None) if n]
-        self.lone_step = self.costs.pass_s(1) / plain_s  # price of a plain step that does not follow another
-        self.prices = {0: self.lone_step, **{n: self.costs.round_s(n) / plain_s for n in lengths}}
-        most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in lengths}
-        self.useful = [n for n in lengths if most[n] > self.prices[n]]
+        self.lengths = [length for length in self.expected_length.expected(None) if length]
         self.unread = 1  # committed tokens that it has not read: the last one, and those of rounds without it
         self.until_probe = self.probe_interval = PROBE_SOONEST  # in rounds
-
-    @property
-    def reading(self) -> float:
-        """The price of reading the tokens that it has not read, but for the one that every draft begins with."""
-        return self.costs.reading_s(self.unread) / self.costs.plain_s
 
     def drafted(self, round_: Round) -> None:
         """Sets when the next probe may be, by what came of a draft."""
@@ -85,27 +84,30 @@ class Candidate:
 
 @dataclass(frozen=True)
 class _Choice:
-    """A draft that could be made. speed: expected tokens for its price, plain decoding being 1."""
+    """A draft that could be made. speed: expected tokens for its price, plain decoding being 1. sure: whether it is
+    above 1 beyond reasonable doubt."""
 
     drafter: int = 0
     length: int = 0
     speed: float = 0.0
     probing: bool = False
+    sure: bool = True
 
 
 class Adaptive:
-    """The policy of one reply. correction: of these candidates' costs; None where the reply must be repeatable.
+    """The policy of one reply after a prompt of `context` tokens. times: of its candidates, in this order.
 
     Once `next_is_plain` said so, a plain round is submitted before the one before it is known. Nobody plans it then:
 
         round        1 drafted   2 plain    3 plain    4 plain    5 drafted
         planned      yes         yes        no         no         yes
         followed     no          yes        yes        no         no
-        price        its own     lone_step  1          1          its own
+        price        its own     lone       1          1          its own
     """
 
-    def __init__(self, candidates: Sequence[Candidate], correction: CostCorrection | None = None) -> None:
-        self._candidates, self._correction = list(candidates), correction
+    def __init__(self, candidates: Sequence[Candidate], times: StepTimes, context: int = 0) -> None:
+        self._candidates, self._times, self._context = list(candidates), times, context
+        times.begin(context)
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
         self._budget = SlowdownBudget()
         self._choice = _Choice()
@@ -113,6 +115,19 @@ class Adaptive:
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
         self._followed = False  # whether a round was submitted before this one was waited for
         self._tried = False  # whether this reply has had a draft
+        self._until_plain = self._plain_interval = PLAIN_SOONEST  # drafted rounds
+        self._plain_left = 0  # rounds of a run of plain ones
+        self._run, self._run_s, self._run_replayed = 0, 0.0, False  # plain rounds in a row, and their seconds
+
+    @property
+    def plain_s(self) -> float | None:
+        """Seconds of a plain step as the rounds so far tell; None where they do not tell it well."""
+        return self._times.plain_s if self._times.plain_doubt < TOLD else None
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether any draft may pay if nearly all of it is accepted."""
+        return any(self._useful(drafter) for drafter in range(len(self._candidates)))
 
     def begin(self, tokens: int) -> None:
         self._budget, self._tried = SlowdownBudget(tokens), False
@@ -120,9 +135,14 @@ class Adaptive:
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         self._hints, self._planned = hints or [None] * len(self._candidates), True
         choices = [self._best(drafter) for drafter in range(len(self._candidates))]
-        self._choice = choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
+        choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
+        if choice.length and self._should_compare(choice):
+            self._choice = _Choice(choice.drafter)
+            self._plain_left = 1 if choice.sure and self._times.knows_lone else PLAIN_RUN
+            return Plan(0, COMPARING)
+        self._choice = choice
         if not choice.length:
-            return Plan(0, TOO_RISKY if self._is_too_risky() else "drafting is not worthwhile here")
+            return Plan(0, TOO_RISKY if self._is_too_risky() else NOT_WORTHWHILE)
         reason = PROBING if choice.probing else f"expects {choice.speed:.2f}x plain speed"
         if len(self._candidates) == 1:
             return Plan(choice.length, reason)
@@ -131,14 +151,17 @@ class Adaptive:
     def observe(self, round_: Round) -> None:
         if not self._planned:
             self._choice = _Choice(self._choice.drafter)
-        price = self._price(round_)
-        self._correct(round_)
-        self._budget.book(len(round_.tokens), price)
+        self._observe_time(round_)
+        self._budget.book(len(round_.tokens), self._price(round_))
         self._learn(round_)
         self._planned = self._followed = False
+        self._plain_left -= 1
+        self._context += len(round_.tokens)
+        self._times.reach(self._context)
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
-        self._followed = not any(self._may_draft_next(drafter, has_nothing) for drafter in range(len(self._candidates)))
+        drafters = range(len(self._candidates))
+        self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
         return self._followed
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
@@ -146,76 +169,129 @@ class Adaptive:
         gives hints will say then, unless `has_nothing`, so it may if the budget covers it."""
         if self._hints[drafter] is None:
             return self._best(drafter, rounds=1).length > 0
-        return not has_nothing and bool(self._affordable(self._candidates[drafter]))
+        return not has_nothing and bool(self._affordable(drafter))
 
     def _best(self, drafter: int, rounds: int = 0) -> _Choice:
         """Returns the best draft of this drafter this many plain rounds from now; of length 0 if none pays and none is
         due as a probe."""
         candidate, hint = self._candidates[drafter], self._hints[drafter]
-        lengths = self._affordable(candidate) if hint != 0 else []
+        lengths = self._affordable(drafter) if hint != 0 else []
         if not lengths:
             return _Choice(drafter)
         expected = candidate.expected_length.expected(hint)
-        prices = {n: self._round_price(candidate, n) for n in lengths}
-        if paying := [n for n in lengths if expected[n] > prices[n]]:
-            modest = [n for n in self._affordable(candidate, AT_ONCE) if n in paying]
-            best = max(modest or paying, key=lambda n: expected[n] / prices[n])
-            return _Choice(drafter, best, expected[best] / prices[best])
+        prices = {n: self._round_price(drafter, n, HOPE) + self._refusal(n, expected[n]) for n in lengths}
+        hopes = {n: expected[n] / prices[n] for n in lengths}
+        if paying := [n for n in lengths if hopes[n] > 1]:
+            modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
+            best = max(modest or paying, key=lambda n: hopes[n])
+            speed = expected[best] / self._round_price(drafter, best)
+            sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
+            return _Choice(drafter, best, speed, sure=sure)
         if candidate.until_probe > rounds:
             return _Choice(drafter)
-        least = min(lengths, key=lambda n: prices[n] - expected[n])
-        return _Choice(drafter, least, expected[least] / prices[least], probing=True)
+        least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
+        return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)
 
-    def _affordable(self, candidate: Candidate, share: float = 1.0) -> list[int]:
-        """Returns the draft lengths that this share of the budget covers, with the dearer plain step after such a
-        round."""
-        dearer = candidate.lone_step - 1
-        return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer, share)]
+    def _should_compare(self, choice: _Choice) -> bool:
+        """Returns whether a plain step is due: nobody knows how long one takes, or drafting may not pay."""
+        if math.isnan(self._time_s):  # the first round cannot be timed, as it reads the prompt too
+            return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
+        return not self._times.knows_plain or (not choice.sure and self._until_plain <= 0)
+
+    def _useful(self, drafter: int) -> list[int]:
+        """Returns the draft lengths that may pay if nearly all of them are accepted."""
+        most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in self._candidates[drafter].lengths}
+        return [n for n, tokens in most.items() if tokens > self._hopeful_price(drafter, n, DOUBT)]
+
+    def _affordable(self, drafter: int, share: float = 1.0) -> list[int]:
+        """Returns the useful draft lengths that this share of the budget covers, with the dearer plain step after such
+        a round."""
+        dearer = self._times.lone * (1 + self._times.replay) - 1
+        useful = self._useful(drafter)
+        return [n for n in useful if self._budget.covers(self._round_price(drafter, n, HOPE) + dearer, share)]
 
     def _is_too_risky(self) -> bool:
         """Whether nothing was drafted so far because the budget of this reply covers no refused draft."""
-        ready = zip(self._candidates, self._hints, strict=True)
-        useful = [candidate for candidate, hint in ready if candidate.useful and hint != 0]
+        useful = [drafter for drafter, hint in enumerate(self._hints) if hint != 0 and self._useful(drafter)]
         return bool(useful) and not self._tried and not any(map(self._affordable, useful))
 
-    def _round_price(self, candidate: Candidate, length: int) -> float:
-        return candidate.prices[length] * self._factor + candidate.reading
+    def _round_price(self, drafter: int, length: int, hope: float = 0.0) -> float:
+        """Returns the price of a round, with what the drafter must read first. hope: standard deviations by which it
+        is taken to be lower than expected."""
+        return self._hopeful_price(drafter, length, hope) + self._reading(drafter)
 
-    @property
-    def _factor(self) -> float:
-        return self._correction.factor if self._correction is not None else 1.0
+    def _hopeful_price(self, drafter: int, length: int, hope: float) -> float:
+        return self._times.price(drafter, length) * math.exp(-hope * self._times.doubt(drafter, length))
+
+    def _refusal(self, length: int, expected: float) -> float:
+        """Returns what refusals are expected to cost the next round, where layers repeat tokens then."""
+        return self._times.replay * max(0.0, 1 - (expected - 1) / length)
+
+    def _reading(self, drafter: int) -> float:
+        """Returns the price of reading the tokens that a drafter has missed."""
+        candidate = self._candidates[drafter]
+        first = self._times.price(drafter, candidate.lengths[0]) - 1
+        return min(READING * (candidate.unread - 1), MOST_READING) * max(0.0, first)
 
     def _price(self, round_: Round) -> float:
         """Returns the price of a round as it came out: a drafter may propose less than was planned."""
-        first = math.isnan(self._time_s)
+        first, replays = math.isnan(self._time_s), 1 + self._times.replay * _has_replay(round_)
         if not self._choice.length:
-            lone_step = max((candidate.lone_step for candidate in self._candidates), default=1.0)
-            return lone_step if self._planned and not first else 1.0
-        candidate, drafted = self._candidates[self._choice.drafter], len(round_.drafted)
-        length = max(n for n in candidate.prices if n <= drafted)
-        return self._round_price(candidate, length) if length else candidate.prices[0]
+            return (self._times.lone if self._planned and not first else 1.0) * replays
+        length = self._drafted_length(round_)
+        if not length:
+            return self._times.lone * replays
+        return self._times.price(self._choice.drafter, length) * replays + self._reading(self._choice.drafter)
+
+    def _drafted_length(self, round_: Round) -> int:
+        """Returns the largest known draft length that is not above that of a round."""
+        lengths = self._candidates[self._choice.drafter].lengths
+        return max((n for n in lengths if n <= len(round_.drafted)), default=0)
+
+    def _observe_time(self, round_: Round) -> None:
+        """Learns from the time since the last round of this reply. Where submitting waits for the device, the first of
+        a run of plain rounds is reported a pass late and the last a pass early."""
+        seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
+        self._times.elapse()
+        if math.isnan(seconds):
+            return
+        drafter, replayed = self._choice.drafter, _has_replay(round_)
+        if self._choice.length:
+            if length := self._drafted_length(round_):
+                self._times.observe_draft(drafter, length, seconds, replayed, self._reading(drafter))
+        else:
+            self._observe_plain(seconds, replayed)
+
+    def _observe_plain(self, seconds: float, replayed: bool) -> None:
+        """Learns from a plain round: by itself within a long run, else from the whole run once it ends."""
+        if self._planned:
+            self._run, self._run_s, self._run_replayed = 0, 0.0, replayed
+        self._run, self._run_s = self._run + 1, self._run_s + seconds
+        if self._followed and self._run > 1:
+            self._times.observe_plain(seconds)
+        elif not self._followed and self._run <= SHORT_RUN:
+            self._times.observe_run(self._run, self._run_s, self._run_replayed)
 
     def _learn(self, round_: Round) -> None:
+        """Learns how many tokens a draft brings, and when the next probe is due."""
         candidate, hint = self._candidates[self._choice.drafter], self._hints[self._choice.drafter]
         if round_.drafted:
             candidate.expected_length.learn(round_, hint)
+            if candidate.counts is not None and hint is None:
+                candidate.counts.add(round_)
         for each in self._candidates:
-            each.until_probe -= 1
             each.unread += len(round_.tokens)
+            each.until_probe -= 1
             each.expected_length.elapse(len(round_.tokens))
         if round_.drafted:
             self._tried = True
             candidate.drafted(round_)
+            self._until_plain -= 1
+        elif self._planned:
+            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST)
+            self._until_plain = self._plain_interval
 
-    def _correct(self, round_: Round) -> None:
-        """Corrects the costs by the time since the last round of this reply. Where submitting waits for the device, the
-        first of a run of plain rounds is reported a pass late and the last a pass early: neither says anything."""
-        measured_s, self._time_s = round_.time_s - self._time_s, round_.time_s
-        drafted = len(round_.drafted)
-        silent = self._choice.length > 0 and not drafted
-        edge = not self._choice.length and self._planned == self._followed
-        if self._correction is None or silent or edge:
-            return
-        candidate = self._candidates[self._choice.drafter]
-        price = self._price(round_) / (self._factor if drafted else 1.0)
-        self._correction.observe(drafted > 0, measured_s, price * candidate.costs.plain_s)
+
+def _has_replay(round_: Round) -> bool:
+    """Returns whether the pass of a round repeated tokens after a refusal. With `exact` all passes are of one width."""
+    return round_.width > len(round_.drafted) + 1 and not round_.fingerprints

@@ -6,6 +6,7 @@ Estimates depend on rounds only, never on the clock, and forget: the present pas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, pairwise
 from operator import mul
@@ -15,8 +16,9 @@ from engine.events import Round
 
 PROBS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # acceptance probabilities considered
 RENEWAL = 0.01  # probability per token that the text changes and the acceptance probability is drawn anew
-PRIOR_WEIGHT = 8.0  # trials that a measured acceptance rate counts for; texts differ from it by about 0.16
-UNUSUAL = 0.1  # share of texts about which the measured rate says nothing
+PRIOR_WEIGHT = 8.0  # trials that a usual acceptance rate counts for; texts differ from it by about 0.16
+UNUSUAL = 0.25  # share of texts about which the usual rate says nothing
+COUNTED, OFTEN = 300.0, 30  # drafts that count of earlier replies; times that a place must be reached to be judged
 PLACE_FACTORS = 0.6, 1.7  # bounds of how much better or worse than all together a place may be
 TREE_WEIGHT, TREE_MEMORY = 4.0, 0.97  # accepted tokens that a tree's curve counts for; decay per token
 
@@ -75,6 +77,35 @@ class AcceptanceEstimate:
         stays = (1 - RENEWAL) ** tokens
         both = zip(self._weights, self._prior, strict=True)
         self._weights = tuple(stays * weight + (1 - stays) * prior for weight, prior in both)
+
+
+@dataclass
+class AcceptanceCounts:
+    """How often each place of a chain was reached and accepted in the replies of one pair, the latest counting most.
+    reached, accepted: (longest seen,)."""
+
+    reached: list[float] = field(default_factory=list)
+    accepted: list[float] = field(default_factory=list)
+
+    def add(self, round_: Round) -> None:
+        """Counts the places of a chain that were decided on."""
+        longer = max(0, round_.depth - len(self.reached))
+        self.reached, self.accepted = [*self.reached, *[0.0] * longer], [*self.accepted, *[0.0] * longer]
+        for place in range(round_.depth):
+            self.reached[place] += 1
+            self.accepted[place] += place < round_.accepted
+
+    def fade(self) -> None:
+        """Begins another reply: what is older than `COUNTED` rounds hardly counts."""
+        share = COUNTED / max(COUNTED, *self.reached[:1], 1.0)
+        self.reached = [share * count for count in self.reached]
+        self.accepted = [share * count for count in self.accepted]
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The acceptance rate of each place that was reached often enough to tell."""
+        pairs = zip(self.accepted, self.reached, strict=True)
+        return tuple(accepted / reached for accepted, reached in pairs if reached >= OFTEN)
 
 
 class ChainExpectedLength:

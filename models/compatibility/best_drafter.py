@@ -5,8 +5,8 @@ The built-in model has its own. For any other target, the first of these that is
     1. the head that the target's own folder brings
     2. a drafter that the catalogue knows for the target, in the catalogue's order
     3. one that was trained here for the target's tokens, as its config.json says (`redline fit`)
-    4. a small model with the same tokens, the smallest first
-    5. a small model with other tokens, if it was named once and enough of its drafts were accepted in the trial
+    4. a model with the same tokens and at most half the bytes, the one that promises most first
+    5. such a model with other tokens, if it was named once and enough of its drafts were accepted in the trial
 
 Prompt lookup always drafts too: it costs nothing where it has nothing to copy, and the policy takes whichever of the
 two is worth more now. Folders are checked one after the other and no more than needed, as a large tokenizer takes a
@@ -15,6 +15,7 @@ quarter of a second.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from engine.errors import ModelError
 from models.builtin import SHIPPED, is_builtin, is_shipped, shipped_folder
 from models.catalogue.entries import Catalogue
 from models.compatibility.pair_check import check_compatibility
-from models.drafters import KINDS, PROMPT_LOOKUP, own_head
+from models.drafters import MODEL, PROMPT_LOOKUP, kinds_in, own_head
+from models.drafters.draft_model import MAX_TARGET_SHARE
+from models.drafters.drafter_kind import LONGEST_CHAIN
 from models.drafters.target_match import is_made_for
 from models.drafters.variant_trial import best_rate
 from models.durable_files import read_json_object
@@ -32,8 +35,11 @@ from models.model_folder import ModelFolder, first_count
 from models.paths import name_of
 
 LOOKUP = PROMPT_LOOKUP.name
-SMALL_ENOUGH = 0.25  # of the target's bytes: a draft of four then costs no more than a pass of the target
 PAYING_RATE = 0.4  # of drafted tokens, for a model with other tokens: below it, prompt lookup is better
+_FULL_SIZE, _A_DOUBLING = 0.9, 0.08  # the acceptance rate that is expected of a model of the target's own size, and how
+# much less of one of half the size: about 0.6 at a 14th (Qwen2.5 0.5B for 7B, vLLM's pull request 38174) and 0.77 at a
+# third (0.5B for 1.5B, by the speeds of fixed draft lengths, which were 1.46, 1.92 and 1.71 at 1, 3 and 5)
+_MIN_RATE = 0.2  # expected of the smallest models
 _PADDING = 4096  # how many padding rows two equal vocabularies may differ by
 
 
@@ -145,25 +151,38 @@ def _trained(target: ModelFolder, models: Sequence[UsableModel]) -> Iterable[tup
 
 
 def _small_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterable[tuple[UsableModel, str]]:
-    """Small models whose vocabulary is about as large as the target's; only the check compares the tokens."""
-    small = [model for model in models if 0 < model.size_bytes <= target.weights_bytes * SMALL_ENOUGH]
-    similar = [model for model in small if _is_similar(_config(model), target)]
-    return [(model, "a small model with the same tokens") for model in sorted(similar, key=lambda one: one.size_bytes)]
+    """Smaller models whose vocabulary is about as large as the target's; only the check compares the tokens."""
+    similar = [model for model in _smaller(target, models) if _is_similar(_config(model), target)]
+    similar.sort(key=lambda model: -expected_speedup(model.size_bytes / target.weights_bytes))
+    return [(model, "a small model with the same tokens") for model in similar]
 
 
 def _tried_models(
     target: ModelFolder, models: Sequence[UsableModel], cache_root: Path | None
 ) -> Iterable[tuple[UsableModel, str]]:
-    """Small models that were tried for this target, and pay."""
-    small = [model for model in models if 0 < model.size_bytes <= target.weights_bytes * SMALL_ENOUGH]
-    paying = (model for model in small if best_rate(model.path, target.path, cache_root) >= PAYING_RATE)
-    return [(model, "which was tried") for model in paying]
+    """Smaller models that were tried for this target, and pay."""
+    rated = ((model, best_rate(model.path, target.path, cache_root)) for model in _smaller(target, models))
+    return [(model, "which was tried") for model, rate in rated if rate >= PAYING_RATE]
+
+
+def _smaller(target: ModelFolder, models: Sequence[UsableModel]) -> list[UsableModel]:
+    return [model for model in models if 0 < model.size_bytes <= target.weights_bytes * MAX_TARGET_SHARE]
+
+
+def expected_speedup(share: float) -> float:
+    """Returns by how much a draft model with this share of the target's bytes is expected to speed up a reply, at the
+    draft length that suits it, before anything is known of the two.
+
+    A drafted token costs `share` of a plain step, as decoding reads all weights; acceptance is taken to fall by the
+    same amount with every halving of the size. The rest is Leviathan 2023 (arXiv 2211.17192), theorem 3.8.
+    """
+    rate = max(_MIN_RATE, _FULL_SIZE + _A_DOUBLING * math.log2(share))
+    return max((1 - rate ** (k + 1)) / ((1 - rate) * (1 + k * share)) for k in range(1, LONGEST_CHAIN + 1))
 
 
 def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:
     """Whether this is the config.json of an ordinary model with about as many rows as the target."""
-    kind = next((kind for kind in KINDS if kind.detect(config)), None)
-    if kind is None or not kind.stands_alone:
+    if kinds_in(config) != [MODEL]:
         return False
     rows = first_count(config, ("vocab_size",))
     return rows is not None and target.rows is not None and abs(rows - target.rows) <= _PADDING

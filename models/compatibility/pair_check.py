@@ -1,16 +1,17 @@
 """Why a drafter is refused for a target, decided from their folders alone: headers and JSON, no weights.
 
 draft model         almost no tokens in common with the target; one with another tokenizer is told apart from one with
-                    the target's tokens, but not refused (models/drafters/draft_model_kind.py, models/token_map.py)
+                    the target's tokens, but not refused (models/drafters/draft_model.py, models/token_map.py)
 heads and blocks    a different hidden size or vocabulary, layers that the target does not have, another target named in
-                    their config.json (models/drafters/*_folder.py, target_match.py)
-Gemma 4 assistant   a target that is not a Gemma 4 (models/drafters/gemma4_assistant_folder.py)
+                    their config.json (models/drafters, target_match.py)
+Gemma 4 assistant   a target that is not a Gemma 4 (models/drafters/gemma4_assistant.py)
 any                 a kind or an architecture that Redline cannot run, damage, weights that are pickles
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import PairError, RedlineError
@@ -33,9 +34,9 @@ def check_compatibility(
         kind = kind_of(drafter, target.path)
         name = kind.name
         with not_loading(drafter):
-            return kind.check(target, drafter, read)
+            return replace(kind.files.check(target, drafter, read), kind=name)
     except RedlineError as error:
-        return Compatibility(False, name, _reason(error, drafter))
+        return Compatibility(False, _reason(error, drafter), kind=name)
 
 
 def _reason(error: RedlineError, path: Path) -> str:

@@ -30,7 +30,7 @@ from models.convert.atomic_folder import (
 )
 from models.convert.stored_head import stored_head
 from models.dequantization import dequantize
-from models.drafters.mtp_folder import write_mtp
+from models.drafters.mtp import write_mtp
 from models.loader import load_network, not_loading
 from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
 from models.parameters import flat_parameters, weights_bytes

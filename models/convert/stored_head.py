@@ -18,7 +18,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.drafters.mtp import MtpHead
-from models.drafters.mtp_folder import belongs_to_head, upstream_mtp, write_mtp
+from models.drafters.mtp import belongs_to_head, upstream_mtp, write_mtp
 from models.durable_files import read_json_object
 from models.hub.client import Hub
 from models.hub.download import pull_shards

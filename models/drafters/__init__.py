@@ -1,45 +1,40 @@
-"""The kinds of drafters, one entry each: how to detect, check, measure and load their folders.
+"""The registry of the kinds of drafters: their names, what tells their folders, and the files that know them.
 
-    dflash_kind            a block in one pass: DFlash, DFlash 2 and DSpark (dflash_folder: their files)
-    draft_model_kind       an ordinary, smaller model
-    eagle3_kind            a head that reads hidden states of the target (eagle3_folder: its files)
-    gemma4_assistant_kind  layers that read the target's keys and values (gemma4_assistant_folder: their files)
-    medusa_kind            heads that each guess the token at one depth (medusa_folder: their files)
-    mlp_speculator_kind    a small recurrence over the target's last state
-    mtp_kind               a layer of the target's own architecture (mtp_folder: its files)
-    prompt_lookup_kind     built in, without a folder
-
-A new kind is one file here with a `DrafterKind`, listed in `KINDS`, and one in `engine/drafters` that drafts. Nothing
-here loads MLX before a folder is checked or loaded.
+A new kind is a line in `KINDS`, one file here with `FILES` (see `drafter_kind.DrafterFiles`; for a head `head_files`
+has most of it), and one in `engine/drafters` that drafts. Nothing here loads MLX before a folder is checked or loaded.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import ModelError
-from models.drafters import (
-    dflash_kind,
-    draft_model_kind,
-    eagle3_kind,
-    gemma4_assistant_kind,
-    medusa_kind,
-    mlp_speculator_kind,
-    mtp_kind,
-    prompt_lookup_kind,
-)
 from models.drafters.drafter_kind import DrafterKind, speculator_algorithm
 from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
-PROMPT_LOOKUP = prompt_lookup_kind.KIND
-_HEADS = (
-    eagle3_kind.KIND,
-    medusa_kind.KIND,
-    mlp_speculator_kind.KIND,
-    mtp_kind.KIND,
-    dflash_kind.KIND,
-    gemma4_assistant_kind.KIND,
+PROMPT_LOOKUP = DrafterKind("lookup", "prompt lookup", "models.drafters.prompt_lookup")
+MODEL = DrafterKind("model", "draft model", "models.drafters.draft_model", stands_alone=True)
+KINDS = (
+    DrafterKind(
+        "eagle3",
+        "EAGLE-3 head",
+        "models.drafters.eagle3",
+        ("eagle3", "peagle", "eagle_config"),
+        shared_marks=("draft_vocab_size",),  # all that SafeAILab's heads have beside the fields of llama
+    ),
+    DrafterKind("medusa", "Medusa heads", "models.drafters.medusa", ("medusa", "medusa_num_heads")),
+    DrafterKind("mlp-speculator", "MLP speculator", "models.drafters.mlp_speculator", ("mlp_speculator",)),
+    DrafterKind("mtp", "MTP head", "models.drafters.mtp", ("mtp",)),
+    DrafterKind("dflash", "DFlash", "models.drafters.dflash", ("dflash", "dflash2", "dspark", "dflash_config")),
+    DrafterKind(
+        "gemma4-assistant",
+        "Gemma 4 assistant",
+        "models.drafters.gemma4_assistant",
+        ("gemma4_assistant", "gemma4_unified_assistant"),
+    ),
+    MODEL,
+    PROMPT_LOOKUP,
 )
-KINDS = (*_HEADS, draft_model_kind.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
 
 
 def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:
@@ -52,15 +47,26 @@ def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:
     if target is not None and folder.resolve() == target.resolve() and (own := own_head(folder)) is not None:
         return own
     config = read_json_object(folder / "config.json")
-    found = next((kind for kind in KINDS if kind.detect(config)), None)
-    if found is None:
-        raise ModelError(
-            f"{folder}: unknown kind of drafter {str(speculator_algorithm(config))[:40]!r}; "
-            f"choose one of these: {', '.join(kind.label for kind in KINDS if kind is not PROMPT_LOOKUP)}"
-        )
-    return found
+    found = kinds_in(config)
+    if not found:
+        known = ", ".join(kind.label for kind in KINDS if kind is not PROMPT_LOOKUP)
+        named = str(speculator_algorithm(config))[:40]
+        raise ModelError(f"{folder}: unknown kind of drafter {named!r}; choose one of these: {known}")
+    if len(found) > 1:
+        both = " and ".join(kind.label for kind in found)
+        raise ModelError(f"{folder}: config.json has the marks of two kinds, {both}; choose another drafter")
+    return found[0]
+
+
+def kinds_in(config: Mapping[str, object]) -> list[DrafterKind]:
+    """Returns the kinds that a config.json is marked as: one, or none for an unknown algorithm of Speculators. What has
+    no mark of a drafter is an ordinary model. The order of the registry plays no part."""
+    marked = [kind for kind in KINDS if kind.is_marked(config)]
+    possible = marked or [kind for kind in KINDS if kind.may_be(config)]
+    ordinary = [MODEL] if speculator_algorithm(config) is None else []
+    return possible or ordinary
 
 
 def own_head(target: Path) -> DrafterKind | None:
     """Returns the kind of the head that the folder of a target brings beside or among its weights, None without one."""
-    return next((kind for kind in KINDS if kind.within(target)), None)
+    return next((kind for kind in KINDS if kind.files.is_within(target)), None)

@@ -1,12 +1,16 @@
-"""What Redline must know of a kind of drafter: how to detect, check, measure and load its folders.
+"""What Redline knows of a kind of drafter: how it is told from others, and how its files are checked, loaded, measured.
 
-Nothing here loads MLX, so that folders can be listed without it; an entry imports what it needs when it is called.
+Nothing here loads MLX, so that folders can be listed without it; a kind's own file, which may, is imported when it is
+first needed.
 """
 
 from __future__ import annotations
 
+import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,16 +28,16 @@ LONGEST_CHAIN = 8
 class Compatibility:
     """Whether a drafter can draft for a target.
 
-    kind: the name of the drafter's kind, also of one that Redline cannot load yet; "" if it is unknown. reason: why
-    they fit or do not, in one line without a path. notes: differences that do not matter, or only for speed.
-    other_tokenizer: whether it is an ordinary model with another tokenizer than the target's.
+    reason: why they fit or do not, in one line without a path. notes: differences that do not matter, or only for
+    speed. other_tokenizer: whether it is an ordinary model with another tokenizer than the target's. kind: the name of
+    the drafter's kind, which `pair_check` fills in; "" if it is unknown.
     """
 
     fits: bool
-    kind: str
     reason: str
     notes: tuple[str, ...] = ()
     other_tokenizer: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,30 +64,64 @@ def join_notes(*notes: str) -> str:
     return "; ".join(note for note in notes if note)
 
 
+class DrafterFiles(ABC):
+    """What can be done with the folders of one kind. The kind's file in `models/drafters` has one of these, `FILES`."""
+
+    @abstractmethod
+    def check(self, target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:
+        """Compares the folder's headers and config with the target's; no weight is read. read: reads a checked model
+        folder. Raises PairError if they do not fit, ModelError if the folder is damaged."""
+
+    @abstractmethod
+    def load(self, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+        """Loads the drafter. trees: whether it should branch, if it can and the target can verify trees. Raises what
+        `check` raises."""
+
+    @abstractmethod
+    def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
+        """Returns the memory that it takes, by the length of the context. item_bytes: of a number of the target. Raises
+        ModelError."""
+
+    def is_within(self, target: Path) -> bool:
+        """Returns whether the folder of a target brings a drafter of this kind, which is then loaded from there."""
+        return False
+
+
 @dataclass(frozen=True)
 class DrafterKind:
     """One kind of drafter.
 
-    name: as JSON and commands have it. label: as people read it.
-    detect(config): whether a folder with this config.json is of this kind.
-    check(target, folder, read): compares the folder's headers and config with the target's; no weight is read. Raises
-        PairError if they do not fit, ModelError if the folder is damaged. read: reads a checked model folder.
-    load(folder, target, trees): the drafter; trees: whether it should branch, if it can and the target can verify
-        trees. Raises what `check` raises.
-    footprint(folder, item_bytes): the memory that it takes, by the length of the context. item_bytes: of a number of
-        the target. Raises ModelError.
-    stands_alone: whether its folders are ordinary models, which can be targets too.
-    within(folder): whether the folder of a target brings a drafter of this kind, which is then loaded from there.
+    name: as JSON and commands have it. label: as people read it. module: its file, imported when it is first needed.
+    marks: what tells its folders by their config.json: an algorithm of Speculators, part of a model type or of the name
+    of an architecture, or a field. No other kind has any of them. shared_marks: fields that others may have too, which
+    tell only a config.json without any kind's own marks. stands_alone: whether its folders are ordinary models, which
+    have no mark and can be targets too.
     """
 
     name: str
     label: str
-    detect: Callable[[Mapping[str, object]], bool]
-    check: Callable[[ModelFolder, Path, Callable[[Path], ModelFolder]], Compatibility]
-    load: Callable[[Path, Loaded, bool], LoadedDrafter]
-    footprint: Callable[[Path, int], Callable[[int], Share]]
+    module: str
+    marks: tuple[str, ...] = ()
+    shared_marks: tuple[str, ...] = ()
     stands_alone: bool = False
-    within: Callable[[Path], bool] = lambda _folder: False
+
+    def is_marked(self, config: Mapping[str, object]) -> bool:
+        """Returns whether a config.json has one of the kind's own marks."""
+        algorithm = speculator_algorithm(config)
+        if algorithm is not None:  # it names the kind, whatever other fields are called
+            return algorithm in self.marks
+        names = [str(name).lower() for name in (config.get("model_type"), config.get("architectures"))]
+        return any(mark in config or any(mark in name for name in names) for mark in self.marks)
+
+    def may_be(self, config: Mapping[str, object]) -> bool:
+        """Returns whether a config.json has a mark that the kind shares with others."""
+        return speculator_algorithm(config) is None and any(mark in config for mark in self.shared_marks)
+
+    @cached_property
+    def files(self) -> DrafterFiles:
+        """What can be done with its folders."""
+        found: DrafterFiles = importlib.import_module(self.module).FILES
+        return found
 
 
 def speculator_algorithm(config: Mapping[str, object]) -> object:

@@ -1,4 +1,4 @@
-"""The folder of a head: its config.json, read with suspicion, its tensors, how both are written and what they take.
+"""The folder of a head: its config.json, read with suspicion, its tensors, and how both are written.
 
 Invariants:
 1. A file is mapped only once its header was found sound, and no head is evaluated before every tensor is known to be
@@ -9,40 +9,23 @@ Invariants:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
-from engine import backend
 from engine.errors import ModelError
-from engine.target.cached_model import PREFILL_CHUNK
-from engine.target.tree_trial import why_no_trees
 from models.durable_files import read_json_object, replace_json
-from models.loader import Loaded
-from models.memory.memory_verdict import Share
 from models.model_folder import check_links, folder_names, weights_of
-from models.safetensors_file import Entry, read_entries, write_tensors
+from models.safetensors_file import Entry, write_tensors
 
+ANOTHER_DRAFTER = "choose another drafter"
+DOES_NOT_MATCH = "config.json and weights do not belong together, download the drafter again"
 _INTEGERS = ("I64", "I32")
-_LARGEST_NUMBER = 1e30  # of a config
-_LEFT_ON_DISK = ("embed_tokens.weight", "verifier_lm_head.weight", "verifier_norm.weight", "d2t", "t2d")
-_PACKED = ("U32", "U8")  # quantized weights, and scales of the micro-scaled types
-_CACHED = (
-    "k_proj.weight",
-    "v_proj.weight",
-    "kv_a_proj_with_mqa.weight",
-    "indexer.wk.weight",
-    "query_key_value.weight",  # the queries' rows, which do not, among them
-)  # whose rows stand in the head's own cache, one a token
-_FUSED = "fc.weight"  # whose columns are the tapped states of a token
-_CACHE_STEP = 256  # tokens by which the head's cache grows
-_COPIES = 3  # of a chunk's tapped states at the same time: as they came, side by side, and fused
-_APART = "config.json and weights do not belong together, download the drafter again"
+_MAX_NUMBER = 1e30  # of a config
 
 
 @dataclass(frozen=True)
@@ -71,13 +54,20 @@ class Fields:
     def number(self, key: str, otherwise: float) -> float:
         """Returns a finite number above 0."""
         value = self.get(key, otherwise)
-        if type(value) not in (int, float) or not 0 < value < _LARGEST_NUMBER:
+        if type(value) not in (int, float) or not 0 < value < _MAX_NUMBER:
             raise self.wrong(key, "a number above 0")
         return float(value)
 
-    def flag(self, key: str) -> bool:
-        """Returns true or false; false if it is missing."""
-        value = self.get(key, False)
+    def numbers(self, key: str, least: float, most: float = _MAX_NUMBER) -> tuple[float, ...]:
+        """Returns numbers from `least` to `most`; none if there is no such field."""
+        value = self.get(key, [])
+        if not isinstance(value, list) or not all(type(one) in (int, float) and least <= one <= most for one in value):
+            raise self.wrong(key, f"a list of numbers from {least:g}" + (f" to {most:g}" if most < _MAX_NUMBER else ""))
+        return tuple(map(float, value))
+
+    def flag(self, key: str, otherwise: bool = False) -> bool:
+        """Returns true or false."""
+        value = self.get(key, otherwise)
         if type(value) is not bool:
             raise self.wrong(key, "true or false")
         return value
@@ -135,7 +125,7 @@ def load_tensors(files: Iterable[Path]) -> dict[str, mx.array]:
     return loaded
 
 
-def open_head(path: Path, begins: tuple[str, ...]) -> HeadFolder:
+def open_head(path: Path, begins: tuple[str, ...] = ("model",)) -> HeadFolder:
     """Reads the headers of a head's folder, whose files of weights begin with one of `begins`.
 
     Raises ModelError: missing; no or bad config.json or safetensors; weights that are pickles; a link that leaves
@@ -152,6 +142,18 @@ def open_head(path: Path, begins: tuple[str, ...]) -> HeadFolder:
     return HeadFolder(path, config, tensors, tuple(files))
 
 
+@contextmanager
+def building(path: Path) -> Iterator[None]:
+    """Raises ModelError for what goes wrong inside, where a network is built from the fields of the config.json in
+    `path`: an unknown or incomplete rope_scaling, sizes that make no network."""
+    try:
+        yield
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{path}: config.json does not describe a valid drafter ({error}); download the drafter again"
+        ) from error
+
+
 def read_ids(folder: HeadFolder, loaded: Mapping[str, mx.array], columns: int, vocabulary: int) -> mx.array:
     """Returns the target's id of each of the `columns` of a head's logits, (columns,) int32, increasing.
 
@@ -160,22 +162,26 @@ def read_ids(folder: HeadFolder, loaded: Mapping[str, mx.array], columns: int, v
     Raises ModelError: missing, of another size, out of range or not increasing.
     """
     entry = folder.tensors.get("d2t")
-    if entry is None:
-        if columns != vocabulary:
-            raise ModelError(f"{folder.path}: lacks the tensor 'd2t' for {columns} of {vocabulary} tokens; {_APART}")
+    if entry is None and columns == vocabulary:
         return mx.arange(vocabulary, dtype=mx.int32)
+    if entry is None:
+        raise _does_not_match(folder, f"lacks the tensor 'd2t' for {columns} of {vocabulary} tokens")
     if entry.shape != (columns,) or entry.dtype not in _INTEGERS:
-        raise ModelError(f"{folder.path}: 'd2t' is {entry.dtype} {entry.shape}, not integers ({columns},); {_APART}")
+        raise _does_not_match(folder, f"'d2t' is {entry.dtype} {entry.shape}, not integers ({columns},)")
     ids = mx.arange(columns) + loaded["d2t"].astype(mx.int64)
     rising = mx.concatenate([mx.array([-1]), ids, mx.array([vocabulary])])
     if not mx.all(rising[1:] > rising[:-1]).item():
-        raise ModelError(f"{folder.path}: 'd2t' does not name {columns} of {vocabulary} tokens in order; {_APART}")
+        raise _does_not_match(folder, f"'d2t' does not name {columns} of {vocabulary} tokens in order")
     if "t2d" in loaded:
         known = mx.zeros(vocabulary, mx.bool_)
         known[ids] = True
         if loaded["t2d"].shape != known.shape or not mx.array_equal(loaded["t2d"].astype(mx.bool_), known).item():
-            raise ModelError(f"{folder.path}: 'd2t' and 't2d' contradict each other; {_APART}")
+            raise _does_not_match(folder, "'d2t' and 't2d' contradict each other")
     return ids.astype(mx.int32)
+
+
+def _does_not_match(folder: HeadFolder, what: str) -> ModelError:
+    return ModelError(f"{folder.path}: {what}; {DOES_NOT_MATCH}")
 
 
 def id_tensors(ids: mx.array, vocabulary: int) -> dict[str, mx.array]:
@@ -226,76 +232,3 @@ def speculators_fields(algorithm: str, architecture: str, about: Mapping[str, ob
         },
         "redline": dict(about),
     }
-
-
-def usual_acceptance(path: Path) -> tuple[float, ...]:
-    """Returns the probability that each drafted token is accepted after those before it, as measured when the drafter
-    at `path` was made; empty if config.json does not say. Raises ModelError for nonsense."""
-    measured = _measured(path)
-    probs = measured.values.get("acceptance_by_position", [])
-    if not isinstance(probs, list) or not all(type(prob) in (int, float) and 0 <= prob <= 1 for prob in probs):
-        raise measured.wrong("acceptance_by_position", "a list of numbers from 0 to 1")
-    return tuple(map(float, probs))
-
-
-def tree_tau(path: Path) -> dict[int, float]:
-    """Returns the mean acceptance length by the nodes of a tree, from 1, as measured when the head at `path` was made;
-    empty if config.json does not say. Raises ModelError for nonsense."""
-    measured = _measured(path)
-    lengths = measured.values.get("tree_tau", [])
-    if not isinstance(lengths, list) or not all(type(tau) in (int, float) and tau >= 1 for tau in lengths):
-        raise measured.wrong("tree_tau", "a list of numbers from 1")
-    return {nodes: float(tau) for nodes, tau in enumerate(lengths) if nodes}
-
-
-def _measured(path: Path) -> Fields:
-    """What config.json has under "redline"."""
-    return Fields(path, read_json_object(path / "config.json")).part("redline")
-
-
-def tree_drafting(target: Loaded, trees: bool) -> tuple[bool, str]:
-    """Returns whether a head for `target` should branch, and why it should not although `trees` were requested. To
-    find out empties the target's cache."""
-    trouble = why_no_trees(target.model) if trees else None
-    return trees and trouble is None, f"drafts chains, not trees: {trouble}" if trouble else ""
-
-
-def head_footprint(path: Path, item_bytes: int, own_embedding: bool = False) -> Callable[[int], Share]:
-    """Returns the memory that a head takes, by the length of the context, from the shapes in its files.
-
-    item_bytes: of a number of the target, which a head computes in. own_embedding: an embedding in the files may be the
-    head's own, so it counts. Raises ModelError for damaged files.
-    """
-    files = [path / name for name in folder_names(path) if name.endswith(".safetensors")]
-    left = _LEFT_ON_DISK[1:] if own_embedding else _LEFT_ON_DISK
-    entries = [entry for file in files for entry in read_entries(file).values() if entry.name not in left]
-    return entries_footprint(entries, item_bytes)
-
-
-def entries_footprint(entries: Iterable[Entry], item_bytes: int) -> Callable[[int], Share]:
-    """Returns the same from the headers of a head's tensors. Quantized ones stay as they are where the backend keeps
-    quantized weights."""
-    entries = list(entries)
-    dequantize = backend.describe().dequantize
-    weights = sum(_weight_bytes(entry, item_bytes, dequantize) for entry in entries)
-    rows = sum(entry.shape[0] for entry in entries if entry.name.endswith(_CACHED) and entry.shape)
-    tapped = sum(entry.shape[1] for entry in entries if entry.name.endswith(_FUSED) and len(entry.shape) == 2)
-    stored = sum(entry.size_bytes for entry in entries)
-
-    def at(context: int) -> Share:
-        return Share(
-            weights=weights,
-            loading=stored if stored != weights else 0,
-            cache=-(-context // _CACHE_STEP) * _CACHE_STEP * rows * item_bytes,
-            working=_COPIES * min(PREFILL_CHUNK, context) * tapped * item_bytes,
-        )
-
-    return at
-
-
-def _weight_bytes(entry: Entry, item_bytes: int, dequantize: bool) -> int:
-    """Returns the bytes of a tensor in memory. A packed one is taken to have 4 bits a number, the least that is
-    usual."""
-    if entry.dtype in _PACKED:
-        return entry.size_bytes * 2 * item_bytes if dequantize else entry.size_bytes
-    return math.prod(entry.shape) * item_bytes

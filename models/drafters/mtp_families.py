@@ -18,12 +18,12 @@ import mlx.core as mx
 from engine.drafters.mtp import LayerChain, MtpForm
 from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies
-from models.drafters.head_folder import Fields
-from models.drafters.layer_config import partial_rotary_factor, rope_of
+from models.drafters.head_config import partial_rotary_factor, rope_of
+from models.drafters.head_folder import Fields, building
 
 
 @dataclass(frozen=True)
-class Family:
+class LayerFamily:
     """An architecture whose layer a head can have.
 
     module: of mlx_lm.models; layer, model: its classes. arguments: its class of arguments, or one of another module.
@@ -45,31 +45,31 @@ class Family:
     form: MtpForm = MtpForm()  # noqa: RUF009 - it is frozen
 
 
-_QWEN3_5 = Family("qwen3_5", "DecoderLayer", "TextModelArgs", model="TextModel", delta_norms=True)
-_DEEPSEEK_V3 = Family("deepseek_v3", "DeepseekV3DecoderLayer", converts=True)
-_DEEPSEEK_V32 = Family("deepseek_v32", "DeepseekV32DecoderLayer", converts=True, form=MtpForm(caches=2))
-FAMILIES: Mapping[str, Family] = {
+_QWEN3_5 = LayerFamily("qwen3_5", "DecoderLayer", "TextModelArgs", model="TextModel", delta_norms=True)
+_DEEPSEEK_V3 = LayerFamily("deepseek_v3", "DeepseekV3DecoderLayer", converts=True)
+_DEEPSEEK_V32 = LayerFamily("deepseek_v32", "DeepseekV32DecoderLayer", converts=True, form=MtpForm(caches=2))
+FAMILIES: Mapping[str, LayerFamily] = {
     **dict.fromkeys(("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), _QWEN3_5),
-    "qwen3_next": Family("qwen3_next", "Qwen3NextDecoderLayer", delta_norms=True),
-    "qwen3": Family("qwen3", "TransformerBlock", further=()),
-    "llama": Family("llama", "TransformerBlock", further=()),
-    "mimo": Family("mimo", "TransformerBlock", further=(), form=MtpForm(hidden_first=True)),
+    "qwen3_next": LayerFamily("qwen3_next", "Qwen3NextDecoderLayer", delta_norms=True),
+    "qwen3": LayerFamily("qwen3", "TransformerBlock", further=()),
+    "llama": LayerFamily("llama", "TransformerBlock", further=()),
+    "mimo": LayerFamily("mimo", "TransformerBlock", further=(), form=MtpForm(hidden_first=True)),
     # vLLM, `mimo_v2_mtp.py`: a dense layer with a window, whatever the model's last one is
-    "mimo_v2_flash": Family(
+    "mimo_v2_flash": LayerFamily(
         "mimo_v2_flash", "DecoderLayer", further=(False, True), converts=True, window="sliding_window_size"
     ),
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "joyai_llm_flash"), _DEEPSEEK_V3),
     "deepseek_v32": _DEEPSEEK_V32,
     "glm_moe_dsa": replace(_DEEPSEEK_V32, arguments="glm_moe_dsa.ModelArgs"),
-    "glm4_moe": Family("glm4_moe", "DecoderLayer"),
-    "glm4_moe_lite": Family("glm4_moe_lite", "Glm4MoeLiteDecoderLayer", converts=True),
+    "glm4_moe": LayerFamily("glm4_moe", "DecoderLayer"),
+    "glm4_moe_lite": LayerFamily("glm4_moe_lite", "Glm4MoeLiteDecoderLayer", converts=True),
     # SGLang, `bailing_moe_nextn.py`; vLLM, `bailing_moe_mtp.py`
-    "bailing_moe": Family("bailing_moe", "BailingMoeDecoderLayer", converts=True),
-    "bailing_hybrid": Family("bailing_hybrid", "DecoderLayer", converts=True),
+    "bailing_moe": LayerFamily("bailing_moe", "BailingMoeDecoderLayer", converts=True),
+    "bailing_hybrid": LayerFamily("bailing_hybrid", "DecoderLayer", converts=True),
     # vLLM, `nemotron_h_mtp.py`
-    "nemotron_h": Family("nemotron_h", "NemotronHBlock", converts=True, chain=True),
+    "nemotron_h": LayerFamily("nemotron_h", "NemotronHBlock", converts=True, chain=True),
     # vLLM, `step3p5_mtp.py`, and mtplx, `step3p5_mtp_patch.py`: states before the norm, the target's and its own
-    "step3p5": Family(
+    "step3p5": LayerFamily(
         "step3p5", "Step3p5DecoderLayer", delta_norms=True, window="sliding_window",
         form=MtpForm(reads_normed=False, feeds_normed=False),
     ),
@@ -91,25 +91,21 @@ class BuiltLayer:
         return float(norm.eps)
 
 
-def build_layer(family: Family, config: Fields) -> BuiltLayer:
+def build_layer(family: LayerFamily, config: Fields) -> BuiltLayer:
     """Returns a layer of the family as `config` describes it. Raises ModelError where it describes none."""
     module = _module(family.module)
     named, _, arguments_class = family.arguments.rpartition(".")
-    try:
+    with building(config.path):
         arguments = getattr(_module(named) if named else module, arguments_class).from_dict(_with_rope(config))
         layer = _layer(family, config, arguments, getattr(module, family.layer))
         for part in layer.modules():
             _correct_rotation(part, config)
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
-    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{config.path}: config.json does not describe a valid layer ({error}); download the drafter again"
-        ) from error
     return BuiltLayer(layer, arguments, replace(family.form, window=window, may_cast=_may_cast(module, family)))
 
 
-def _layer(family: Family, config: Fields, arguments: Any, layer_class: Any) -> Any:
+def _layer(family: LayerFamily, config: Fields, arguments: Any, layer_class: Any) -> Any:
     if family.chain:
         return LayerChain([layer_class(arguments, kind) for kind in _kinds(config, arguments)])
     return layer_class(arguments, *((_place(arguments),) if family.further is None else family.further))
@@ -133,7 +129,7 @@ def _kinds(config: Fields, arguments: Any) -> list[str]:
     return list(kinds)
 
 
-def convert_layer(family: Family, config: Fields, tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
+def convert_layer(family: LayerFamily, config: Fields, tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
     """Runs mlx-lm's own conversion over a head's tensors, of which those of the layer are called `layer.*`, as if that
     were the only one of a model. Raises ModelError where tensors are missing."""
     built = build_layer(family, config)
@@ -158,7 +154,7 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"mlx_lm.models.{name}")
 
 
-def _may_cast(module: Any, family: Family) -> Callable[[str], bool]:
+def _may_cast(module: Any, family: LayerFamily) -> Callable[[str], bool]:
     """Returns which parameters of the family mlx-lm stores in 16 bits."""
     predicate = getattr(getattr(module, family.model), "cast_predicate", None)
     may_cast: Callable[[str], bool] = predicate.fget(None) if predicate is not None else MtpForm.may_cast

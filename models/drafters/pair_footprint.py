@@ -30,7 +30,7 @@ def pair_footprint(
     shares = []
     for path in drafters:
         with not_loading(path):
-            shares.append(kind_of(path, target.path).footprint(path, measured.item_bytes))
+            shares.append(kind_of(path, target.path).files.footprint(path, measured.item_bytes))
 
     def at(context: int) -> Footprint:
         drafter = Share.together([share(context) for share in shares])

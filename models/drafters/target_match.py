@@ -21,7 +21,7 @@ from models.loader import Loaded
 from models.model_folder import ModelFolder, config_parts
 from models.paths import name_of
 
-_OTHER = "choose a drafter that was made for this target"
+_ANOTHER = "choose a drafter that was made for this target"
 _ALIKE = 0.7  # the least cosine of a copy: 2 bits leave .87, other rows .45
 
 
@@ -30,7 +30,7 @@ class TargetShape:
     """The sizes of a target that a head depends on.
 
     rows: of the logits. layers: decoder layers. hidden: numbers in a row of the embedding. states: numbers that the
-    target shows a head for a token at these points (see `engine.target.layer_taps`). vocabulary: token to id.
+    target shows a head for a token at these taps (see `engine.target.layer_taps`). vocabulary: token to id.
     """
 
     name: str
@@ -54,7 +54,7 @@ def shape_of(target: Loaded) -> TargetShape:
         rows=target.model.vocabulary,
         layers=len(layers_of(target.network)),
         hidden=sample_embedding(target, 1).shape[-1],
-        states=lambda points: LayerTaps(target.network, points).width,
+        states=lambda taps: LayerTaps(target.network, taps).width,
         vocabulary=target.folder.vocabulary,
     )
 
@@ -67,7 +67,7 @@ def shape_in(target: ModelFolder) -> TargetShape:
         rows=target.rows or max(target.vocabulary.values()) + 1,
         layers=_size(target, "num_hidden_layers"),
         hidden=hidden,
-        states=lambda points: len(points) * hidden,
+        states=lambda taps: len(taps) * hidden,
         vocabulary=target.vocabulary,
     )
 
@@ -86,7 +86,7 @@ def check_made_for(folder: HeadFolder, target: TargetShape) -> None:
     recorded = folder.config.part("redline").part("target").values
     if recorded.get("vocabulary_sha256", "") not in ("", vocabulary_digest(target.vocabulary)):
         name = str(recorded.get("name", "another model"))[:60]
-        raise PairError(f"{folder.path}: different tokenizer (made for {name}, not for {target.name}); {_OTHER}")
+        raise PairError(f"{folder.path}: different tokenizer (made for {name}, not for {target.name}); {_ANOTHER}")
 
 
 def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> bool:
@@ -96,18 +96,25 @@ def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> 
     return isinstance(recorded, Mapping) and recorded.get("vocabulary_sha256") == vocabulary_digest(vocabulary)
 
 
+def check_layers(path: Path, taps: tuple[int, ...], target: TargetShape) -> None:
+    """Raises PairError unless the target has the layers whose states a head reads (`taps`, as layer taps)."""
+    if not 0 <= min(taps) <= max(taps) <= target.layers:
+        found = f"reads layer {max(taps)}; {target.name} has {target.layers}"
+        raise PairError(f"{path}: different number of layers ({found}); {_ANOTHER}")
+
+
 def check_vocabulary(path: Path, vocabulary: int, target: TargetShape) -> None:
     """Raises PairError unless a head's target vocabulary is as large as the target's."""
     if vocabulary != target.rows:
         sizes = f"{vocabulary:,}; {target.name} has {target.rows:,}"
-        raise PairError(f"{path}: different vocabulary size ({sizes}); {_OTHER}")
+        raise PairError(f"{path}: different vocabulary size ({sizes}); {_ANOTHER}")
 
 
 def check_width(path: Path, width: int, states: int, target: TargetShape) -> None:
     """Raises PairError unless the head reads (`width`) as many numbers a token as the target shows it (`states`)."""
     if width != states:
         sizes = f"{width:,} numbers a token; {target.name} has {states:,}"
-        raise PairError(f"{path}: different hidden size ({sizes}); {_OTHER}")
+        raise PairError(f"{path}: different hidden size ({sizes}); {_ANOTHER}")
 
 
 def dtype_of(target: Loaded) -> mx.Dtype:

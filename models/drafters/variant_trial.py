@@ -1,13 +1,16 @@
-"""Which way of reading a head is right, where its files leave it open: tried on this machine, once, and remembered.
+"""Finds out which way of reading a head is right, where its files leave it open: once on this machine, by a trial.
 
 A wrong norm, layer or slot is silent: the text stays the target's, and acceptance collapses. Sources disagree about
 some of them (before or after the final norm, the input or the output of a layer, whether the first slot proposes). So
 the target answers one prompt greedily with each variant, and the one whose drafts were accepted most often is kept.
+What trials found is kept in the cache folder, by drafter and target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +18,11 @@ from typing import TYPE_CHECKING
 from engine.backend import raise_if_machine_lost
 from engine.errors import ModelError
 from models.drafters.drafter_kind import join_notes
-from models.drafters.trial_results import keep_rates, kept_rates, trial_key
+from models.durable_files import read_json_object, replace_json
+from models.paths import cache_dir
 
 if TYPE_CHECKING:
-    from engine.drafters import Drafter, Needs
+    from engine.drafters import Drafter
     from engine.events import Round
     from models.drafters.drafter_kind import LoadedDrafter
     from models.loader import Loaded
@@ -26,8 +30,9 @@ if TYPE_CHECKING:
 TOKENS = 64  # of the answer that each variant drafts along
 DRAFT_LENGTH = 2
 _PROMPT = "Count from one to twenty in words, then describe a walk through a small town in the morning."
-_LEAST_DRAFTED = 30  # tokens, for a trial to tell variants apart
-_CLEARLY = 0.1  # by how much another variant must be accepted more often than the one that sources recommend
+_MIN_DRAFTED = 30  # tokens, for a trial to tell variants apart
+_FILE = "drafter-trials.json"
+_MARGIN = 0.1  # by how much another variant must be accepted more often than the one that sources recommend
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,14 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     """
     if len(found.variants) < 2:
         return found
-    rates = rates_of_trial(found.variants, folder, target, "", cache_root)
-    if rates is None:
-        return found
+    key, names = _trial_key(folder, target.folder.path), [variant.name for variant in found.variants]
+    kept_rates = _kept_rates(key, cache_root)
+    rates = list(kept_rates.values())
+    if list(kept_rates) != names:
+        rates = try_variants(found.variants, target)
+        if not rates:
+            return found
+        _keep_rates(key, dict(zip(names, rates, strict=True)), cache_root)
     best = _best(rates)
     if best == 0:
         return found
@@ -61,69 +71,43 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     return replace(found, drafter=kept.make(), note=join_notes(found.note, note))
 
 
-def rates_of_trial(
-    variants: Sequence[Variant], folder: Path, target: Loaded, purpose: str, cache_root: Path | None = None
-) -> list[float] | None:
-    """Returns what `try_variants` does, from an earlier trial for the same purpose if there was one."""
-    key = f"{trial_key(folder, target.folder.path)}{purpose and ' '}{purpose}"
-    names = [variant.name for variant in variants]
-    rates = kept_rates(key, names, cache_root)
-    if rates is None:
-        rates = try_variants(variants, target)
-        if rates is not None:
-            keep_rates(key, names, rates, cache_root)
-    return rates
-
-
-def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | None:
+def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float]:
     """Returns which share of the tokens that each variant drafts along one answer is accepted, 0 for one that cannot
-    run; None where the answer is too short to tell. Only the first variant's layer taps stay on the target. Raises
-    ModelError where the first variant cannot run."""
-    rates = []
-    kept: Needs | None = None
-    prompt = target.tokenizer.chat([{"role": "user", "content": _PROMPT}])
+    run; nothing where the answer is too short to tell. Only the first variant's layer taps stay
+    on the target. Raises ModelError where the first variant cannot run."""
+    rates, first = [], None
     for number, variant in enumerate(variants):
         try:
             drafter = variant.make()
-            kept = kept or drafter.needs
-            rounds = drafted_along(drafter, target, prompt, TOKENS, DRAFT_LENGTH)
+            rounds = _answer(drafter, target)
             accepted, drafted = sum(one.accepted for one in rounds), sum(len(one.drafted) for one in rounds)
-            if drafter.needs.taps != kept.taps:
+            first = first or drafter.needs
+            if drafter.needs.taps != first.taps:
                 target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
         except Exception as error:  # broad: a wrong reading may fail anywhere in MLX
             raise_if_machine_lost(error)
             target.model.cache.reset()
             if number == 0:
                 raise ModelError(f"the drafter cannot run ({error}): choose another drafter") from error
-            accepted, drafted = 0, _LEAST_DRAFTED
-        if drafted < _LEAST_DRAFTED:
-            return None
+            accepted, drafted = 0, _MIN_DRAFTED
+        if drafted < _MIN_DRAFTED:
+            return []
         rates.append(accepted / drafted)
     return rates
 
 
-def drafted_along(
-    drafter: Drafter,
-    target: Loaded,
-    prompt: Sequence[int],
-    tokens: int,
-    length: int,
-    pause: Callable[[], None] = lambda: None,
-) -> list[Round]:
-    """Returns the rounds in which the target answers a prompt greedily, in so many tokens, with drafts of `length`.
-    pause: called between layers and passes; may raise to break off. Empties the target's cache."""
+def _answer(drafter: Drafter, target: Loaded) -> list[Round]:
+    """Returns the rounds in which the target answers the prompt greedily. Empties the target's cache."""
     from engine.events import Round
     from engine.policy.fixed import FixedLength
     from engine.session import Prompt, Session
     from engine.settings import SamplingSettings
-    from engine.target.cached_model import calling
 
-    session, policy = Session(target.model, target.tokenizer, len(prompt) + tokens + length + 1), FixedLength(length)
+    prompt = Prompt(target.tokenizer.chat([{"role": "user", "content": _PROMPT}]))
+    session = Session(target.model, target.tokenizer, len(prompt.ids) + TOKENS + DRAFT_LENGTH + 1)
     try:
-        events = session.continue_tokens(
-            Prompt(prompt), SamplingSettings(max_tokens=tokens), drafter, policy, cancelled=calling(pause)
-        )
-        return [event for event in events if isinstance(event, Round)]
+        settings, policy = SamplingSettings(max_tokens=TOKENS), FixedLength(DRAFT_LENGTH)
+        return [one for one in session.continue_tokens(prompt, settings, drafter, policy) if isinstance(one, Round)]
     finally:
         session.forget()
 
@@ -132,7 +116,7 @@ def best_rate(folder: Path, target: Path, cache_root: Path | None = None) -> flo
     """Returns how much of the kept variant's drafts was accepted when the drafter in `folder` was tried for the model
     in `target`, 0 if it was not."""
     try:
-        rates = kept_rates(trial_key(folder, target), None, cache_root)
+        rates = list(_kept_rates(_trial_key(folder, target), cache_root).values())
     except OSError:
         return 0.0
     return rates[_best(rates)] if rates else 0.0
@@ -140,4 +124,43 @@ def best_rate(folder: Path, target: Path, cache_root: Path | None = None) -> flo
 
 def _best(rates: Sequence[float]) -> int:
     """Returns the number of the variant to keep."""
-    return max(range(len(rates)), key=lambda number: rates[number] + (_CLEARLY if number == 0 else 0.0))
+    return max(range(len(rates)), key=lambda number: rates[number] + (_MARGIN if number == 0 else 0.0))
+
+
+# --- what earlier trials found -----------------------------------------------------------------
+
+
+def _trial_key(folder: Path, target: Path) -> str:
+    """Returns what stands for this drafter and this target: their configs, and names, sizes and times of their weights.
+    Raises OSError."""
+    digest = hashlib.sha256()
+    for path in (folder, target):
+        digest.update((path / "config.json").read_bytes())
+        for file in sorted(path.rglob("*.safetensors")):
+            stat = file.stat()
+            digest.update(f"{file.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _kept_rates(key: str, cache_root: Path | None) -> dict[str, float]:
+    """Returns the rate of each variant in an earlier trial, by name and in order; empty without one. A damaged file
+    counts as none."""
+    try:
+        rates = read_json_object(cache_dir(cache_root) / _FILE).get(key)
+    except ModelError:
+        return {}
+    if not isinstance(rates, dict) or not all(type(rate) in (int, float) and 0 <= rate <= 1 for rate in rates.values()):
+        return {}
+    return rates
+
+
+def _keep_rates(key: str, rates: Mapping[str, float], cache_root: Path | None) -> None:
+    """Adds the rates to those of other drafters. A disk that refuses only costs another trial."""
+    path = cache_dir(cache_root) / _FILE
+    try:
+        known = read_json_object(path)
+    except ModelError:
+        known = {}
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_json(path, {**known, key: dict(rates)})

@@ -13,9 +13,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.drafters.dflash import Attend, DFlashConfig, DFlashHead
+from engine.drafters.dflash import DFlashConfig, DFlashHead
+from engine.drafters.head_layers import Attend
 from engine.target.model_layout import embed, layers_of, output_rows
-from models.drafters.dflash_folder import save_dflash
+from models.drafters.dflash import save_dflash
 from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters
@@ -39,7 +40,7 @@ class DFlashTrainee(Trainee):
         mx.random.seed(seed)
         self.network: Any = DFlashHead(
             DFlashConfig(
-                points=self.points,
+                taps=self.points,
                 feature_size=width,
                 **fields,
                 draft_vocab_size=ids.size,

@@ -28,7 +28,7 @@ def initialize_from_target(head: Eagle3Head, target: Loaded) -> None:
     head.lm_head.weight = output_rows(network, head.ids).astype(mx.float32)
     copy_weight(head.norm, final_norm(network, hidden))
     fused = mx.random.normal(head.fc.weight.shape, scale=_SPREAD / hidden**0.5)
-    if head.config.feature_size == hidden * len(head.config.points):
+    if head.config.feature_size == hidden * len(head.config.taps):
         fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(hidden)
     head.fc.weight = fused
     last, layer = layers_of(network)[-1], head.layers[0]

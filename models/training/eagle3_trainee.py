@@ -21,7 +21,7 @@ import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
 from engine.target.model_layout import embed, layers_of, output_rows
-from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.eagle3 import save_eagle3
 from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters
@@ -122,7 +122,7 @@ def geometry(target: Loaded, points: tuple[int, ...], width: int, columns: int) 
         fields["hidden_size"], fields["num_attention_heads"], fields["num_key_value_heads"]
     )
     fields |= {"num_attention_heads": heads, "num_key_value_heads": shared}
-    return Eagle3Config(points=points, feature_size=width, **fields, draft_vocab_size=columns)
+    return Eagle3Config(taps=points, feature_size=width, **fields, draft_vocab_size=columns)
 
 
 def heads_with_induction_group(hidden: int, heads: int, shared: int) -> tuple[int, int]:

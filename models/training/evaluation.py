@@ -1,4 +1,4 @@
-"""Measures how good a drafter is on held-out text, and what speed-up that gives with the passes of this machine.
+"""Measures how good a drafter is on held-out text, and what speed-up that gives with the round times of this machine.
 
 At temperature 0 nothing is estimated: in a greedy reply every token is the target's choice, so a draft is accepted just
 as far as it agrees with the text, and following the text as the loop does counts the rounds that it would take. At
@@ -19,14 +19,16 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.policy.costs import Costs
-from models.expected_rounds import ChainAcceptance, expected_rounds, survival_probs
+from engine.policy.expected_length import TREE_SIZES
+from models.expected_rounds import expected_rounds, survival_probs
+from models.forecast.forecast import RoundTimes
 from models.training.batches import Batch
 from models.training.trainee import Trainee
 
 LONGEST = 8  # drafts that are considered
 RELIABLE_COUNT = 50  # times that a position must have been reached for a policy to rely on its acceptance
 WORTH = 1.1  # a speed-up that a user notices, and larger than the differences between runs
+CONTEXT = 256  # tokens after which rounds are timed: that of a short conversation
 
 
 @dataclass
@@ -68,9 +70,8 @@ class HeldOutScores:
         depths, n = agreed.shape
         longest = LONGEST if depths == 1 else min(LONGEST, depths)
         survival = survival_probs(agreed.astype(np.float64), longest)
-        acceptance = ChainAcceptance(survival, np.zeros(n, np.int64))
         for length in range(longest + 1):
-            walked = expected_rounds(acceptance, length)
+            walked = expected_rounds(survival[:, : length + 1], np.full(n, length))
             self.rounds[length] += round(walked.rounds)
             self.tokens[length] += n
         self.reached[:longest] += walked.reached.astype(np.int64)
@@ -111,7 +112,7 @@ class TrainingVerdict:
 
     acceptance: share of the verified tokens, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
     the draft lengths with the greatest speed-up. tree_tau, tree_speedup: by nodes of a static tree from 0, at
-    temperature 0, the latter as far as passes were measured so wide; empty where none is verified. words: one sentence.
+    temperature 0, the latter up to the largest tree of auto; empty where none is verified. words: one sentence.
     """
 
     acceptance: list[float]
@@ -129,33 +130,33 @@ class TrainingVerdict:
 
 
 def assess(
-    scores: HeldOutScores, costs: Costs, tree: Sequence[float] = (), trouble: str | None = None
+    scores: HeldOutScores, times: RoundTimes, tree: Sequence[float] = (), trouble: str | None = None
 ) -> TrainingVerdict:
-    """Returns rates from counts, and speed-ups from rates and measured seconds. tree: the acceptance probabilities of
+    """Returns rates from counts, and speed-ups from rates and round times. tree: the acceptance probabilities of
     the nodes of a static tree. trouble: why the target cannot verify one, None where it can."""
     tau = [float(t / r) for t, r in zip(scores.tokens, scores.rounds, strict=True) if r] or [1.0]
     reach = [float(one) / scores.warm_roots for one in scores.reach if one] if scores.warm_roots else []
     warm_tau = [1.0 + sum(reach[:length]) for length in range(len(reach) + 1)]
     warm = [now / before for before, now in zip([1.0, *reach], reach, strict=False)]
-    speedup, warm_speedup = _speedups(tau, costs), _speedups(warm_tau, costs)
+    speedup, warm_speedup = _speedups(tau, times), _speedups(warm_tau, times)
     best, warm_best = _greatest(speedup), _greatest(warm_speedup)
     tree_tau = list(accumulate(tree, initial=1.0)) if tree and not trouble else []
-    tree_speedup = _speedups(tree_tau[: costs.verify[-1][0]], costs) if tree_tau else []
+    tree_speedup = _speedups(tree_tau[: TREE_SIZES[-1] + 1], times) if tree_tau else []
     rates = (scores.acceptance, warm, tau, warm_tau, speedup, warm_speedup, best, warm_best)
     most = max(speedup[best], warm_speedup[warm_best], *tree_speedup)
     found = TrainingVerdict(*rates, tree_tau, tree_speedup, most >= WORTH, "")
-    words = _praise(found) if found.worth else _advise(scores, most, costs)
+    words = _praise(found) if found.worth else _advise(scores, most, times)
     return replace(found, words=f"{words}; no trees on this target: {trouble}" if tree and trouble else words)
 
 
-def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:
+def _speedups(tau: Sequence[float], times: RoundTimes) -> list[float]:
     """Returns the speed-up over plain decoding for draft lengths from 0, where it is 1."""
-    return [1.0, *(t * _share(costs.round_s(k), costs) for k, t in enumerate(tau) if k)]
+    return [1.0, *(t * _share(times, length) for length, t in enumerate(tau) if length)]
 
 
-def _share(round_s: float, costs: Costs) -> float:
-    """Returns a plain step as a share of a round. A wider pass that was measured faster is a measuring error."""
-    return min(1.0, costs.plain_s / round_s)
+def _share(times: RoundTimes, length: int) -> float:
+    """Returns a plain step as a share of a round. A round that took less than a step is a measuring error."""
+    return min(1.0, times.plain_s(CONTEXT) / times.round_s(length, CONTEXT))
 
 
 def _greatest(values: Sequence[float]) -> int:
@@ -183,27 +184,22 @@ def _praise(verdict: TrainingVerdict) -> str:
     return f"worth using: {', '.join(gains)}"
 
 
-def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
+def _advise(scores: HeldOutScores, best: float, times: RoundTimes) -> str:
     """Returns the sentence for a drafter that is not worth using: why, and what would help."""
-    plain, draft, two = costs.pass_s(1), costs.draft_s(1), costs.pass_s(2)
     if not scores.tokens[0] and not scores.warm_roots:
         return "not known to be worth using: no text was left to judge it by; give more minutes, or more prompts"
     first = scores.acceptance[0] if scores.acceptance else scores.reach[0] / scores.warm_roots
-    lengths = range(1, LONGEST + 1)
-    perfect = max((k + 1) * _share(costs.pass_s(k + 1), costs) for k in lengths)  # and costs nothing to draft
-    ideal = max((k + 1) * _share(costs.round_s(k), costs) for k in lengths)
-    if perfect < WORTH:
+    if max((length + 1) * _share(times, length) for length in range(1, LONGEST + 1)) < WORTH:
         why = (
-            f"a pass over two tokens costs {two / plain:.1f} plain ones, so even perfect drafts would not be worthwhile"
+            f"a round of one drafted token takes {1 / _share(times, 1):.1f} plain steps, so even perfect drafts would "
+            "not be worthwhile; a smaller drafter may do better"
         )
-    elif ideal < WORTH or draft / plain > 0.3:
-        why = f"one draft step costs {draft / plain:.0%} of a pass of the target; a smaller drafter may do better"
     else:
         why = f"only {first:.0%} of first guesses are right; more minutes give it more to learn from"
     return f"not worth using on this machine: {best:.2f}x at best, because {why}"
 
 
-def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs) -> dict[str, Any]:
+def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, times: RoundTimes) -> dict[str, Any]:
     """Returns the fields of the report, ready for JSON, with rounded numbers."""
 
     def short(values: Sequence[float]) -> list[float]:
@@ -224,9 +220,12 @@ def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs)
         "speedup_by_tree_size": short(verdict.tree_speedup),
         "held_out_tokens": int(scores.tokens[0]),
         "held_out_roots_warm": scores.warm_roots,
-        "draft_share_of_a_pass": round(costs.draft_s(1) / costs.pass_s(1), 4),
-        "pass_s": {str(width): seconds for width, seconds in costs.verify},
-        "draft_s": {str(length): seconds for length, seconds in costs.draft},
+        "times_learnt": times.learnt,  # on this machine; else they are typical ones
+        "plain_s": times.plain_s(CONTEXT),
+        "round_s": {  # by draft length, in a tree its nodes
+            str(length): times.round_s(length, CONTEXT)
+            for length in range(1, max(LONGEST + 1, len(verdict.tree_speedup)))
+        },
     }
 
 
@@ -236,7 +235,7 @@ _GRID = "#E3E6E8"
 
 
 def draw_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Draws a report as a PNG: loss, acceptance by position, what drafting costs, and the expected speed-up.
+    """Draws a report as a PNG: loss, acceptance by position, how long rounds take, and the expected speed-up.
 
     report: as `models.training.pipeline` writes it. Raises OSError.
     """
@@ -248,7 +247,7 @@ def draw_report(path: Path, report: Mapping[str, Any]) -> None:
     figure.suptitle(title, fontsize=11.5, parse_math=False)
     _plot_loss(axes[0, 0], report["loss"])
     _plot_acceptance(axes[0, 1], report)
-    _plot_costs(axes[1, 0], report)
+    _plot_times(axes[1, 0], report)
     _plot_speedup(axes[1, 1], report)
     figure.savefig(path, format="png", metadata={"Software": None})
 
@@ -290,19 +289,13 @@ def _plot_acceptance(axis: Any, report: Mapping[str, Any]) -> None:
     axis.legend(fontsize=8.5, frameon=False, loc="upper right")
 
 
-def _plot_costs(axis: Any, report: Mapping[str, Any]) -> None:
-    plain = report["pass_s"]["1"]
-    widths = [(int(width), seconds / plain) for width, seconds in report["pass_s"].items()]
-    drafts = [(int(length), seconds / plain) for length, seconds in report["draft_s"].items()]
-    axis.plot(*zip(*widths, strict=True), color=TREE, marker="o", label="verifying, by rows")
-    axis.plot(*zip(*drafts, strict=True), color=COLD, marker="o", label="drafting, by tokens")
+def _plot_times(axis: Any, report: Mapping[str, Any]) -> None:
+    plain_s = report["plain_s"]
+    rounds = [(int(length), seconds / plain_s) for length, seconds in report["round_s"].items()]
+    axis.plot(*zip((0, 1.0), *rounds, strict=True), color=COLD, marker="o")
     axis.set_ylim(0, None)
-    share, milliseconds = report["draft_share_of_a_pass"], plain * 1000
-    _frame(axis, f"Costs: a draft step is {share:.1%} of a plain pass", "rows, tokens", "plain passes")
-    axis.annotate(
-        f"a plain pass: {milliseconds:.1f} ms", (0.03, 0.92), xycoords="axes fraction", fontsize=8.5, color=PLAIN
-    )
-    axis.legend(fontsize=8.5, frameon=False, loc="lower right")
+    learnt = "of this machine" if report["times_learnt"] else "typical, not of this machine"
+    _frame(axis, f"Time of a round, {learnt}", "tokens drafted a round", "plain steps")
 
 
 def _plot_speedup(axis: Any, report: Mapping[str, Any]) -> None:

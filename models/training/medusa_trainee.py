@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from engine.drafters.medusa import MedusaConfig, MedusaHeads
 from engine.target.model_layout import output_rows
-from models.drafters.medusa_folder import RankPath, save_medusa
+from models.drafters.medusa import RankPath, save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters

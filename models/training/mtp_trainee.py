@@ -17,7 +17,7 @@ import numpy as np
 from engine.backend.mlx_lm_imports import create_attention_mask
 from engine.drafters.mtp import MtpHead
 from engine.target.model_layout import embed, layers_of, output_rows
-from models.drafters.mtp_folder import new_mtp, save_mtp
+from models.drafters.mtp import new_mtp, save_mtp
 from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters

@@ -3,7 +3,7 @@
     writing    the target writes conversations                     corpus/
     reading    its hidden states over them, where they are kept    states/
     training   the drafter learns its distribution                          training/
-    judging    on what was held out; costs; report; folder         drafter/, then OUT
+    judging    on what was held out; report; folder                drafter/, then OUT
 
 Each stage starts from what is already there, so running a killed fit again continues it.
 """
@@ -20,9 +20,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.policy.costs import Costs
 from engine.target.tree_trial import why_no_trees
 from models.durable_files import write_json
+from models.forecast.forecast import RoundTimes
 from models.loader import Loaded
 from models.training.batches import Batches, schedule
 from models.training.corpus import (
@@ -48,7 +48,7 @@ from models.training.workspace import MANIFEST, Workspace
 
 STAGES = ("writing", "reading", "training", "judging")
 _CHECKED = 6  # held-out conversations that the loss is looked at with while training
-Measure = Callable[[Path], Costs]
+TimesOf = Callable[[Path], RoundTimes]
 Shards = Sequence[Sequence[Conversation]]
 
 
@@ -64,13 +64,14 @@ class TrainingProgress:
 
 
 class TrainingPipeline:
-    """One fit of `target` at `place` by `plan`. measure: returns the costs of the drafter in a folder."""
+    """One fit of `target` at `place` by `plan`. times_of: returns how long rounds take with the
+    drafter in a folder."""
 
     def __init__(
-        self, target: Loaded, place: Workspace, plan: TrainingPlan, prompts: Sequence[str], measure: Measure
+        self, target: Loaded, place: Workspace, plan: TrainingPlan, prompts: Sequence[str], times_of: TimesOf
     ) -> None:
         self.target, self.place, self.plan = target, place, plan
-        self._prompts, self._measure = prompts, measure
+        self._prompts, self._times_of = prompts, times_of
 
     def run(self) -> Iterator[TrainingProgress]:
         """Does everything that is still to do; at the end the drafter's folder exists. It may be closed between two
@@ -174,7 +175,7 @@ class TrainingPipeline:
             logits = evaluate(trainee, batch, temperature, scores)
             if temperature == 0:
                 trainee.observe(logits, batch)
-        yield TrainingProgress("judging", total - 1, total, "replies", "measuring the costs")
+        yield TrainingProgress("judging", total - 1, total, "replies", "timing rounds")
         folder = self.place.drafter
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -182,9 +183,9 @@ class TrainingPipeline:
         about["acceptance_by_position"] = [round(rate, 4) for rate in scores.reliable_acceptance]
         trainee.save(folder, about)
         trouble = why_no_trees(self.target.model) if trainee.tree_probs else None
-        costs = self._measure(folder)
-        verdict = assess(scores, costs, trainee.tree_probs, trouble)
-        report = {**about, **report_fields(scores, verdict, costs), "loss": _losses(history), "plan": asdict(self.plan)}
+        times = self._times_of(folder)
+        verdict = assess(scores, times, trainee.tree_probs, trouble)
+        report = {**about, **report_fields(scores, verdict, times), "loss": _losses(history), "plan": asdict(self.plan)}
         write_json(folder / MANIFEST, about)
         write_json(folder / "report.json", report)
         draw_report(folder / "report.png", report)

@@ -1,4 +1,4 @@
-"""Costs that a test measures are its own. Commands, and exported replies to verify."""
+"""What a test's replies teach is its own. Commands, and exported replies to verify."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from tests.app.receipts.exports import write_export
 
 
 @pytest.fixture(autouse=True)
-def own_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or tmp_path / "cache")
+def own_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.inference.learnt_rounds.cache_dir", lambda root=None: root or tmp_path / "cache")
 
 
 @pytest.fixture

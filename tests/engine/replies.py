@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits
+from engine.drafters import Draft, DraftContext, Drafter, Traits
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.drafters.suffix_index import END, SuffixIndex
@@ -111,29 +111,11 @@ def draft_model(network: Any, vocabulary: int) -> DraftModel:
     return DraftModel(CachedModel(network), vocabulary)
 
 
-class Memoryless:
-    """What a drafter has that remembers nothing of the text."""
-
-    name = "memoryless"
-    needs, traits = Needs(), Traits("block")
-
-    def sync(self, tokens: Any, cancelled: Any = None) -> None:
-        pass
-
-    def hint(self, context: Any) -> float | None:
-        return None
-
-    def rewind(self, length: int) -> None:
-        pass
-
-    def reusable_prefix(self) -> int:
-        return 0
-
-
-class Scripted(Memoryless):
+class Scripted(Drafter):
     """A drafter that proposes what it is told to: the reply `truth`, wrong at the given places."""
 
     name = "scripted"
+    traits = Traits("block")
 
     def __init__(
         self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64

@@ -6,6 +6,7 @@ import pytest
 
 from engine.cache.sliding_window import SlidingKVCache
 from engine.events import Finished, PromptProgress
+from engine.policy.fixed import FixedLength
 from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
@@ -25,7 +26,7 @@ from tests.engine.conversations import (
     session,
 )
 from tests.engine.fakes import ByteTokenizer, Counting
-from tests.engine.replies import PROMPT
+from tests.engine.replies import PROMPT, draft_model
 
 # --- turns ----------------------------------------------------------------------------------------
 
@@ -70,6 +71,19 @@ def test_a_full_prompt_is_fed_once() -> None:
         (len(LONG) - 1, len(LONG), 0),
     ]
     assert sum(network.rows) == len(LONG) - 1 + SHORT.max_tokens
+
+
+def test_progress_tells_how_far_the_drafter_has_read_too() -> None:
+    """A draft model reads along with the target, and where the target knows a prompt already, by itself."""
+    s, prompt = Session(CachedModel(MODELS["qwen3"]), ByteTokenizer(), 4 * len(LONG)), LONG[:-1] + LONG
+    first, second = PREFILL_CHUNK, 2 * PREFILL_CHUNK
+    for expected in ([0, first, second, len(prompt) - 1], [0, first, len(prompt) - 1]):
+        d, told = draft_model(MODELS["llama"], 64), list[int]()
+        for event in s.continue_tokens(Prompt(prompt), SHORT, d, FixedLength(2)):
+            if isinstance(event, PromptProgress):
+                told.append(event.done)
+                assert d.model.length >= event.done
+        assert told == expected
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
 from engine.policy import Policy
-from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.costs import Costs
 from engine.policy.fixed import FixedLength
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -21,12 +19,14 @@ from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.drafters.test_cross_tokenizer import drafter_of
 from tests.engine.drafters.test_medusa import medusa
 from tests.engine.fewer import paired
+from tests.engine.policy.machine_times import MachineTimes
+from tests.engine.policy.simulation import known
 from tests.engine.replies import draft_model, earlier_replies, reply
 from tests.toys.architectures import build
 from tests.toys.block_heads import random_assistant, random_block, random_mtp
 
 TARGET = "llama"
-CHEAP = Costs(((1, 1.0), (9, 1.05)), ((0, 0.0), (1, 0.01), (8, 0.08)), plain=0.95, eager=1.01)
+CHEAP = MachineTimes(((1, 1.0), (9, 1.05)), ((0, 0.0), (1, 0.01), (8, 0.08)))
 KINDS = ["lookup", "lookup trees", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"]
 HEADS = ["mtp", "another tokenizer", "dflash2", "assistant"]  # draw their chains as those do
 TARGETS = {"mtp": "qwen3_5", "dflash2": "qwen3_5", "assistant": "gemma4_text"}  # of the other kinds: TARGET
@@ -110,7 +110,7 @@ def make(kind: str) -> Any:
 
 
 def auto(drafter: Any) -> Policy:
-    return Adaptive([Candidate(one.name, CHEAP) for one in getattr(drafter, "members", (drafter,))])
+    return known(**{one.name: CHEAP for one in getattr(drafter, "members", (drafter,))})
 
 
 def waits_of(

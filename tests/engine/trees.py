@@ -7,9 +7,8 @@ import mlx.core as mx
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.drafters import Draft, Traits, empty_draft
+from engine.drafters import Draft, Drafter, Traits, empty_draft
 from engine.tree.draft_tree import DraftTree
-from tests.engine.replies import Memoryless
 
 
 def forests(least: int = 0, most: int = 9) -> st.SearchStrategy[list[int]]:
@@ -33,7 +32,7 @@ def way(parents: Sequence[int], node: int) -> list[int]:
     return nodes
 
 
-class Hidden(Memoryless):
+class Hidden(Drafter):
     """A drafter that proposes trees in which the reply `truth` goes down one way, hidden among wrong siblings.
 
     At the places `wrong` of the reply even the way itself is wrong. Shapes and the order of siblings differ from

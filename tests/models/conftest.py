@@ -9,8 +9,8 @@ import pytest
 
 from engine.target.cached_model import CachedModel
 from models.builtin import builtin_folder as import_builtin
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.medusa_folder import save_medusa
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded, load
 from tests.toys.architectures import build

@@ -13,7 +13,7 @@ from mlx.utils import tree_flatten
 from engine.errors import ModelError
 from models.convert.folder_conversion import convert_folder
 from models.drafters import kind_of
-from models.drafters.mtp_folder import has_mtp
+from models.drafters.mtp import FILES as MTP_FILES
 from models.loader import assemble, load
 from models.model_folder import check_folder
 from models.mtp_tensors import HEAD_FILES
@@ -59,7 +59,7 @@ def test_a_checkpoint_with_its_head_is_the_model_and_a_drafter_for_it(
         assert same(folder, network)
         target = load(folder)
         assert kind_of(folder, folder).name == "mtp"
-        assert kind_of(folder, folder).load(folder, target, False).drafter.needs.taps
+        assert kind_of(folder, folder).files.load(folder, target, False).drafter.needs.taps
 
 
 @pytest.mark.parametrize("model_type", ["deepseek_v3", "kimi_k2", "joyai_llm_flash"])
@@ -93,7 +93,7 @@ def test_a_head_in_a_file_beside_the_weights_is_no_part_of_them(
     head = {key: value for key, value in tensors_of(tmp_path / "with_head").items() if ".mtp." in key}
     named = {key.rpartition("mtp.")[2] if bare else key.removeprefix("language_model."): head[key] for key in head}
     save(folder, named, file)
-    assert has_mtp(folder)
+    assert MTP_FILES.is_within(folder)
     assert same(folder, network)
 
 

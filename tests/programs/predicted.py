@@ -3,14 +3,15 @@
     python -m tests.programs.predicted PROMPTS.jsonl [--drafter NAME ...] [--draft-length N|auto ...]
                                        [--temperature T ...]
 
-First the prediction, from the target's own replies; then the benchmark on the same prompts, plain decoding and every
-drafter alternated. Above temperature 0 the two see different noise, so no prediction is made from the text that is then
-measured; at temperature 0 there is but one text, and tau should agree to the digit, near-ties apart.
+First the benchmark, plain decoding and every drafter alternated, from which round times are learnt; then the prediction
+from the target's own replies to the same prompts. Above temperature 0 the two see different noise, so no prediction is
+made from the text that was measured; at temperature 0 there is but one text, and tau should agree to the digit,
+near-ties apart.
 
 A line each: tau and speed-up (all prompts together; in brackets the median over prompts), predicted with half the
 width of its 95 % interval, measured, and how far off that is. Exit code 1 when a tau is off by more than 5 %, or a
-speed-up by more than 10 %. Costs are measured anew unless --keep-costs. Twenty prompts with the defaults take two hours
-on two cores; --every K takes one prompt in K.
+speed-up by more than 10 %. Twenty prompts with the defaults take two hours on two cores; --every K takes one prompt in
+K.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ from app.bench.bench_document import BenchRun
 from app.bench.benchmark import Benchmark
 from app.bench.prompt_file import Question, read_questions
 from app.cli.terminal.progress import count_progress
-from app.forecast.forecast import DraftLength, Forecast, Interval, rules_at
-from app.forecast.forecast_table import sampling_label
-from app.forecast.forecaster import Forecaster, QuestionPrompt
+from app.forecast.forecast_report import half_width, sampling_label
+from app.forecast.forecaster import Forecaster
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, read_draft_length
 from app.inference.pair_loader import NamedDrafter, open_drafter
@@ -39,6 +39,7 @@ from engine.metrics import median
 from engine.session import Session
 from engine.settings import ACCEPTANCE_RULES, SamplingSettings
 from models.drafters.drafter_kind import LONGEST_CHAIN
+from models.forecast.forecast import DraftLength, Forecast, Rates
 from models.loader import Loaded
 
 TAU_OFF, SPEEDUP_OFF = 0.05, 0.10
@@ -55,11 +56,15 @@ class Line:
     runs: Sequence[BenchRun]
 
     @property
+    def rates(self) -> Rates:
+        return self.forecast.rates[self.length]
+
+    @property
     def tau(self) -> tuple[float, float]:
         """Predicted, measured."""
         tokens = sum(run.tokens for run in self.runs)
         rounds = sum(run.rounds for run in self.runs)
-        return self.forecast.totals(self.length).tau, tokens / rounds if rounds else 1.0
+        return self.rates.tau, tokens / rounds if rounds else 1.0
 
     @property
     def speedup(self) -> tuple[float, float]:
@@ -70,12 +75,12 @@ class Line:
             if run.speedup and run.decode_s:
                 other_s += run.decode_s
                 plain_s += run.decode_s * run.speedup
-        return self.forecast.speedup(self.length), plain_s / other_s if other_s else 1.0
+        return self.rates.speedup, plain_s / other_s if other_s else 1.0
 
     @property
     def median_speedup(self) -> tuple[float, float]:
         """Predicted, measured: the median over prompts."""
-        return self.forecast.median_speedup(self.length), median(run.speedup for run in self.runs) or 1.0
+        return self.rates.speedup_median, median(run.speedup for run in self.runs) or 1.0
 
     @property
     def good(self) -> bool:
@@ -84,10 +89,10 @@ class Line:
     def __str__(self) -> str:
         length = "auto" if self.length is None else str(self.length)
         tau, speedup = (
-            f"{pair[0]:5.2f}{half(interval)} {pair[1]:5.2f} {off(pair):+6.1%}"
+            f"{pair[0]:5.2f}{half_width(interval):6} {pair[1]:5.2f} {off(pair):+6.1%}"
             for pair, interval in (
-                (self.tau, self.forecast.tau_interval(self.length)),
-                (self.speedup, self.forecast.speedup_interval(self.length)),
+                (self.tau, self.rates.tau_interval),
+                (self.speedup, self.rates.speedup_interval),
             )
         )
         median_part = f"({self.median_speedup[0]:.2f} {self.median_speedup[1]:.2f} {off(self.median_speedup):+.1%})"
@@ -112,28 +117,16 @@ def off(pair: tuple[float, float]) -> float:
     return pair[0] / pair[1] - 1
 
 
-def half(interval: Interval | None) -> str:
-    return " " * 6 if interval is None else f" ±{(interval.high - interval.low) / 2:.2f}"
-
-
 def forecasts_of(
     target: Loaded, session: Session, drafter: NamedDrafter, questions: Sequence[Question], args: argparse.Namespace
 ) -> list[Forecast]:
     """Returns a forecast for all sampling settings and rules."""
-    forecaster = Forecaster(target, drafter, session, notice=tell)
+    forecaster = Forecaster(target, drafter, session)
     forecaster.lengths = sorted({length for length in args.lengths if length})
-    chat = target.tokenizer.chat
-    prompts = [QuestionPrompt(one, tuple(chat([{"role": "user", "content": one.turns[0]}]))) for one in questions]
     samplings = [replace(one, seed=(one.seed or 0) + OTHER_NOISE) for one in args.samplings]
-    rules = [
-        rule for rule in args.rules if all(forecaster.can_simulate(replace(one, acceptance=rule)) for one in samplings)
-    ]
-    if not args.keep_costs:
-        forecaster.forget_costs([replace(one, acceptance=rule) for one in samplings for rule in rules])
-    with count_progress(forecaster.steps(prompts, samplings)) as forecaster.step:
-        forecaster.write(prompts, samplings)
-        forecaster.measure(prompts, samplings, rules)
-        return [forecast for one in samplings for forecast in forecaster.forecast(prompts, one, rules)]
+    steps = forecaster.missing_replies(questions, samplings) + len(samplings) * len(questions)
+    with count_progress(steps) as forecaster.step:
+        return [forecast for one in samplings for forecast in forecaster.forecast(questions, one, args.rules)]
 
 
 def benchmark_runs(
@@ -187,9 +180,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pair = open_target(options)
     args.samplings = [options.settings(temperature) for temperature in options.temperatures]
     drafters = [open_drafter(spec, pair.target, args.tree) for spec in options.drafters]
+    rules = [
+        replace(one, acceptance=rule) for one in args.samplings for rule in args.rules[: 1 if one.greedy else None]
+    ]
+    runs = benchmark_runs(pair, options, questions, rules)
     forecasts = [forecasts_of(pair.target, pair.session, drafter, questions, args) for drafter in drafters]
-    rules = [replace(one, acceptance=rule) for one in args.samplings for rule in rules_at(one, args.rules)]
-    lines = lines_of(drafters, forecasts, benchmark_runs(pair, options, questions, rules), args)
+    lines = lines_of(drafters, forecasts, runs, args)
     print(
         f"{'drafter':<16} {'sampling':<15} {'k':>4}   tau: predicted, measured     "
         "speed-up: predicted, measured (median)"
@@ -217,7 +213,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--every", type=int, default=1)
     add("--max-tokens", type=int, default=128)
     add("--seed", type=int, default=0)
-    add("--keep-costs", action="store_true")
     add("--json", type=Path)
     args = parser.parse_args(arguments)
     args.lengths = list(dict.fromkeys(args.lengths or [2, 5, None]))

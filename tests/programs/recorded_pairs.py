@@ -1,12 +1,12 @@
 """Draft length auto along real replies: which tokens a draft model a third of its target's size gets right, recorded.
 
-    python -m tests.programs.recorded_pairs                   auto against fixed lengths, with and without a trial
+    python -m tests.programs.recorded_pairs                   auto against fixed lengths, from three priors
     python -m tests.programs.recorded_pairs --record FOLDER   records anew in half an hour, with models in FOLDER
 
 The target is the built-in model, made four times as deep without changing its text; its draft models are itself under
 noise of three strengths (`tests.toys.pairs`). 20 prompts of Spec-Bench, 264 tokens each, greedy and coupled at
 temperature 1. A flag says whether the draft model, with everything before it as in the reply, picks the target's
-token; so the rounds of any policy along these texts are those of decoding them. Costs are those of this pair on 2 cores
+token; so the rounds of any policy along these texts are those of decoding them. Times are those of this pair on 2 cores
 and published ones of Apple Silicon (`tests.engine.policy.simulation`).
 """
 
@@ -21,22 +21,19 @@ from pathlib import Path
 import numpy as np
 
 from engine.policy import Policy
-from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.costs import Costs
-from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
-from models.drafters import acceptance_trial as trial
-from tests.engine.policy.simulation import CURVES, LONGEST, speed
+from tests.engine.policy.machine_times import MachineTimes
+from tests.engine.policy.simulation import CURVES, LONGEST, Learnt, adaptive, speed
 
 DATA = Path(__file__).with_name("recorded_pairs.json")
 NOISE = (0.03, 0.06, 0.1)  # of each matrix's spread
 PROMPTS, TOKENS = 20, 264
 GOAL = 0.97  # of the best fixed length
 SHORTEST = 40  # tokens: shorter replies are left out
-TRIAL = len(trial.PROMPTS)  # replies
+FACTORS = (1.0, 2.0, 0.5)  # by which the prior is wrong
 
 # Of the pair on 2 cores, measured: a verify pass by rows, a draft by length, and a plain step, in passes of one row.
-HERE = Costs(
+HERE = MachineTimes(
     ((1, 1.0), (2, 1.0), (3, 1.4), (4, 1.13), (5, 1.34), (6, 1.38), (7, 1.37), (8, 1.05), (9, 1.19)),
     ((0, 0.0), (1, 0.31), (8, 2.04)),
     plain=0.947,
@@ -44,7 +41,7 @@ HERE = Costs(
 MACHINES = {
     "here": HERE,
     **{
-        f"{curve}, {each}": Costs(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)))
+        f"{curve}, {each}": MachineTimes(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)))
         for curve, each in (
             ("M4 Pro", 0.3),
             ("M4 Pro, 27B", 0.15),
@@ -101,69 +98,36 @@ def read_replies() -> list[Recorded]:
     ]
 
 
-def trial_rate(replies: Sequence[Recorded], noise: float) -> float:
-    """What a trial finds: the share of the drafted tokens that greedy replies accept, up to the first refused one."""
-    judged = kept = 0
-    for reply in replies:
-        right, at = reply.right[noise][: trial.TOKENS], 0
-        while at < len(right):
-            draft = [*right[at : at + trial.DRAFT_LENGTH], False]
-            accepted = draft.index(False)
-            judged += min(accepted + 1, len(draft) - 1)
-            kept += accepted
-            at += accepted + 1
-    return kept / judged
-
-
-def results(make: Callable[[Costs, float], Policy], replies: Sequence[Recorded]) -> list[Result]:
-    """Every draft model at every temperature on every machine. make: of costs and a draft model's noise."""
+def results(replies: Sequence[Recorded], factor: float = 1.0) -> list[Result]:
+    """Every draft model at every temperature on every machine: auto learns from one reply to the next. factor: by which
+    the prior is wrong."""
     found = []
     for noise in NOISE:
         for temperature in (0.0, 1.0):
             mine = [one for one in replies if one.temperature == temperature and one.tokens() >= SHORTEST]
-            found += [_result(make, mine, noise, temperature, machine) for machine in MACHINES]
+            found += [_result(mine, noise, temperature, machine, factor) for machine in MACHINES]
     return found
 
 
-def _result(
-    make: Callable[[Costs, float], Policy], replies: Sequence[Recorded], noise: float, temperature: float, machine: str
-) -> Result:
-    costs = MACHINES[machine]
+def _result(replies: Sequence[Recorded], noise: float, temperature: float, machine: str, factor: float) -> Result:
+    times = MACHINES[machine]
+    learnt = Learnt.prior(times, factor)
 
     def speeds(policy: Callable[[], Policy]) -> list[float]:
         padded = [[*one.right[noise], *[False] * LONGEST] for one in replies]
-        return [speed(policy(), costs, right, tokens=one.tokens()) for one, right in zip(replies, padded, strict=True)]
+        return [speed(policy(), times, right, tokens=one.tokens()) for one, right in zip(replies, padded, strict=True)]
 
     def together(each: Sequence[float]) -> float:
         return sum(one.tokens() for one in replies) / sum(
             one.tokens() / s for one, s in zip(replies, each, strict=True)
         )
 
-    own = speeds(lambda: make(costs, noise))
+    own = speeds(lambda: adaptive(learnt))
     fixed = [speeds(lambda length=length: FixedLength(length)) for length in range(LONGEST + 1)]  # type: ignore[misc]
     best = max(range(LONGEST + 1), key=lambda length: together(fixed[length]))
     hindsight = np.mean([mine / max(each) for mine, each in zip(own, zip(*fixed, strict=True), strict=True)])
     speedup = together(fixed[best])
     return Result(noise, temperature, machine, together(own) / speedup, float(hindsight), min(own), best, speedup)
-
-
-def after_trial(replies: Sequence[Recorded], first: int = 0) -> list[Result]:
-    """The results of policies that know what a trial found. Its answers are those to TRIAL prompts from `first` on,
-    which are left out of the results."""
-    questions = list(dict.fromkeys(one.question for one in replies))[first : first + TRIAL]
-    answers = [one for one in replies if one.question in questions and not one.temperature]
-    rates = {noise: trial_rate(answers, noise) for noise in NOISE}
-
-    def make(costs: Costs, noise: float) -> Policy:
-        usual = (rates[noise],) * LONGEST
-        return Adaptive([Candidate("draft model", costs, ChainExpectedLength(LONGEST, usual))])
-
-    return results(make, [one for one in replies if one.question not in questions])
-
-
-def untried(costs: Costs, noise: float) -> Policy:
-    """A policy that knows nothing beforehand."""
-    return Adaptive([Candidate("draft model", costs, ChainExpectedLength(LONGEST))])
 
 
 def summary(name: str, found: Sequence[Result]) -> str:
@@ -186,9 +150,8 @@ def main() -> None:
 
         DATA.write_text(json.dumps(record(args.record, args.prompts), indent=1) + "\n")
     replies = read_replies()
-    _show("no trial", results(untried, replies))
-    for first in range(0, PROMPTS, TRIAL):
-        _show(f"trial {first // TRIAL + 1}", after_trial(replies, first))
+    for factor in FACTORS:
+        _show(f"prior times {factor:g}", results(replies, factor))
 
 
 def _show(name: str, found: Sequence[Result]) -> None:

@@ -24,7 +24,7 @@ _MTP_LAYERS = {
     "glm4_moe": ("ModelArgs", "DecoderLayer"),
 }
 DFLASH = DFlashConfig(
-    points=(1, 2),
+    taps=(1, 2),
     feature_size=64,
     hidden_size=32,
     intermediate_size=40,
@@ -71,7 +71,7 @@ def random_block(network: Any, kind: str, seed: int = 0, trees: bool = False, **
         "mask_id": target.vocabulary - 1,
     }
     points = (1, len(layers_of(network)))
-    config = replace(DFLASH, points=points, feature_size=2 * width, hidden_size=width, **BLOCKS[kind] | changes)
+    config = replace(DFLASH, taps=points, feature_size=2 * width, hidden_size=width, **BLOCKS[kind] | changes)
     return DFlash(_lively(DFlashHead(config)), target, trees=trees)
 
 

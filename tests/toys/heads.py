@@ -17,7 +17,7 @@ from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
 
 EAGLE3 = Eagle3Config(
-    points=(0, 1, 3),
+    taps=(0, 1, 3),
     feature_size=96,
     hidden_size=32,
     intermediate_size=40,

@@ -16,7 +16,6 @@ from app.protocol import (
     AnyAnswer,
     Failed,
     FellBack,
-    Measuring,
     Message,
     Pair,
     PrefillProgress,
@@ -241,8 +240,6 @@ class ReplyController(QObject):
         reply = self.reply
         if reply is not None and (rounds := reply.rounds[reply.handed :]):
             reply.handed = len(reply.rounds)
-            if self._host.status.state == "loading":
-                self._host.show_pair_status()  # the measurement before the reply is over
             self._writer.append(reply.record.id, rounds)
 
     def latest(self, record: MessageRecord) -> MessageRecord:
@@ -296,8 +293,6 @@ class ReplyController(QObject):
         elif isinstance(answer, PrefillProgress):
             reply.add_progress(answer.progress)
             self.progress.emit(reply.record.id, answer.progress)
-        elif isinstance(answer, Measuring):
-            self._host.show_reply_status("loading", answer.message)
         elif isinstance(answer, FellBack):
             reply.note = sentence(f"Fell back to plain decoding: {answer.reason}")
             self._host.show_reply_status("fell back", answer.reason)

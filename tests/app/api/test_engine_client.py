@@ -228,7 +228,6 @@ def test_only_answers_to_the_oldest_request_and_heartbeats_for_programs_show_pro
     first, second = (protocol.Reply(id=number, messages=(), sampling=protocol.SamplingSettings()) for number in (1, 2))
     assert pending.allowed_s(limits) is None
     assert pending.add(first) and not pending.add(second)
-    assert pending.note(protocol.Measuring(id=1, message="m"))
     assert not pending.note(protocol.Failed(id=2, kind=protocol.CANCELLED, message="stopped"))
     assert not pending.note(protocol.Failed(id=3, kind=protocol.BUSY, message="unknown"))
     assert pending.note(protocol.Working(id=1)) and not pending.note(protocol.Working(id=2))

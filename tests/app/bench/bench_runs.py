@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.bench.bench_document import BenchDocument, BenchRun, MeasuredCosts, make_document
+from app.bench.bench_document import BenchDocument, BenchRun, make_document
 
 ENVIRONMENT = {
     "versions": {"redline": "0", "mlx": "0", "mlx-lm": "0", "numpy": "0"},
@@ -18,7 +18,6 @@ ENVIRONMENT = {
     "tree": False,
     "max_tokens": 16,
 }
-COSTS = MeasuredCosts(pass_s={"1": 1.0, "2": 1.5, "5": 3.0}, draft_s={"0": 0.0, "1": 0.1, "4": 0.4})
 
 _PLAIN = BenchRun(
     question_id=0, category="qa", turn=0, repeat=0, prompt_digest="d", drafter="none", proposer="none",
@@ -26,11 +25,11 @@ _PLAIN = BenchRun(
     token_ids=list(range(11)), tokens=11, prompt_tokens=4, ttft_s=0.5, decode_s=1.0, total_s=1.5, tokens_per_s=10.0,
     rounds=10, drafted=0, accepted=0, acceptance_rate=None, acceptance_by_position=[], mean_acceptance_length=1.1,
     finish_reason="length", reached=[], kept=[], drafts={"0": 9}, matches_plain=True, same_bits=None,
-    first_difference=None, speedup=1.0, speedup_total=1.0, speedup_ideal=1.0, costs=COSTS,
+    first_difference=None, speedup=1.0, speedup_total=1.0, round_s={"0": 0.1},
 )  # fmt: skip
 _DRAFTED: dict[str, Any] = {
     "drafted": 6, "accepted": 3, "acceptance_rate": 0.5, "acceptance_by_position": [2 / 3, 0.5], "reached": [3, 2],
-    "kept": [2, 1], "drafts": {"0": 6, "2": 3},
+    "kept": [2, 1], "drafts": {"0": 6, "2": 3}, "round_s": {"0": 0.1, "2": 0.16},
 }  # fmt: skip
 
 
@@ -44,7 +43,7 @@ def row(
         "proposer": proposer,
         "draft_length": length,
         "question_id": question,
-        **dict.fromkeys(("speedup", "speedup_total", "speedup_ideal"), speedup),
+        **dict.fromkeys(("speedup", "speedup_total"), speedup),
     }
     return replace(_PLAIN, **(values | changes))
 

@@ -94,7 +94,6 @@ def test_the_summary_is_of_the_runs(measured: dict[str, Any]) -> None:
         assert row["runs"] == len(of) == 3
     plain = measured["summary"][0]
     assert (plain["speedup"], plain["speedup_total"], plain["identical"]) == (1, 1, True)
-    assert plain["speedup_ideal"] == pytest.approx(1)  # a sum of equal seconds, divided
 
 
 def test_a_drafter_that_is_often_right_is_accepted(measured: dict[str, Any]) -> None:
@@ -104,15 +103,11 @@ def test_a_drafter_that_is_often_right_is_accepted(measured: dict[str, Any]) -> 
     assert rates["mlx-lm+draft", 0.0] == pytest.approx(rates["drafter", 0.0])
 
 
-def test_ideal_speedups_follow_from_the_costs(measured: dict[str, Any]) -> None:
+def test_redlines_rounds_are_timed_by_draft_length(measured: dict[str, Any]) -> None:
     for run in measured["runs"]:
-        if run["drafter"].startswith("mlx-lm"):
-            assert run["costs"] is None
-            assert run["speedup_ideal"] is None
-        else:
-            assert {"1", "2"} <= run["costs"]["pass_s"].keys()
-            assert (run["costs"]["ungated_s"] is None) == (run["drafter"] == "none")
-            assert run["speedup_ideal"] is None or run["speedup_ideal"] > 0
+        timed = {} if run["drafter"].startswith("mlx-lm") else run["round_s"]
+        assert run["round_s"] == timed
+        assert all(seconds > 0 for seconds in timed.values()) and timed.keys() <= run["drafts"].keys()
 
 
 def test_the_table_says_it_all(toy_folder: Path, prompts: Path, redline: Redline) -> None:

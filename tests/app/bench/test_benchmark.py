@@ -15,13 +15,12 @@ from app.bench.contestants import UNKNOWN, RedlineContestant, RoundBuilder, leav
 from app.bench.prompt_file import Question
 from app.inference import measured_reply
 from app.inference.loaded_pair import LoadedPair
-from app.inference.measured_reply import Reply, ideal_speedup
+from app.inference.measured_reply import Reply
 from app.inference.pair_loader import NamedDrafter
 from engine import metrics
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ContextError, UsageError
 from engine.events import Finished, PromptProgress, Round
-from engine.policy.costs import Costs
 from engine.session import Session
 from engine.settings import SamplingSettings
 from models.loader import load
@@ -40,7 +39,7 @@ class Diary:
     exact: bool = False
     peer: bool = False
 
-    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+    def reply(self, prompt: Sequence[int], settings: SamplingSettings, learns: bool = False) -> Reply:
         self.log.append((self.name, tuple(prompt)))
         return self.ours.reply(prompt, settings)
 
@@ -115,26 +114,10 @@ def _reply(lengths: Sequence[int], drafted: int, seconds: float = 1.0) -> Reply:
     return Reply.of([1, 2], [PromptProgress(2, 2, 0, 0.0), *rounds, Finished("length", sum(lengths), 9.0)])
 
 
-def test_the_ideal_is_tau_over_the_cost_of_a_round() -> None:
-    costs = Costs(verify=((1, 2.0), (5, 3.0)), draft=((0, 0.0), (4, 0.5)))
-    reply = _reply([5, 3, 1, 2], drafted=4)  # the first round is left out: tau is 2
-    assert ideal_speedup(costs, reply.rounds) == pytest.approx(2 / ((3.0 + 0.5) / 2.0))
-    assert ideal_speedup(costs, _reply([1, 1, 1], drafted=0).rounds) == 1
-    assert ideal_speedup(costs, reply.rounds[:1]) is None
-
-
-def test_plain_steps_are_ideal_where_they_run_ahead() -> None:
-    costs = Costs(((1, 1.0), (2, 1.5)), ((0, 0.0), (1, 0.3)), plain=0.8)
-    assert ideal_speedup(costs, _reply([1, 1, 1], drafted=0).rounds) == 1
-    assert ideal_speedup(costs, _reply([1, 2, 1], drafted=1).rounds) == pytest.approx(3 * 0.8 / (2 * 1.8))
-
-
-def test_the_ideal_of_a_draft_is_a_round_whose_pass_is_built_meanwhile() -> None:
-    rounds = _reply([1, 2, 1], drafted=1).rounds
-    for eager, round_s, longer_s in ((1.2, 1.2, 2.2), (1.9, 1.5, 2.5)):
-        costs = Costs(((1, 1.0), (2, 1.3), (5, 1.9)), ((0, 0.0), (1, 0.2), (4, 0.6)), eager=eager)
-        assert ideal_speedup(costs, rounds) == pytest.approx(3 / (2 * round_s))
-        assert ideal_speedup(costs, _reply([1, 2, 1], drafted=4).rounds) == pytest.approx(3 / (2 * longer_s))
+def test_the_time_of_a_round_is_a_median_by_draft_length_without_the_first_and_the_last() -> None:
+    times = [(0, 9.0), (0, 9.1), (2, 9.3), (0, 9.4), (0, 9.9), (2, 10.2), (2, 20.0)]
+    rounds = [Round(i, (0,), (0,) * drafted, 0, (), (), drafted + 1, at) for i, (drafted, at) in enumerate(times)]
+    assert measured_reply.round_seconds(rounds) == pytest.approx({"0": 0.1, "2": 0.25})
 
 
 def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:
@@ -142,11 +125,6 @@ def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:
     assert metrics.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)
     assert metrics.total_speedup(plain.metrics, other.metrics) == pytest.approx(11 / 6.0)
     assert metrics.decode_speedup(plain.metrics, _reply([5], 4).metrics) is None
-
-
-def test_costs_are_measured_at_the_widths_that_occurred() -> None:
-    assert benchmark.usual_widths(_reply([1, 1, 1], 0)) == [1, 2]
-    assert benchmark.usual_widths(_reply([1, 1, 1], 4)) == [1, 2, 5]
 
 
 def test_the_peer_is_put_back_into_its_rounds() -> None:

@@ -15,7 +15,7 @@ from app.bench import bench_document, plot
 from app.bench.bench_document import BenchDocument
 from app.bench.verdicts import ALL
 from app.inference import pair_loader
-from tests.app.bench.bench_runs import COSTS, document_of, plain_and, row
+from tests.app.bench.bench_runs import document_of, plain_and, row
 from tests.app.command import Redline
 
 
@@ -23,7 +23,7 @@ def some() -> BenchDocument:
     speeds = {"qa": [1.0, 1.2, 1.6], "rag": [2.0, 2.2, 2.4]}
     rows = plain_and({(name, length): speeds for name in ("eagle3", "lookup") for length in ("auto", 2)})
     rows += [
-        row("mlx-lm", None, 0, 0.9, peer=True, costs=None),
+        row("mlx-lm", None, 0, 0.9, peer=True, round_s={}),
         row("mlx-lm", None, 100, 0.8, category="rag", peer=True),
     ]
     rows += [row("eagle3", "auto", 0, 9.0, temperature=1.0), row("eagle3", "auto", 0, 8.0, exact=True)]
@@ -31,7 +31,7 @@ def some() -> BenchDocument:
 
 
 def _place(title: str) -> int:
-    return ("Speed-up", "Acceptance", "Cost", "Never").index(title.split(" ")[0].rstrip("?"))
+    return ("Speed-up", "Acceptance", "Time", "Never").index(title.split(" ")[0].rstrip("?"))
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +53,11 @@ def test_the_picture_is_white_and_as_wide_as_a_page_wants(drawn: bytes) -> None:
 def test_no_axis_is_empty_and_each_says_what_it_shows() -> None:
     titled = {axis.get_title(loc="left"): axis for axis in plot.figure(some()).get_axes()}
     shares = titled.pop("")
-    speeds, acceptance, costs, losses = (titled[name] for name in sorted(titled, key=_place))
+    speeds, acceptance, rounds, losses = (titled[name] for name in sorted(titled, key=_place))
     assert len(speeds.patches) == 3 * 3  # eagle3, lookup, mlx-lm in qa, rag and all
     assert [len(line.get_xdata()) for line in acceptance.lines] == [2, 2]
-    assert len(costs.lines) == 3
-    for axis in (speeds, acceptance, costs, losses):
+    assert len(rounds.lines) == 2
+    for axis in (speeds, acceptance, rounds, losses):
         assert axis.has_data()
         assert axis.get_ylabel()
     assert [sum(len(dots.get_offsets()) for dots in losses.collections)] == [2 * (6 + 1)]  # and the best lengths
@@ -94,17 +94,12 @@ def test_acceptance_is_of_the_longest_fixed_length() -> None:
     assert (one.label, one.points) == ("eagle3, 1 a round", {"1": 0.5})
 
 
-def test_costs_are_in_plain_passes_and_end_where_measuring_did() -> None:
-    verifying, drafting = plot.round_costs([row("none", None, 0, 1.0), row("eagle3", "auto", 0, 1.0)], 9)
-    assert verifying.points == {"0": 1.0, "1": 1.5, "2": 2.0, "3": 2.5, "4": 3.0}
-    assert drafting.points == pytest.approx({"0": 1.0, "1": 1.6, "2": 2.2, "3": 2.8, "4": 3.4})
-    assert COSTS.pass_s["5"] == verifying.points["4"]
-
-
-def test_rounds_cost_what_whole_rounds_were_measured_to_take() -> None:
-    quick = row("eagle3", "auto", 0, 1.0, costs=msgspec.structs.replace(COSTS, ungated_s=1.4))
-    _, drafting = plot.round_costs([row("none", None, 0, 1.0), quick], 9)
-    assert (drafting.points["1"], drafting.points["2"]) == pytest.approx((1.4, 2.0))
+def test_rounds_are_in_plain_steps_of_the_same_prompt() -> None:
+    """A machine that was half as fast for one prompt was so for plain decoding too."""
+    rows = [row("none", None, 0, 1.0), row("none", None, 1, 1.0, round_s={"0": 0.2})]
+    rows += [row("eagle3", "auto", 0, 1.0), row("eagle3", "auto", 1, 1.0, round_s={"2": 0.32})]
+    (one,) = plot.round_prices(rows, 9)
+    assert one.points == {"2": pytest.approx(1.6)}
 
 
 def test_lengths_chosen_are_shares_of_autos_rounds() -> None:

@@ -69,10 +69,3 @@ def test_mt_benchs_eight_are_one_category_beside_other_tasks() -> None:
 def test_peers_and_fixed_lengths_alone_are_not_judged() -> None:
     rows = [row("none", None, 0, 1.0), row("eagle3", 2, 0, 1.2), row("mlx-lm", None, 0, 0.9, peer=True)]
     assert verdicts(rows) == []
-
-
-def test_the_ideal_share_is_of_costs_not_of_the_clock() -> None:
-    ideals = {"auto": 1.4, 2: 1.1, 4: 1.6}
-    rows = [row("eagle3", length, 1, 1.0 / ideal, speedup_ideal=ideal) for length, ideal in ideals.items()]
-    (one, _) = verdicts(rows)
-    assert (one.best, one.ideal) == (0, pytest.approx(1.4 / 1.6))

@@ -114,7 +114,7 @@ def test_a_fit_says_what_it_takes_and_what_came_of_it(redline: Redline, toy_fold
     assert done.code == 2 and "target-medusa exists: move it away" in done.complaint
     report = redline(*words, "--resume", "--json").json
     assert report["kind"] == "medusa"
-    assert max(map(int, report["pass_s"])) == len(report["tau_by_tree_size"]) > 1  # as wide as its trees
+    assert max(map(int, report["round_s"])) >= len(report["speedup_by_tree_size"]) - 1 > 0  # as large as its trees
 
     place = Workspace(here / "target-medusa")
     place.begin()

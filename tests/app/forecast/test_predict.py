@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ import pytest
 
 from app.bench.prompt_file import Question, read_questions_or_lines
 from app.cli.main import main
-from app.forecast.forecast import Forecast, ReplyForecast
-from app.forecast.forecast_cache import PlainReplies, ValueCache
-from app.forecast.forecast_table import recommendation
+from app.forecast.forecast_report import recommendation
+from app.forecast.forecaster import Forecaster
+from app.inference.pair_loader import NamedDrafter
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.session import Session
 from engine.settings import SamplingSettings
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.medusa_folder import save_medusa
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
-from models.forecast.round_totals import RoundTotals
+from models.forecast.forecast import Forecast, ReplyForecast, RoundTotals
 from models.loader import load
 from tests.app.command import Redline
 from tests.programs import predicted
@@ -33,7 +35,9 @@ PROMPTS = [
     {"question_id": "x", "category": "light", "turns": ["what scatters light in the air?"]},
     {"question_id": 9, "category": "light", "turns": ["what is the sun?"]},
 ]
-LENGTH_KEYS = {"tau", "tau_interval", "speedup", "speedup_interval", "speedup_median", "drafted"}
+LENGTH_KEYS = {
+    *("tau", "tau_interval", "speedup", "speedup_interval", "speedup_median", "drafted", "acceptance_by_position")
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One for all tests of this file, so that replies are written once."""
     monkeypatch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or cache)
-    monkeypatch.setattr("app.forecast.forecast_cache.cache_dir", lambda root=None: root or cache)
+    monkeypatch.setattr("app.forecast.forecaster.cache_dir", lambda root=None: root or cache)
 
 
 @pytest.fixture(scope="module")
@@ -75,28 +79,15 @@ def test_the_document_has_the_keys_it_promises(
         assert all(length.keys() >= LENGTH_KEYS for length in (*one["lengths"], one["auto"]))
         assert [(part["category"], part["prompts"]) for part in one["categories"]] == [("weather", 1), ("light", 2)]
         assert sum(part["tokens"] for part in one["categories"]) == one["tokens"]
-        assert 6 <= len(one["acceptance_by_position"]) <= 8  # no round may have got to the last
+        assert 6 <= len(one["lengths"][-1]["acceptance_by_position"]) <= 8  # no round may have got to the last
         tau = [length["tau"] for length in one["lengths"]]
         assert 1.2 < tau[0] <= 2 and tau[0] < tau[3]
         assert all(low <= length["tau"] <= high for length in one["lengths"] for low, high in [length["tau_interval"]])
-        _check_statistics(one["statistics"])
     rejection, coupled = found["forecasts"][1:]
-    assert rejection["statistics"]["overlap"] == coupled["statistics"]["overlap"]
     assert rejection["lengths"][3]["tau"] > coupled["lengths"][3]["tau"]
     out = capsys.readouterr().out
     assert "drafter · 3 prompts, 96 tokens" in out
     assert max(len(line) for line in out.splitlines() if not line.startswith("T 0")) <= 100
-
-
-def _check_statistics(found: dict[str, Any]) -> None:
-    assert 0 < found["overlap"] < found["covered"] <= 1 + 1e-6
-    assert found["divergence"] > 0 and 0 < found["agreement"] < 1
-    assert 0 < found["calibration_error"] < 0.5
-    bins = [part for part in found["calibration"] if part["places"]]
-    assert sum(part["places"] for part in bins) == 96
-    error = sum(part["places"] * abs(part["confidence"] - part["kept"]) for part in bins) / 96
-    # Within a bin all confidences and all keeping are averaged first, so that the two agree.
-    assert error == pytest.approx(found["calibration_error"])
 
 
 @pytest.mark.slow
@@ -106,12 +97,11 @@ def test_tau_at_temperature_0_is_what_the_benchmark_measures(
 ) -> None:
     specs = {"draft": str(toy_drafter_folder), "lookup": "lookup", "several": f"lookup+{toy_drafter_folder}"}
     found = predict(tmp_path, toy_folder, specs[drafter], "--prompts", prompts)["forecasts"][0]
-    file, lengths = tmp_path / "bench.json", ["--draft-length", "3", "--draft-length", "auto"]
+    file, lengths = tmp_path / "bench.json", ["--draft-length", "3"]
     words = ["--target", str(toy_folder), "--drafter", specs[drafter], *lengths, "--max-tokens", "32"]
     assert main(["bench", str(prompts), *words, "--json", str(file)]) == 0
-    _, fixed, auto = json.loads(file.read_text())["summary"]
+    _, fixed = json.loads(file.read_text())["summary"]
     assert found["lengths"][2]["tau"] == pytest.approx(fixed["mean_acceptance_length"], abs=1e-9)
-    assert found["auto"]["tau"] == pytest.approx(auto["mean_acceptance_length"], abs=1e-9)
 
 
 @pytest.mark.slow
@@ -125,7 +115,7 @@ def test_prediction_is_held_against_measurement(
     told = [(line["temperature"], line["acceptance_rule"], line["draft_length"]) for line in lines]
     rules = [(0, "greedy"), (1, "rejection"), (1, "coupled")]
     assert told == [(*rule, length) for rule in rules for length in (3, "auto")]
-    assert all(line["tau_predicted"] == pytest.approx(line["tau_measured"]) for line in lines[:2])
+    assert lines[0]["tau_predicted"] == pytest.approx(lines[0]["tau_measured"])
     assert all(line["tau_predicted"] == pytest.approx(line["tau_measured"], rel=0.5) for line in lines)
     assert lines[0]["tau_measured"] > 1.2
     out = capsys.readouterr().out
@@ -140,11 +130,9 @@ def test_a_second_prediction_writes_nothing_and_says_the_same(
     first = predict(tmp_path, *words)
 
     def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("the target wrote again, or something was measured again")
+        raise AssertionError("the target wrote again")
 
     monkeypatch.setattr(Session, "continue_tokens", refuse)
-    monkeypatch.setattr("app.forecast.forecast_cache.measure", refuse)
-    monkeypatch.setattr("app.inference.pair_loader.measure_costs", refuse)
     assert predict(tmp_path, *words) == first
 
 
@@ -154,61 +142,62 @@ def test_ctrl_c_keeps_the_replies_that_are_written(
 ) -> None:
     words = ["predict", str(toy_folder), "lookup", "--prompts", str(prompts), "--max-tokens", "8"]
     words += ["--cache-dir", str(tmp_path)]
-    original, asked = PlainReplies._write, []
+    original, written = Session.continue_tokens, []
 
-    def stop_at_the_third(self: PlainReplies, prompt: Any) -> Any:
-        asked.append(prompt)
-        if len(asked) == 3:
+    def stop_at_the_third(self: Session, *given: Any, **named: Any) -> Any:
+        written.append(given)
+        if len(written) == 3:
             raise KeyboardInterrupt
-        return original(self, prompt)
+        return original(self, *given, **named)
 
-    monkeypatch.setattr(PlainReplies, "_write", stop_at_the_third)
+    monkeypatch.setattr(Session, "continue_tokens", stop_at_the_third)
     done = redline(*words)
     assert done.code == 130 and "stopped; 2 of 3 replies are kept" in done.err
     assert redline(*words).code == 0
-    assert len(asked) == 4
+    assert len(written) == 4
+
+
+def forecaster(toy_folder: Path, root: Path, context: int = 256) -> Forecaster:
+    target = load(toy_folder)
+    session = Session(target.model, target.tokenizer, context)
+    return Forecaster(target, NamedDrafter("lookup", PromptLookup()), session, root)
+
+
+QUESTIONS = [Question(number, "", (words,)) for number, words in enumerate(("why?", "what for?", "when?"))]
+SIX = SamplingSettings(max_tokens=6)
 
 
 def test_replies_that_are_damaged_are_written_again(toy_folder: Path, tmp_path: Path) -> None:
-    target = load(toy_folder)
-    session, settings = Session(target.model, target.tokenizer, 256), SamplingSettings(max_tokens=6)
-    prompts = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
-    texts = [PlainReplies(target, session, settings, tmp_path).text(prompt) for prompt in prompts]
-    assert [(text.prompt, len(text.reply), text.limit) for text in texts] == [(3, 6, 6)] * 3
-    (file,) = (tmp_path / "predict").glob("*.jsonl")
-    lines = file.read_bytes().split(b"\n\n")
-    wrong = lines[1].replace(b'"tokens":[', b'"tokens":[99999,')
-    file.write_bytes(b"\n\n".join([lines[0], wrong, lines[2][:40]]))
-    again = PlainReplies(target, session, settings, tmp_path)
-    assert [again.has(prompt) for prompt in prompts] == [True, False, False]
-    assert [again.text(prompt) for prompt in prompts] == texts
-    assert all(PlainReplies(target, session, settings, tmp_path).has(prompt) for prompt in prompts)
+    one = forecaster(toy_folder, tmp_path)
+    expected = one.forecast(QUESTIONS, SIX, ["rejection"])[0].rates
+    files = sorted((tmp_path / "predict").iterdir())
+    assert len(files) == 3 and one.missing_replies(QUESTIONS, [SIX]) == 0
+    files[0].write_bytes(b"[99999]")
+    files[1].write_bytes(files[1].read_bytes()[:4])
+    assert forecaster(toy_folder, tmp_path).missing_replies(QUESTIONS, [SIX]) == 2
+    assert forecaster(toy_folder, tmp_path).forecast(QUESTIONS, SIX, ["rejection"])[0].rates == expected
+    assert one.missing_replies(QUESTIONS, [SIX]) == 0
 
 
-def test_other_sampling_settings_have_other_replies(toy_folder: Path, tmp_path: Path) -> None:
-    target = load(toy_folder)
-    session = Session(target.model, target.tokenizer, 256)
-    PlainReplies(target, session, SamplingSettings(max_tokens=6), tmp_path).text([5, 6, 7])
-    assert not PlainReplies(target, session, SamplingSettings(max_tokens=7), tmp_path).has([5, 6, 7])
-    assert not PlainReplies(
-        target, Session(target.model, target.tokenizer, 8), SamplingSettings(max_tokens=6), tmp_path
-    ).has([5])
-    assert PlainReplies(target, session, SamplingSettings(max_tokens=6, acceptance="coupled"), tmp_path).has([5, 6, 7])
+def test_other_settings_have_other_replies(toy_folder: Path, tmp_path: Path) -> None:
+    one = forecaster(toy_folder, tmp_path)
+    one.forecast(QUESTIONS[:1], SIX, ["rejection"])
+    others = [replace(SIX, max_tokens=7), replace(SIX, temperature=1), replace(SIX, acceptance="coupled")]
+    assert [one.missing_replies(QUESTIONS[:1], [other]) for other in (SIX, *others)] == [0, 1, 1, 0]
+    assert forecaster(toy_folder, tmp_path, 128).missing_replies(QUESTIONS[:1], [SIX]) == 1
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
-    (tmp_path / "predict").write_text("a file in the length")
-    kept = ValueCache(tmp_path, ("a",), int)
-    kept.put("b", 3)
-    assert kept.get("b") == 3
-    assert ValueCache(tmp_path, ("a",), int).get("b") is None
+def test_a_folder_that_cannot_be_written_costs_nothing_but_time(toy_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "predict").write_text("a file in its place")
+    one = forecaster(toy_folder, tmp_path)
+    assert one.forecast(QUESTIONS, SIX, ["rejection"])[0].tokens == 18
+    assert one.missing_replies(QUESTIONS, [SIX]) == 3
 
 
-def test_old_files_are_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.forecast.forecast_cache.MAX_FILES", 3)
-    for number in range(6):
-        ValueCache(tmp_path, (str(number),), int).put("", number)
-    assert len(list((tmp_path / "predict").iterdir())) == 3
+def test_old_replies_are_cleared_away(toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.forecast.forecaster.MAX_FILES", 2)
+    forecaster(toy_folder, tmp_path).forecast(QUESTIONS, SIX, ["rejection"])
+    assert len(list((tmp_path / "predict").iterdir())) == 2
 
 
 # --- what is asked ------------------------------------------------------------------------------------------------
@@ -265,7 +254,7 @@ def test_trees_are_forecast_if_their_distribution_is_known(
 ) -> None:
     target = load(toy_folder)
     about, rows = {"target": made_for(target)}, target.model.vocabulary
-    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2))
     save_eagle3(tmp_path / "eagle3", eagle3, about, mx.float32)
     tree = [(0,), (1,), (0, 0)]
     save_medusa(tmp_path / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, tree, mx.float32)
@@ -275,36 +264,38 @@ def test_trees_are_forecast_if_their_distribution_is_known(
     assert found["tree"]
     assert [one["acceptance_rule"] for one in found["forecasts"]] == ["coupled"]
     assert [length["draft_length"] for length in found["forecasts"][0]["lengths"]] == [1, 3, 7, 15, 31]
-    assert found["forecasts"][0]["statistics"] is None
-    found = predict(tmp_path, toy_folder, tmp_path / "medusa", *words)
-    assert [one["acceptance_rule"] for one in found["forecasts"]] == ["rejection", "coupled"]
-    asked = ["--tree", "--temperature", "1", "--acceptance", "rejection"]
+    rejection = ["--acceptance", "rejection"]
+    found = predict(tmp_path, toy_folder, tmp_path / "medusa", *words, *rejection)
+    assert [one["acceptance_rule"] for one in found["forecasts"]] == ["rejection"]
+    asked = ["--tree", "--temperature", "1", "--limit", "1", "--max-tokens", "8", *rejection]
     assert main(["predict", str(toy_folder), str(tmp_path / "eagle3"), *asked]) == 2
-    assert "use --acceptance coupled, or omit --tree" in capsys.readouterr().err
+    assert "trees cannot be forecast with rejection sampling" in capsys.readouterr().err
 
 
 # --- Forecasts of replies put together: rates, intervals, the best length and the recommendation
 
 
-def forecast(prompts: int, seed: int = 0) -> Forecast:
+def forecast(prompts: int, lengths: tuple[int | None, ...] = (0, 1, 2, None), seed: int = 0) -> Forecast:
     """Length 1 is 1.5 tokens a round of 1.2 plain passes, more or less; length 2 is slower than plain."""
     chance = np.random.default_rng(seed)
     replies = []
     for number in range(prompts):
         rounds = 100 / (1.5 + chance.normal(0, 0.1))
-        one = RoundTotals(100, rounds, rounds, 1.2 * rounds, 100.0, (rounds,), (100 - rounds,))
-        two = RoundTotals(100, 60.0, 120.0, 110.0, 100.0, (60.0, 30.0), (30.0, 10.0))
-        replies.append(ReplyForecast(Question(number, "ab"[number % 2], ("?",)), {1: one, 2: two, None: one}, None))
+        one = RoundTotals(100, rounds, rounds, 1.2 * rounds, 100.0, np.array([rounds]), np.array([100 - rounds]))
+        two = RoundTotals(100, 60.0, 120.0, 110.0, 100.0, np.array([60.0, 30]), np.array([30.0, 10]))
+        plain = RoundTotals(100, 100.0, 0.0, 100.0, 100.0, np.zeros(0), np.zeros(0))
+        totals = {0: plain, 1: one, 2: two, None: one}
+        replies.append(ReplyForecast("ab"[number % 2], {length: totals[length] for length in lengths}))
     return Forecast(SamplingSettings(), tuple(replies))
 
 
 def test_the_best_length_is_the_fastest_and_plain_where_none_is() -> None:
     found = forecast(10)
     assert found.best == 1
-    assert found.speedup(1) == pytest.approx(1.25, abs=0.1)
+    assert found.rates[1].speedup == pytest.approx(1.25, abs=0.1)
+    assert found.rates[2].acceptance_by_position == [0.5, pytest.approx(1 / 3)]
     assert recommendation(found).startswith("T 0: draft length 1 is best, 1.2")
-    slow = [ReplyForecast(r.question, {2: r.totals[2], None: r.totals[2]}, None) for r in found.replies]
-    none = Forecast(SamplingSettings(), tuple(slow))
+    none = forecast(10, (0, 2, None))
     assert none.best == 0
     assert "no fixed draft length is faster than plain decoding, 0.91x" in recommendation(none)
 
@@ -313,17 +304,18 @@ def test_intervals_are_those_of_drawing_other_prompts() -> None:
     """As wide as the mean of so many prompts is unsure, and 95 % of them hold the truth."""
     widths, hits = [], 0
     for seed in range(60):
-        interval = forecast(40, seed).tau_interval(1)
+        interval = forecast(40, seed=seed).rates[1].tau_interval
         assert interval is not None
-        widths.append(interval.high - interval.low)
-        hits += interval.low < 1.5 - 0.01 / 1.5 < interval.high  # of a ratio of sums: the harmonic mean
+        low, high = interval
+        widths.append(high - low)
+        hits += low < 1.5 - 0.01 / 1.5 < high  # of a ratio of sums: the harmonic mean
     assert np.mean(widths) == pytest.approx(2 * 1.96 * 0.1 / 40**0.5, rel=0.15)
     assert hits >= 51
-    assert forecast(2).tau_interval(1) is None
+    assert forecast(2).rates[1].tau_interval is None
 
 
 def test_categories_are_separate() -> None:
     found = forecast(9)
-    parts = [found.category(name) for name in found.categories]
-    assert [len(part.replies) for part in parts] == [5, 4]
-    assert sum(part.totals(1).rounds for part in parts) == pytest.approx(found.totals(1).rounds)
+    assert [len(part.replies) for part in found.categories.values()] == [5, 4]
+    rounds = [part.tokens / part.rates[1].tau for part in found.categories.values()]
+    assert sum(rounds) == pytest.approx(found.tokens / found.rates[1].tau)

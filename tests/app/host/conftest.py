@@ -10,10 +10,10 @@ from tests.app.host.replies import worker_with
 
 
 @pytest.fixture(autouse=True)
-def own_costs(tmp_path: Path) -> Iterator[None]:
-    """Costs that a test measures are its own. With a patch of its own: those of a test end before its worker does."""
+def own_times(tmp_path: Path) -> Iterator[None]:
+    """What a test's replies teach is its own. With a patch of its own: those of a test end before its worker does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or tmp_path / "cache")
+        patch.setattr("app.inference.learnt_rounds.cache_dir", lambda root=None: root or tmp_path / "cache")
         yield
 
 

@@ -1,23 +1,20 @@
 """Replies of toy models through the worker: the session's own text, continued, timed, stopped."""
 
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from app import protocol as p
 from app.host.engine_loop import carry_out
 from app.host.model_worker import ModelWorker
-from app.inference import pair_loader
-from app.inference.loaded_pair import LoadedPair
 from app.task_queue import Task, TaskQueue
 from engine.errors import ContextError, UsageError
 from engine.events import Round
 from engine.metrics import Metrics
-from engine.policy import Policy
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
@@ -35,7 +32,6 @@ from tests.app.host.replies import (
     text_of,
     worker_with,
 )
-from tests.toys.folders import roomy_copy
 
 
 def plain(folder: Path, sampling: SamplingSettings) -> list[int]:
@@ -139,97 +135,39 @@ def test_drafted_tokens_have_their_texts(worker: ModelWorker, toy_folder: Path) 
     assert tokenizer.piece(the) == tokenizer.decode([the, the])[len(tokenizer.decode([the])) :]
 
 
-def test_costs_are_estimated_once_and_only_for_automatic_lengths(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    worker = worker_with(toy_folder, toy_drafter_folder)
-    auto, fixed, off = (SamplingSettings(max_tokens=4, draft_length=length) for length in (None, 2, 0))
-    measured = [len(of_kind(ask(worker, sampling), p.Measuring)) for sampling in (fixed, off, auto, auto, fixed)]
-    assert measured == [0, 0, 1, 0, 0]
-    list(worker.load(p.Load(id=1, pair=pair(toy_folder, "lookup"))))
-    assert len(of_kind(ask(worker, auto), p.Measuring)) == 1
-
-
-def test_a_reply_that_comes_first_goes_by_an_estimate_until_costs_are_measured(
+def test_no_pass_is_run_but_those_of_replies(
     toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    costs, make_policy = [], pair_loader.make_policy
-    monkeypatch.setattr(pair_loader, "make_policy", lambda *given: (costs.append(given[2]), make_policy(*given))[1])
-    worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
+    """Nothing is measured after loading, before a reply, after it or while the model is idle: the rows of all passes
+    are those that the rounds tell, and the prompt's."""
+    rows, forward = [0], CachedModel.forward
+
+    def counted(model: CachedModel, tokens: mx.array, *more: Any, **named: Any) -> Any:
+        rows[0] += tokens.size
+        return forward(model, tokens, *more, **named)
+
+    monkeypatch.setattr(CachedModel, "forward", counted)
+    worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH, draft_length=None)
+    assert rows == [0]
     first = ask(worker, auto)
-    calibration = worker._pair.calibration
-    assert len(of_kind(first, p.Measuring)) == 1 and calibration.missing() == (64,)
-    assert end_of(first).plain_s is None  # what was saved is not told from an estimate
+    once = rows[0]
     worker.prepare(lambda _: False)
-    assert calibration.missing() == ()
+    assert rows[0] == once > 0
     second = ask(worker, auto)
-    assert of_kind(second, p.Measuring) == [] and end_of(second).plain_s == calibration.costs().plain_s
     assert ids_of(first) == ids_of(second) == plain(toy_folder, auto)
-    assert costs == [calibration.estimate, calibration.costs()]
-    another = worker_with(toy_folder, toy_drafter_folder)
-    assert of_kind(ask(another, auto), p.Measuring) == []
 
 
-def test_no_question_waits_for_costs_behind_a_long_prompt(
-    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_next_reply_and_the_next_process_begin_with_what_replies_have_taught(
+    toy_folder: Path, toy_drafter_folder: Path
 ) -> None:
-    contexts, policy = list[int](), LoadedPair.policy
-
-    def recorded(pair: LoadedPair, settings: SamplingSettings, context: int, timed: bool) -> Policy:
-        contexts.append(context)
-        return policy(pair, settings, context, timed)
-
-    monkeypatch.setattr(LoadedPair, "policy", recorded)
-    auto = SamplingSettings(max_tokens=4, draft_length=None)
-    target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
-    worker = worker_with(target, drafter)
-    long = "why is the sky blue? " * 40
-    questions = QUESTION, asked(long), asked(long, "as it is", "but why?"), QUESTION
-    answers = [ask(worker, auto, messages=messages) for messages in questions]
-    assert [len(of_kind(one, p.Measuring)) for one in answers] == [1, 0, 0, 0]
-    (first, *_), (second, *_) = (of_kind(one, p.PrefillProgress) for one in answers[1:3])
-    assert first.progress.total > 128
-    assert second.progress.reused > 128 and first.progress.reused < 20
-    assert contexts[1] == first.progress.total and contexts[2] > contexts[1] > contexts[0]
-
-
-@pytest.mark.slow
-def test_what_replies_will_need_is_measured_while_the_model_is_idle(
-    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
-) -> None:
-    auto = SamplingSettings(max_tokens=4, draft_length=None)
-    target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
-    worker = worker_with(target, drafter)
-    worker.prepare(lambda _: False)
-    loaded = worker._pair
-    assert loaded.calibration.missing() == ()
-    assert of_kind(ask(worker, auto), p.Measuring) == []
-    long = asked("why is the sky blue? " * 8)
-    told = text_of(ask(worker, auto, messages=long))
-    loaded.calibration.forget()
-    worker.prepare(lambda _: False)
-    assert loaded.calibration.missing() == ()
-    again = ask(worker, auto, messages=(*long, *asked("", told, "and why is it so?")[1:]))
-    assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64  # what was measured took the place of nothing
-    loaded.calibration.forget()
-    loaded.session.kept.limit_bytes = 0
-    worker.prepare(lambda _: False)  # the conversation in the caches cannot be kept: it is worth more
-    assert loaded.calibration.missing() == (64, 1024)
-
-
-def test_what_is_measured_ahead_begins_with_an_estimate(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=4)
-    calibration = worker._pair.calibration
-    worker.prepare(lambda _: calibration.estimate is not None)
-    assert calibration.missing() == (64,)
-    assert of_kind(ask(worker, auto), p.Measuring) == []
-
-
-def test_a_request_ends_what_is_measured_ahead(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
-    passes = count()
-    worker.prepare(lambda _: next(passes) == 3)
-    assert next(passes) == 4
-    assert worker._pair.calibration.missing() == (64,)
-    assert ids_of(ask(worker, sampling)) == plain(toy_folder, sampling)
+    worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH, draft_length=None)
+    assert worker._pair.learnt.times == {}
+    ask(worker, auto)
+    learnt = worker._pair.learnt.times_of()
+    another = worker_with(toy_folder, toy_drafter_folder)._pair.learnt
+    assert another.times_of().learnt.keys() == learnt.learnt.keys() == {0}
+    assert another.times_of().learnt[0].mean == pytest.approx(learnt.learnt[0].mean, abs=1e-4)
+    assert [counts.reached for counts in another.counts] == [counts.reached for counts in worker._pair.learnt.counts]
 
 
 def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +190,7 @@ def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path, mo
 def test_a_host_sends_a_heartbeat_while_it_has_no_other_answer(
     toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In particular while it measures, and while a drafter reads the prompt."""
+    """In particular while a drafter reads the prompt."""
     answers = dict[float, list[p.AnyAnswer]]()
     for pause_s in (0.0, 1e9):
         monkeypatch.setattr("app.host.engine_loop.HEARTBEAT_S", pause_s)
@@ -262,21 +200,9 @@ def test_a_host_sends_a_heartbeat_while_it_has_no_other_answer(
     kinds = [type(answer) for answer in answers[0.0]]
     working = [answer.id for answer in of_kind(answers[0.0], p.Working)]
     assert len(working) > 20 and set(working) == {2} and of_kind(answers[1e9], p.Working) == []
-    assert kinds[kinds.index(p.Measuring) + 1] == p.Working  # while costs are estimated
     whole = max(at for at, kind in enumerate(kinds) if kind == p.PrefillProgress)
     assert kinds[whole + 1] == p.Working  # while the drafter reads the prompt
     assert [one for one in kinds if one != p.Working] == [type(answer) for answer in answers[1e9]]
-
-
-def test_a_reply_can_be_stopped_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
-    answers = ask_and_stop(worker, sampling, p.Measuring, after=1)
-    assert [type(answer) for answer in answers] == [p.Measuring, p.ReplyDone]
-    assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
-    again = ask(worker, sampling)
-    assert len(of_kind(again, p.Measuring)) == 1
-    assert of_kind(again, p.FellBack) == []
-    assert ids_of(again) == plain(toy_folder, sampling)
 
 
 def test_invalid_settings_are_refused(worker: ModelWorker) -> None:

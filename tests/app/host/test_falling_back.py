@@ -183,8 +183,8 @@ def test_a_drafter_that_cannot_be_loaded_again_is_reported_with_every_reply(
 ) -> None:
     worker = worker_with(toy_folder, "lookup")
     with monkeypatch.context() as patch:
-        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.hint", fails_at(1, RuntimeError("gone"), ask))
-        patch.setattr("engine.drafters.prompt_lookup.PromptLookup", fails_at(1, PairError("moved away"), ask))
+        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.has_draft", fails_at(1, RuntimeError("gone"), ask))
+        patch.setattr("models.drafters.prompt_lookup.PromptLookup", fails_at(1, PairError("moved away"), ask))
         assert "gone" in of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack)[0].reason
     for _ in range(2):
         answers = ask(worker, SAMPLINGS["greedy"])

@@ -10,10 +10,10 @@ from threading import Event
 
 import mlx.core as mx
 import pytest
+from engine.cost_measurement import measure
 
 from app import protocol as p
 from app.host.model_worker import ModelWorker
-from engine.cost_measurement import measure
 from engine.drafters import DraftContext
 from engine.drafters.draft_model import DraftModel
 from engine.errors import StoppedError

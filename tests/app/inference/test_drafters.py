@@ -14,6 +14,7 @@ import pytest
 
 from app.inference import pair_loader
 from app.inference.conversation import open_conversation
+from app.inference.learnt_rounds import expected_length
 from app.inference.options import Options
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
@@ -21,14 +22,12 @@ from engine.drafters.eagle3 import Eagle3
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError, PairError, UsageError
-from engine.policy.adaptive import Adaptive
-from engine.policy.costs import Costs
-from engine.policy.expected_length import PROBS
+from engine.policy.expected_length import PROBS, AcceptanceCounts
 from engine.settings import SamplingSettings
 from models import builtin
 from models.convert.atomic_folder import MANIFEST
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.medusa_folder import save_medusa
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded, load
 from tests.app.command import Redline
@@ -48,7 +47,7 @@ def heads(target: Loaded, toy_drafter_folder: Path, tmp_path_factory: pytest.Tem
     """A drafter of each kind for the toy target, as they would lie in resources/drafters."""
     root, about = tmp_path_factory.mktemp("drafters"), {"target": made_for(target)}
     rows = target.model.vocabulary
-    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2))
     save_eagle3(root / "eagle3", eagle3, about, mx.float32)
     save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE, mx.float32)
     (root / "draft").symlink_to(toy_drafter_folder)
@@ -130,15 +129,13 @@ def test_a_drafter_is_expected_to_be_as_good_as_its_folder_says(
     heads: Path, toy_drafter_folder: Path, target: Loaded, tmp_path: Path
 ) -> None:
     said = {"acceptance_by_position": [0.75, 0.5]}
-    costs = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (8, 0.1)))
     for source in (heads / "eagle3", toy_drafter_folder):
         folder = shutil.copytree(source, tmp_path / source.name)
         config = json.loads((folder / "config.json").read_text())
         for about, first in ((said, 0.75), ({}, mean(PROBS))):
             (folder / "config.json").write_text(json.dumps({**config, "redline": about}))
-            policy = pair_loader.make_policy(pair_loader.open_drafter(str(folder), target), None, costs)
-            assert isinstance(policy, Adaptive)
-            assert policy._candidates[0].expected_length.expected(None)[1] == pytest.approx(1 + first, abs=0.03)
+            expected = expected_length(pair_loader.open_drafter(str(folder), target), AcceptanceCounts())
+            assert expected.expected(None)[1] == pytest.approx(1 + first, abs=0.03)
 
 
 @pytest.mark.parametrize("nonsense", [0.4, ["much"], [1.5], [-0.1], [True]])
@@ -168,7 +165,7 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
 ) -> None:
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.trees and drafter.note == ""
-    monkeypatch.setattr("models.drafters.head_folder.why_no_trees", lambda _: "its memory is no tree's")
+    monkeypatch.setattr("models.drafters.head_files.why_no_trees", lambda _: "its memory is no tree's")
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and not drafter.drafter.trees
     assert drafter.note == "drafts chains, not trees: its memory is no tree's"

@@ -123,6 +123,21 @@ def test_what_is_kept_of_a_tree_is_the_memory_of_a_chain(network: nn.Module, len
     same_memory(trees, chains)
 
 
+def test_keeping_a_path_writes_into_the_caches_in_place(network: nn.Module) -> None:
+    """What it takes on top of the caches is less than one of them: a gather that reads them would have them copied."""
+    model, sequence = model_after(network, 300), (SEQUENCE * 8)[:3000]
+    model.continue_from(sequence, mx.array([1] * len(PARENTS)), DraftTree.of(PARENTS))
+    mx.eval(model.cache.arrays())
+    mx.synchronize()
+    whole = max(array.nbytes for array in model.cache.arrays())
+    held = mx.get_active_memory()
+    mx.reset_peak_memory()
+    model.keep_path([0, 2, 4])
+    mx.eval(model.cache.arrays())
+    mx.synchronize()
+    assert mx.get_peak_memory() - held < whole / 4
+
+
 @pytest.mark.parametrize(("length", "back"), paired([30, 253], [0, 1, 5, 20]))
 def test_a_tree_that_nobody_kept_is_forgotten_by_a_rewind(network: nn.Module, length: int, back: int) -> None:
     """Whatever length is asked for: rows after the root are no sequence."""

@@ -28,7 +28,7 @@ class Reference:
         if self._c.norm_before_fc:
             features = self._norm("input_norm", features)
         if self._c.fc_norm:
-            parts = np.split(features, len(self._c.points), -1)
+            parts = np.split(features, len(self._c.taps), -1)
             features = np.concatenate([self._norm(f"fc_norm.{i}", part) for i, part in enumerate(parts)], -1)
         return features @ self._w["fc.weight"].T
 

@@ -134,6 +134,35 @@ def test_an_id_that_the_drafter_has_no_embedding_for_is_read_as_one_it_has() -> 
     assert first.tokens.tolist() == other.tokens.tolist()
 
 
+class Watched(list[int]):
+    """Tokens that count how many of them are looked at."""
+
+    seen = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        self.seen += len(found) if isinstance(place, slice) else 1
+        return found
+
+    def __iter__(self) -> Any:
+        self.seen += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("narrower", [False, True])
+def test_a_round_looks_at_new_tokens_alone_however_long_the_text_is(narrower: bool) -> None:
+    """Also of a model with fewer rows than the target has."""
+    drafter, tokens = DraftModel(table_model(8), 12 if narrower else 8), Watched([3] * 2000)
+    drafter.sync(tokens)
+    context = warm_context(tokens, 12 if narrower else 8)
+    tokens.seen = 0
+    for _ in range(3):
+        drafter.propose(context, 4)
+        tokens += [5, 6]
+        drafter.rewind(len(tokens) - 1)
+    assert 0 < tokens.seen < 20
+
+
 @pytest.mark.parametrize("tokens", [8, 13, 15, 16, 17, 700])
 def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> None:
     """MLX does not check that either. The target may have room for more."""
@@ -145,7 +174,7 @@ def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> No
     draft = drafter.propose(now, 4)
     drafted = max(0, min(4, 17 - tokens))
     assert draft.tokens.size == drafted and drafter.model.length <= 16
-    assert drafter.hint(now) == (None if drafted else 0.0)
+    assert drafter.has_draft(now) == (drafted > 0)
     if tokens > 16:
         with pytest.raises(ModelError, match="made for texts of 16 tokens"):
             drafter.logits_along(text, 3)

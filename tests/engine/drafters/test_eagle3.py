@@ -36,7 +36,7 @@ def test_trees_grow_whatever_way_the_head_turns_places(kind: str) -> None:
     plain = plain_reply(target, tokens=8)
     assert reply(target, drafter, 5, tokens=8)[0] == plain
     hidden, tokens = mx.random.normal((3, drafter.head.config.hidden_size)), mx.array([5, 6, 7])
-    known = drafter.pairs
+    known = drafter.known
     mask = mx.concatenate([mx.ones((3, known), mx.bool_), mx.eye(3).astype(mx.bool_)], 1)
     together = drafter.steps(hidden, tokens, known, mask)
     for row in range(3):
@@ -155,17 +155,17 @@ def test_the_heads_cache_holds_the_committed_pairs_and_no_others(name: str, tree
         if isinstance(event, Finished):
             break
         kept += event.accepted
-        assert d.pairs <= len(sequence) - 2
-        assert not event.drafted or d.pairs == len(sequence) - len(event.tokens) - 1
+        assert d.known <= len(sequence) - 2
+        assert not event.drafted or d.known == len(sequence) - len(event.tokens) - 1
         start, end = d.target.recorded
-        assert start <= d.pairs and end == len(sequence) - 1
+        assert start <= d.known and end == len(sequence) - 1
         anew, other = eagle(name), CachedModel(network_of(name))
         attach(anew, other)
         other.feed(sequence[:-1])
-        anew._catch_up(sequence, d.pairs)
+        anew._catch_up(sequence, d.known)
         attach(d, target)
         for mine, fresh_ in ((d._caches[0].keys, anew._caches[0].keys), (d._caches[0].values, anew._caches[0].values)):
-            assert np.allclose(mine[..., : d.pairs, :], fresh_[..., : d.pairs, :], atol=1e-4)
+            assert np.allclose(mine[..., : d.known, :], fresh_[..., : d.known, :], atol=1e-4)
     assert kept > 10
 
 

@@ -9,7 +9,7 @@ from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
-from engine.drafters.suffix_index import END, SuffixIndex
+from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
 from engine.policy.fixed import FixedLength
 from engine.session import Prompt
 from engine.settings import SamplingSettings
@@ -121,7 +121,7 @@ def test_a_history_may_be_replaced() -> None:
     drafter.history = history([1, 2, 3, 80])
     assert propose(drafter, tokens, 1) == [80]
     drafter.history = None
-    assert drafter.hint(draft_context(tokens, vocabulary=100)) == 0
+    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
     assert propose(drafter, tokens, 1) == []
 
 
@@ -150,16 +150,17 @@ def test_an_index_that_was_rewound_is_one_built_afresh(steps: list[tuple[list[in
         assert propose(drafter, tokens, 6) == propose(PromptLookup(shortest=1), tokens, 6)
 
 
-def test_its_hint_is_0_where_nothing_repeats() -> None:
-    """At 0 the next step is submitted without asking: so not where it has something to propose."""
+def test_it_has_a_draft_only_where_something_repeats() -> None:
+    """Without one the next step is submitted ahead: so not where it has something to propose."""
     drafter, tokens = PromptLookup(), list(range(20))
     drafter.sync(tokens)
-    assert drafter.hint(draft_context(tokens, vocabulary=100)) == 0
+    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
     tokens += [0, 1]
-    assert drafter.hint(draft_context(tokens, vocabulary=100)) > 0
+    assert drafter.has_draft(draft_context(tokens, vocabulary=100))
+    assert drafter.draft_class(draft_context(tokens, vocabulary=100)) == 2 / LONGEST_MATCH
     assert propose(drafter, tokens, 1) == [2]
     tokens.append(90)
-    assert drafter.hint(draft_context(tokens, vocabulary=100)) == 0
+    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
     assert propose(drafter, tokens, 4) == []
 
 

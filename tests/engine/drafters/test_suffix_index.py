@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.drafters import suffix_index
-from engine.drafters.suffix_index import BYTES_A_TOKEN, END, LONGEST_MATCH, MOST_MATCHES, SuffixIndex
+from engine.drafters.suffix_index import BYTES_A_TOKEN, END, LONGEST_MATCH, MAX_MATCHES, SuffixIndex
 
 TOKENS = st.lists(st.integers(0, 3), max_size=60)
 
@@ -40,15 +40,15 @@ def matches_by_search(tokens: list[int], tail: list[int], shortest: int) -> list
 @given(TOKENS, TOKENS, st.integers(1, 5))
 def test_matches_are_those_of_a_search(tokens: list[int], tail: list[int], shortest: int) -> None:
     index, places = index_of(tokens, shortest), matches_by_search(tokens, tail, shortest)
-    assert len(places) <= MOST_MATCHES or places[0] == matches_in(index, tail)[0]
-    assert len(places) > MOST_MATCHES or matches_in(index, tail) == places
+    assert len(places) <= MAX_MATCHES or places[0] == matches_in(index, tail)[0]
+    assert len(places) > MAX_MATCHES or matches_in(index, tail) == places
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(st.lists(st.tuples(TOKENS, st.integers(0, 40)), min_size=1, max_size=8), st.booleans())
 def test_an_index_that_was_taken_back_is_one_built_anew(steps: list[tuple[list[int], int]], small: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suffix_index, "_LEAST_ROOM", 4 if small else 1024)  # small ones grow on the way
+        patch.setattr(suffix_index, "_MIN_SIZE", 4 if small else 1024)  # small ones grow on the way
         index, tokens = SuffixIndex(2), list[int]()
         for more, back in steps:
             index.extend(more)

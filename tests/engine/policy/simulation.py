@@ -1,6 +1,6 @@
 """Replies of known acceptance on machines of known cost, to judge a policy against the best fixed length in hindsight.
 
-    python -m tests.engine.policy.simulation [--seeds N] [--known]
+    python -m tests.engine.policy.simulation [--world NAME] [--factor X]
 
 A text is a list of flags: whether a drafter that has everything before it right gets this token right. All policies
 meet the same texts, so the best fixed length is that of this very text, luck included. Prices are in plain passes.
@@ -13,19 +13,21 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
-from statistics import harmonic_mean, mean, median
+from itertools import count
+from statistics import mean
 
 from engine.events import Round
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.costs import Costs
-from engine.policy.expected_length import ChainExpectedLength
+from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength
+from engine.policy.fixed import FixedLength
+from engine.policy.step_times import PriorPrices, StepTimes
+from tests.engine.policy.machine_times import MachineTimes
 
 TOKENS, LONGEST = 256, 8
-OFTEN = 50  # times that a place must be reached for its chance to be told, as `redline fit` has it
-FLAT = Costs(
+FLAT = MachineTimes(
     ((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16))
 )  # rows and drafted tokens that cost next to nothing
 
@@ -70,29 +72,28 @@ TEXTS: dict[str, Callable[[int], float]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One machine, drafter and kind of text, over several texts of that kind. plain: slowest against plain decoding;
-    hindsight: mean against the best fixed length of each text. one_length: time of the fixed length that is best for
-    all of them together over that of the policy, so that no length is picked by the luck of one text."""
+    """One machine, drafter and kind of text, over replies that learn from each other. slowest: of them against plain
+    decoding; first, later: the first one, and the mean from the third on, against the best fixed length of each text,
+    its luck included."""
 
     curve: str
     draft: str
     text: str
-    plain: float
-    hindsight: float
-    one_length: float
-    best: float
+    slowest: float
+    first: float
+    later: float
 
     def __str__(self) -> str:
         return (
-            f"{self.hindsight:.3f} of the best fixed length ({self.best:.2f}x), at least {self.plain:.3f} of plain: "
+            f"{self.first:.3f}, later {self.later:.3f} of the best fixed length, at least {self.slowest:.3f} of plain: "
             f"{self.curve}, drafter {self.draft}, {self.text}"
         )
 
 
-def costs_of(curve: str, draft: str) -> Costs:
+def costs_of(curve: str, draft: str) -> MachineTimes:
     """As `engine.policy.costs.measure` would give them."""
     each = DRAFTS[draft]
-    return Costs(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)), plain=AHEAD.get(curve))
+    return MachineTimes(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)), plain=AHEAD.get(curve))
 
 
 def flags(text: str, seed: int) -> list[bool]:
@@ -107,22 +108,61 @@ def round_of(drafted: int, accepted: int, time_s: float = 0.0) -> Round:
     return Round(0, tuple(range(accepted + 1)), tuple(range(drafted)), accepted, chances, (), drafted + 1, time_s)
 
 
+def _on_time() -> float:
+    return 1.0
+
+
+def _always(share: float) -> float:
+    return 1.0
+
+
+@dataclass(frozen=True)
+class World:
+    """What the clock says beside the times of a machine. late: how much longer a round takes than on a machine that
+    does nothing else. speed: by the share of the reply. rise: plain steps that a drafted token takes more at each 1,000
+    tokens of context. refusal: plain steps that a round after a refusal takes more. spread: of the times of drafted
+    rounds, which with experts depend on the tokens. unit_s: seconds of a plain pass."""
+
+    late: Callable[[], float] = _on_time
+    speed: Callable[[float], float] = _always
+    rise: float = 0.0
+    refusal: float = 0.0
+    spread: float = 0.0
+    random: random.Random = field(default_factory=lambda: random.Random(0))
+    unit_s: float = 0.02
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether rounds take the machine's times after a short context."""
+        return self == World(random=self.random)
+
+    def round_s(self, times: MachineTimes, length: int, context: int, lone: bool) -> float:
+        plain = 1 + 0.05 * context / 1000
+        if not length:
+            return plain * (times.pass_s(1) if lone else times.plain_s)
+        drafted = plain * times.round_s(length) + self.rise * context / 1000 * length
+        return drafted * math.exp(self.random.gauss(0, self.spread)) if self.spread else drafted
+
+
+QUIET = World()
+
+
 def speed(
     policy: Policy,
-    costs: Costs,
+    times: MachineTimes,
     right: Sequence[bool],
     lengths: list[int] | None = None,
-    late: Callable[[], float] = lambda: 1.0,
+    world: World = QUIET,
     tokens: int = TOKENS,
 ) -> float:
-    """Tokens a plain pass over the first `tokens` of a text. lengths: gets the draft length of each round. late: how
-    much longer the clock says that a round took than it does on a machine that does nothing else.
+    """Returns the speed over the first `tokens` of a text, plain decoding being 1, by the time that the machine would
+    take if it did nothing else. lengths: gets the draft length of each round.
 
     A drafter that was not asked for a while reads what it has missed first: as many rows at once as that, each no
     dearer than a 16th of a narrow pass of its own. As in the loop, a plain step that was not sure to be one waits for
     the last to land, and one that was is not planned.
     """
-    at, spent_s, clock_s, behind, sure = 0, 0.0, 0.0, 1, True
+    at, spent_s, plain_s, clock_s, behind, sure, refused = 0, 0.0, 0.0, 0.0, 1, True, False
     policy.begin(tokens)
     while at < tokens:
         planned = not (at and sure)
@@ -132,22 +172,28 @@ def speed(
             accepted += 1
         if lengths is not None:
             lengths.append(length)
-        round_s = costs.round_s(length) if length or not at or not planned else costs.pass_s(1)
-        round_s += reading_s(costs, behind) if length else 0.0
+        round_s = world.round_s(times, length, at, lone=bool(at and planned))
+        round_s += reading_s(times, behind) if length else 0.0
+        replays = refused and world.refusal > 0
+        round_s += world.refusal if replays else 0.0
         sure = length == 0 and policy.next_is_plain()
-        spent_s, clock_s = spent_s + round_s, clock_s + round_s * late()
+        plain_s += sum(world.round_s(times, 0, at + i, lone=False) for i in range(accepted + 1))
+        clock_s += round_s * world.unit_s * world.late() * world.speed(at / tokens)
+        spent_s += round_s
         behind = accepted + 1 + (0 if length else behind)
         at += accepted + 1
-        policy.observe(round_of(length, accepted, clock_s))
-    return tokens * costs.round_s(0) / spent_s
+        refused = accepted < length
+        round_ = round_of(length, accepted, clock_s)
+        policy.observe(replace(round_, width=round_.width + 1) if replays else round_)
+    return plain_s / spent_s
 
 
-def best_fixed(costs: Costs, text: str, seed: int) -> float:
+def best_fixed(costs: MachineTimes, text: str, seed: int) -> float:
     """Tokens a plain pass of the best fixed length for this text, as `speed` has it."""
     return max(_fixed_speeds(costs, text, seed))
 
 
-def _fixed_speeds(costs: Costs, text: str, seed: int) -> list[float]:
+def _fixed_speeds(costs: MachineTimes, text: str, seed: int) -> list[float]:
     """Tokens a plain pass by fixed length."""
     spent_s = []
     for length in range(LONGEST + 1):
@@ -171,75 +217,106 @@ def _fixed_rounds(text: str, seed: int, length: int) -> Counter[tuple[int, int]]
     return rounds
 
 
-def reading_s(costs: Costs, behind: int) -> float:
+def reading_s(costs: MachineTimes, behind: int) -> float:
     """What a drafter takes to read so many tokens more than the one that every draft begins with."""
     rows = costs.pass_s(behind) / costs.pass_s(1) - 1
     return costs.draft_s(1) * min(rows, (behind - 1) / 16)
 
 
-def adaptive(costs: Costs, usual: Sequence[float] = ()) -> Policy:
-    return Adaptive([Candidate("drafter", costs, ChainExpectedLength(LONGEST, usual))])
+def prior_of(times: MachineTimes, factor: float = 1.0, name: str = "drafter") -> PriorPrices:
+    """Returns prices that are wrong by a factor, though no round is taken to be cheaper than a plain step."""
+    prices = {n: max(1.01, factor * times.round_s(n) / times.plain_s) for n in range(1, LONGEST + 1)}
+    return PriorPrices(name, prices)
 
 
-@cache
-def usual_of(text: str) -> tuple[float, ...]:
-    """What `redline fit` would have measured of a drafter on other texts of this kind: the chance of each place of a
-    draft that was reached, in rounds of LONGEST."""
-    reached, kept = [0] * LONGEST, [0] * LONGEST
-    for seed in range(1000, 1020):
-        right, at = flags(text, seed), 0
-        while at < TOKENS:
-            accepted = next(i for i, hit in enumerate([*right[at : at + LONGEST], False]) if not hit)
-            for place in range(min(accepted + 1, LONGEST)):
-                reached[place] += 1
-                kept[place] += place < accepted
-            at += accepted + 1
-    return tuple(k / n for k, n in zip(kept, reached, strict=True) if n >= OFTEN)
+def known(usual: Sequence[float] = (), **drafters: MachineTimes) -> Adaptive:
+    """Returns a policy that is told the prices of its drafters, by name, and does not listen to the clock."""
+    times = StepTimes([prior_of(times, name=name) for name, times in drafters.items()], learns=False)
+    return Adaptive([Candidate(name, ChainExpectedLength(LONGEST, usual)) for name in drafters], times)
 
 
-def cases(seeds: int = 4, known: bool = False) -> Iterator[Case]:
-    """Every machine with every drafter and every kind of text. known: the drafter's folder says what is usual."""
-    for curve in CURVES:
+@dataclass
+class Learnt:
+    """What the replies of one pair have taught."""
+
+    times: StepTimes
+    counts: AcceptanceCounts = field(default_factory=AcceptanceCounts)
+
+    @classmethod
+    def prior(cls, times: MachineTimes, factor: float = 1.0) -> Learnt:
+        """Returns what is known before the first reply: prices that are wrong by a factor."""
+        return cls(StepTimes([prior_of(times, factor)]))
+
+
+def adaptive(learnt: Learnt, usual: Sequence[float] = ()) -> Adaptive:
+    """Returns the policy of one reply. usual: acceptance rates that the drafter's folder says."""
+    learnt.counts.fade()
+    expected = ChainExpectedLength(LONGEST, learnt.counts.rates or usual)
+    return Adaptive([Candidate("drafter", expected, learnt.counts)], learnt.times)
+
+
+WORLDS: dict[str, Callable[[str], World]] = {
+    "quiet": lambda name: World(),
+    "noisy": lambda name: World(late=_every_fifth_late(name)),
+    "slowing": lambda name: World(speed=lambda share: 1.0 if share < 0.5 else 2.0),
+    "attentive": lambda name: World(rise=0.3),
+    "hybrid": lambda name: World(refusal=0.4),
+    "experts": lambda name: World(spread=0.2, random=random.Random(name)),
+}
+
+
+def _every_fifth_late(name: str) -> Callable[[], float]:
+    rng, number = random.Random(name), count()
+    return lambda: math.exp(rng.gauss(0, 0.05)) * (2 if next(number) % 5 == 4 else 1)
+
+
+def cases(
+    world: str = "quiet", factor: float = 1.0, replies: int = 4, curves: Sequence[str] = tuple(CURVES)
+) -> Iterator[Case]:
+    """Every machine with every drafter and every kind of text, from a prior that is wrong by a factor."""
+    for curve in curves:
         for draft in DRAFTS:
-            costs = costs_of(curve, draft)
             for text in TEXTS:
-                yield _case(curve, draft, text, costs, seeds, usual_of(text) if known else ())
+                yield _case(curve, draft, text, WORLDS[world](f"{curve}{draft}{text}"), factor, replies)
 
 
-def _case(curve: str, draft: str, text: str, costs: Costs, seeds: int, usual: Sequence[float]) -> Case:
-    speeds = [speed(adaptive(costs, usual), costs, flags(text, seed)) for seed in range(seeds)]
-    fixed = [_fixed_speeds(costs, text, seed) for seed in range(seeds)]
-    bests = [max(each) for each in fixed]
-    hindsight = mean(own / best for own, best in zip(speeds, bests, strict=True))
-    one_length = harmonic_mean(speeds) / max(map(harmonic_mean, zip(*fixed, strict=True)))
-    return Case(curve, draft, text, min(speeds), hindsight, one_length, mean(bests))
+def _case(curve: str, draft: str, text: str, world: World, factor: float, replies: int) -> Case:
+    times = costs_of(curve, draft)
+    learnt, found = Learnt.prior(times, factor), list[tuple[float, float]]()
+    for seed in range(replies):
+        own = speed(adaptive(learnt), times, flags(text, seed), world=world)
+        if world.is_quiet:
+            best = best_fixed(times, text, seed)
+        else:
+            lengths = range(LONGEST + 1)
+            best = max(speed(FixedLength(length), times, flags(text, seed), world=world) for length in lengths)
+        found.append((own, own / best))
+    later = [share for _, share in found[2:]] or [math.nan]
+    return Case(curve, draft, text, min(own for own, _ in found), found[0][1], mean(later))
+
+
+def summary(found: Sequence[Case]) -> str:
+    """Returns the cases in a line."""
+    slow = sum(case.slowest < 0.97 for case in found)
+    return (
+        f"{len(found)} cases: first reply {mean(case.first for case in found):.4f} of the best fixed length, from the "
+        f"third on {mean(case.later for case in found):.4f} ({sum(case.later < 0.97 for case in found)} below 0.97); "
+        f"slowest {min(case.slowest for case in found):.4f} of plain decoding, {slow} below 0.97"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Judge the adaptive policy in simulation.")
-    parser.add_argument("--seeds", type=int, default=12)
-    parser.add_argument("--known", action="store_true", help="what is usual of the drafter is known, as fit stores it")
+    parser.add_argument("--world", choices=WORLDS, action="append")
+    parser.add_argument("--factor", type=float, action="append", help="by which the prior is wrong")
+    parser.add_argument("--replies", type=int, default=4)
     args = parser.parse_args()
-    found = sorted(cases(args.seeds, args.known), key=lambda case: case.hindsight)
-    for case in found[:20]:
-        print(case)
-    for curve in CURVES:
-        mine = [case for case in found if case.curve == curve]
-        print(
-            f"{curve}: mean {mean(c.hindsight for c in mine):.4f} of the best fixed length, "
-            f"{sum(c.hindsight < 0.97 for c in mine)} of {len(mine)} below 0.97, "
-            f"slowest {min(c.plain for c in mine):.4f} of plain"
-        )
-    below = sum(case.hindsight < 0.97 for case in found)
-    print(
-        f"{len(found)} cases: mean {mean(c.hindsight for c in found):.4f} of the best fixed length, {below} below 0.97"
-        f", least {found[0].hindsight:.3f}, median {median(c.hindsight for c in found):.4f}"
-    )
-    print(
-        f"against the one length that is best for all texts of a kind: mean {mean(c.one_length for c in found):.4f}, "
-        f"{sum(c.one_length < 0.97 for c in found)} below 0.97"
-    )
-    print(f"slowest of all replies: {min(case.plain for case in found):.4f} of plain decoding")
+    for world in args.world or WORLDS:
+        for factor in args.factor or (1.0, 2.0, 0.5):
+            found = sorted(cases(world, factor, args.replies), key=lambda case: case.slowest)
+            print(f"{world}, prior times {factor:g}: {summary(found)}", flush=True)
+            for case in [*found[:2], *sorted(found, key=lambda case: case.later)[:2]]:
+                print(f"    {case}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How many tokens to draft, and by whom: the pieces. What they come to over whole replies: test_simulation."""
 
-from dataclasses import replace
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,26 +8,51 @@ from engine.events import Round
 from engine.policy import Plan
 from engine.policy.adaptive import (
     BUDGET_SHARE,
+    COMPARING,
     MAX_BUDGET,
     MAX_BUDGET_START,
+    NOT_WORTHWHILE,
     PROBING,
     TOO_RISKY,
     Adaptive,
     Candidate,
     SlowdownBudget,
 )
-from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
-from tests.engine.policy.simulation import FLAT, TOKENS, costs_of, flags, round_of, speed
+from engine.policy.step_times import PriorPrices, StepTimes
+from tests.engine.policy.machine_times import MachineTimes
+from tests.engine.policy.simulation import (
+    FLAT,
+    LONGEST,
+    TOKENS,
+    Learnt,
+    adaptive,
+    costs_of,
+    flags,
+    known,
+    round_of,
+    speed,
+)
 
 # Seconds of a pass, the plain one being 1, and of a drafted token.
-USUAL = Costs(((1, 1.0), (2, 1.15), (9, 2.2)), ((0, 0.0), (1, 0.1), (8, 0.8)))
-FREE = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (8, 0.0)))
+USUAL = MachineTimes(((1, 1.0), (2, 1.15), (9, 2.2)), ((0, 0.0), (1, 0.1), (8, 0.8)))
+FREE = MachineTimes(((1, 1.0), (9, 1.1)), ((0, 0.0), (8, 0.0)))
+ALL_RIGHT = [True] * (TOKENS + LONGEST)
 
 
-def alone(costs: Costs) -> Adaptive:
-    return Adaptive([Candidate("drafter", costs)])
+AHEAD = "submitted ahead"
+
+
+def refused(policy: Adaptive, rounds: int) -> Iterator[Plan]:
+    """Yields the plans of a reply in which every draft is refused; those of rounds that are submitted ahead are
+    nobody's."""
+    sure = False
+    for _ in range(rounds):
+        plan = Plan(0, AHEAD) if sure else policy.plan()
+        sure = plan.length == 0 and policy.next_is_plain()
+        policy.observe(round_of(plan.length, 0))
+        yield plan
 
 
 def test_a_fixed_length_never_changes() -> None:
@@ -47,8 +72,9 @@ def test_a_fixed_length_is_plain_next_only_where_all_that_could_draft_have_said_
     assert not policy.next_is_plain(has_nothing=True)
 
 
-def test_costs_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:
-    policy = alone(Costs(((1, 1.0), (2, 2.1), (9, 10.0)), ((0, 0.0), (1, 0.1))))
+def test_prices_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:
+    policy = known(head=MachineTimes(((1, 1.0), (2, 2.1), (9, 10.0)), ((0, 0.0), (1, 0.1))))
+    assert not policy.is_useful
     for _ in range(300):
         assert policy.plan().length == 0
         assert policy.next_is_plain()
@@ -58,31 +84,21 @@ def test_costs_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:
 def test_a_drafter_as_slow_as_the_target_is_of_no_use_however_good() -> None:
     """Kept whole, drafts of 8 would gain a little, for which it would have to read every prompt first."""
     verify = ((1, 1.0), (2, 1.1), (9, 1.5))
-    assert Candidate("slow", Costs(verify, ((0, 0.0), (1, 0.92), (8, 7.4)))).useful == []
-    assert Candidate("small", Costs(verify, ((0, 0.0), (1, 0.25), (8, 2.0)))).useful == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert not known(slow=MachineTimes(verify, ((0, 0.0), (1, 0.92), (8, 7.4)))).is_useful
+    assert known(small=MachineTimes(verify, ((0, 0.0), (1, 0.25), (8, 2.0)))).is_useful
 
 
 def test_plain_rounds_run_ahead_where_drafting_does_not_pay() -> None:
-    policy, ahead, probes = alone(USUAL), 0, 0
-    for _ in range(1500):
-        plan = policy.plan()
-        ahead += plan.length == 0 and policy.next_is_plain()
-        policy.observe(round_of(plan.length, 0))
-        probes += plan.reason == PROBING
-    assert ahead > 500
-    assert probes > 5
+    reasons = [plan.reason for plan in refused(known(head=USUAL), 1500)]
+    assert reasons.count(AHEAD) > 500
+    assert reasons.count(PROBING) > 5
 
 
 def test_a_policy_looks_again_and_comes_back_at_once_when_a_probe_succeeds() -> None:
-    policy = alone(USUAL)
-    for _ in range(600):
-        policy.observe(round_of(policy.plan().length, 0))
-    for _ in range(66):
-        plan = policy.plan()
-        if plan.length:
-            break
+    policy = known(head=USUAL)
+    assert PROBING in [plan.reason for plan in refused(policy, 600)][500:]
+    while not policy.plan().length:
         policy.observe(round_of(0, 0))
-    assert plan.reason == PROBING
     for _ in range(6):
         length = policy.plan().length
         policy.observe(round_of(length, length))
@@ -100,19 +116,14 @@ def test_a_round_cut_by_the_replys_end_is_no_refusal() -> None:
 
 
 def test_reasons_say_what_was_expected() -> None:
-    policy = alone(USUAL)
+    policy = known(head=USUAL)
     assert "x plain speed" in policy.plan().reason
-    reasons = set()
-    for i in range(900):
-        plan = policy.plan()
-        policy.observe(round_of(plan.length, 0))
-        if i >= 700:
-            reasons.add(plan.reason)
-    assert reasons == {"drafting is not worthwhile here", PROBING}
+    reasons = [plan.reason for plan in refused(policy, 900)]
+    assert set(reasons[700:]) == {NOT_WORTHWHILE, PROBING, AHEAD}
 
 
 def test_a_reply_that_is_too_short_for_a_refused_draft_says_so() -> None:
-    policy = alone(USUAL)
+    policy = known(head=USUAL)
     policy.begin(4)
     assert policy.plan() == Plan(0, TOO_RISKY)
     assert policy.plan([0.0]).reason != TOO_RISKY  # the drafter has nothing
@@ -122,35 +133,67 @@ def test_a_reply_that_is_too_short_for_a_refused_draft_says_so() -> None:
     policy.observe(round_of(plan.length, 0))
     policy.begin(4)
     assert policy.plan() == Plan(0, TOO_RISKY)
-    useless = alone(Costs(((1, 1.0), (9, 99.0)), ((0, 0.0), (8, 9.0))))
+    useless = known(head=MachineTimes(((1, 1.0), (9, 99.0)), ((0, 0.0), (8, 9.0))))
     useless.begin(4)
     assert useless.plan().reason != TOO_RISKY
 
 
-def test_the_same_rounds_make_the_same_plans() -> None:
-    first, second = alone(FLAT), alone(FLAT)
-    for accepted in [0, 3, 1, 8, 8, 2, 0, 0, 5] * 8:
+def test_without_the_clock_the_same_rounds_make_the_same_plans() -> None:
+    """Whatever they take: a reply with a seed repeats."""
+    first, second = known(head=FLAT), known(head=FLAT)
+    for at, accepted in enumerate([0, 3, 1, 8, 8, 2, 0, 0, 5] * 8):
         plans = [policy.plan() for policy in (first, second)]
         assert plans[0] == plans[1]
-        for policy in (first, second):
-            policy.observe(round_of(plans[0].length, min(accepted, plans[0].length)))
+        for policy, seconds in ((first, 1.0), (second, 0.1 + at % 7)):
+            policy.observe(round_of(plans[0].length, min(accepted, plans[0].length), at * seconds))
+
+
+# --- the clock --------------------------------------------------------------------------------
+
+
+def test_a_pair_that_has_never_run_finds_out_what_a_plain_step_takes_first() -> None:
+    learnt = Learnt.prior(USUAL, 0.5)
+    policy = adaptive(learnt)
+    assert policy.plan().reason == COMPARING and policy.plain_s is None
+    lengths, again = list[int](), list[int]()
+    speed(policy, USUAL, ALL_RIGHT, lengths)
+    assert lengths[0] == lengths[1] == 0 and max(lengths) == 8
+    assert policy.plain_s == pytest.approx(0.02, rel=0.1)
+    speed(adaptive(learnt), USUAL, ALL_RIGHT, again)
+    assert again[0] > 0
+
+
+def test_a_prior_that_is_wrong_by_a_factor_of_two_is_found_out() -> None:
+    for factor in (0.5, 2.0):
+        learnt = Learnt.prior(USUAL, factor)
+        for _ in range(2):
+            speed(adaptive(learnt), USUAL, ALL_RIGHT)
+        assert learnt.times.price(0, 8) == pytest.approx(USUAL.round_s(8), rel=0.15)
+
+
+def test_a_round_that_repeats_tokens_after_a_refusal_has_a_price_of_its_own() -> None:
+    times = StepTimes([PriorPrices("head", {1: 1.2, 2: 1.4})])
+    times.begin(10)
+    for _ in range(30):
+        for _ in range(3):
+            times.observe_plain(0.1)
+        times.observe_draft(0, 2, 0.14)
+        times.observe_draft(0, 2, 0.21, replayed=True)
+    assert times.replay == pytest.approx(0.5, abs=0.1)
+    assert times.price(0, 2) == pytest.approx(1.4, rel=0.05)
 
 
 # --- several drafters -------------------------------------------------------------------------
 
 
-def lookup_and_head() -> Adaptive:
-    return Adaptive([Candidate("lookup", FREE), Candidate("head", FLAT)])
-
-
 def test_a_drafter_that_says_it_has_nothing_is_not_asked() -> None:
-    plan = lookup_and_head().plan([0.0, None])
+    plan = known(lookup=FREE, head=FLAT).plan([0.0, None])
     assert plan.drafter == 1
     assert plan.reason.startswith("head: ")
 
 
 def test_each_round_takes_the_drafter_that_is_worth_more_now() -> None:
-    policy = lookup_and_head()
+    policy = known(lookup=FREE, head=FLAT)
     for _ in range(12):  # a head that is right now and then, copies that are right
         plan = policy.plan([0.0, None])
         policy.observe(round_of(plan.length, min(1, plan.length)))
@@ -161,7 +204,7 @@ def test_each_round_takes_the_drafter_that_is_worth_more_now() -> None:
 
 
 def test_hints_are_learnt_about_apart() -> None:
-    policy = Adaptive([Candidate("lookup", USUAL)])
+    policy = known(lookup=USUAL)
     for _ in range(40):
         policy.observe(round_of(policy.plan([0.5]).length, 0))
         length = policy.plan([1.0]).length
@@ -173,7 +216,7 @@ def test_hints_are_learnt_about_apart() -> None:
 @pytest.mark.parametrize(("curve", "right"), [("M5 Max, 70B", "80% right"), ("stepped", "90% right")])
 def test_copies_are_as_long_as_the_best_fixed_length(curve: str, right: str) -> None:
     """Hints say that there is something to copy all along: what a round is worth is then what copying makes."""
-    costs = costs_of(curve, "free")
+    times = costs_of(curve, "free")
 
     class Hinting(Adaptive):
         def plan(self, hints: object = ()) -> Plan:
@@ -181,47 +224,19 @@ def test_copies_are_as_long_as_the_best_fixed_length(curve: str, right: str) -> 
 
     shares = []
     for seed in range(6):
-        text = flags(right, seed)
-        best = max(speed(FixedLength(length), costs, text) for length in range(9))
-        shares.append(speed(Hinting([Candidate("lookup", costs)]), costs, text) / best)
+        text, learnt = flags(right, seed), Learnt.prior(times).times
+        learnt.learns = False
+        best = max(speed(FixedLength(length), times, text) for length in range(9))
+        shares.append(speed(Hinting([Candidate("lookup")], learnt), times, text) / best)
     assert sum(shares) / 6 > 0.96
-
-
-def pays(policy: Adaptive, round_: Round, price: float) -> bool:
-    """Returns whether the budget pays `price` for this round."""
-    before = policy._budget.left
-    policy.observe(round_)
-    gain = len(round_.tokens) * (1 + BUDGET_SHARE) - price
-    return policy._budget.left == pytest.approx(min(before + gain, MAX_BUDGET))
-
-
-def test_what_a_drafter_must_read_first_is_booked() -> None:
-    """One that is right six times and then never: the longer it was not asked, the more each probe of it costs."""
-    costs = Costs(((1, 1.0), (2, 1.1), (9, 1.8)), ((0, 0.0), (1, 0.3), (8, 2.4)))
-    candidate = Candidate("draft", costs)
-    policy, spent, tokens, drafts = Adaptive([candidate]), 0.0, 0, 0
-    while tokens < TOKENS:
-        missed, length = candidate.unread - 1, policy.plan().length
-        kept = length if drafts < 6 else 0
-        drafts += length > 0
-        price = costs.round_s(length)
-        price += costs.draft_s(1) * min(costs.pass_s(missed + 1) - 1, missed / 16) if length else 0.0
-        assert pays(policy, round_of(length, kept), price)
-        spent += price
-        tokens += 1 + kept
-    assert spent <= (1 + BUDGET_SHARE) * tokens + MAX_BUDGET_START
-    assert drafts > 12
 
 
 # --- plain steps that run ahead ------------------------------------------------------------------
 
-AHEAD = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (8, 0.0)), plain=0.8)
-
 
 def test_what_runs_ahead_of_a_refused_draft_is_a_plain_step() -> None:
     """No plan was requested then: the last one counts once."""
-    costs = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (1, 0.1), (8, 0.8)), plain=0.8)
-    policy = alone(costs)
+    policy = known(head=USUAL)
     assert policy.plan().length > 0
     policy.observe(round_of(0, 0))
     believed = policy._candidates[0].expected_length.expected(None)[1]
@@ -233,36 +248,32 @@ def test_what_runs_ahead_of_a_refused_draft_is_a_plain_step() -> None:
 
 
 def test_those_that_hint_are_not_listened_to_where_that_cannot_be_paid_for() -> None:
-    policy = alone(AHEAD)
+    """The plain step that waits for what they say is dearer than one that is submitted ahead."""
+    policy = known(lookup=MachineTimes(((1, 1.0), (9, 1.8)), ((0, 0.0), (8, 0.0))))
     policy.begin(64)
     sure = []
-    for _ in range(12):
+    for _ in range(24):
         policy.plan((0.0,))
         sure.append(policy.next_is_plain())
         policy.observe(round_of(0, 0))
-    assert sure == [False] * 4 + [True] * 8
+    assert sure == sorted(sure) and not sure[0] and sure[-1]
 
 
-def test_a_round_is_priced_as_it_was_measured_whole() -> None:
-    costs = Costs(((1, 1.0), (2, 1.4), (9, 6.0)), ((0, 0.0), (1, 0.1), (8, 0.8)), eager=1.3)
-    assert Candidate("head", costs).prices[1] == pytest.approx(1.3)
-    assert Candidate("head", replace(costs, eager=None)).prices[1] == pytest.approx(1.5)
-
-
-def test_a_copy_is_taken_up_after_any_number_of_false_ones() -> None:
-    """Waiting for those that hint spends nothing that a draft of theirs could not pay for."""
-    policy = alone(AHEAD)
-    policy.begin(2000)
-    drafts, sure = 0, True
-    for at in range(1200):
-        hint = 1.0 if at % 6 == 0 or at > 500 else 0.0
-        length = 0
-        if not (at and sure):
-            length = policy.plan((hint,)).length
-        drafts += at > 500 and length > 0
-        sure = not length and (policy.next_is_plain() or policy.next_is_plain(hint == 0))
-        policy.observe(round_of(length, length if at > 500 else 0))
-    assert drafts > 0
+def test_what_a_drafter_must_read_first_is_booked() -> None:
+    """One that is right six times and then never: the longer it was not asked, the more each probe of it costs."""
+    policy = known(head=MachineTimes(((1, 1.0), (2, 1.1), (9, 1.8)), ((0, 0.0), (1, 0.3), (8, 2.4))))
+    candidate, prices = policy._candidates[0], dict[int, float]()
+    tokens = drafts = 0
+    while tokens < TOKENS:
+        missed, length, before = candidate.unread - 1, policy.plan().length, policy._budget.left
+        kept = length if drafts < 6 else 0
+        drafts += length > 0
+        policy.observe(round_of(length, kept))
+        if length == 1 and not kept:
+            prices[missed] = before + (1 + BUDGET_SHARE) - policy._budget.left
+        tokens += 1 + kept
+    assert len(prices) > 1 and sorted(prices.values()) == [prices[missed] for missed in sorted(prices)]
+    assert drafts > 8
 
 
 # --- the budget -----------------------------------------------------------------------------------

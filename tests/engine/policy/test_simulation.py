@@ -1,4 +1,5 @@
-"""The adaptive policy over whole replies: 0.97 of the best fixed length in hindsight, never under 0.978 of plain."""
+"""The adaptive policy over whole replies that learn from each other: what `tests.engine.policy.simulation` prints for
+all machines, here for some."""
 
 from statistics import mean
 
@@ -6,44 +7,66 @@ import pytest
 
 from engine.policy.fixed import FixedLength
 from tests.engine.policy.bound import bound
-from tests.engine.policy.simulation import CURVES, LONGEST, TOKENS, Case, adaptive, cases, costs_of, flags, speed
+from tests.engine.policy.simulation import (
+    CURVES,
+    LONGEST,
+    TOKENS,
+    WORLDS,
+    Learnt,
+    World,
+    adaptive,
+    cases,
+    costs_of,
+    flags,
+    speed,
+)
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def found() -> list[Case]:
-    return list(cases(seeds=2))
+SOME = ("M4 Pro", "M5 Max, 70B", "here", "stepped")
 
 
 @pytest.mark.slow
-def test_no_reply_is_slower_than_plain_by_more_than_the_budget(found: list[Case]) -> None:
-    assert min(case.plain for case in found) >= 0.978
+@pytest.mark.parametrize("factor", [1.0, 2.0, 0.5])
+@pytest.mark.parametrize("world", [name for name in WORLDS if name != "noisy"])
+def test_it_is_never_slower_than_plain_and_soon_as_good_as_the_best_fixed_length(world: str, factor: float) -> None:
+    found = list(cases(world, factor, replies=3, curves=SOME))
+    assert min(case.slowest for case in found) >= 0.95
+    assert sum(case.slowest < 0.97 for case in found) <= 0.01 * len(found)
+    assert mean(case.first for case in found) >= 0.97
+    assert mean(case.later for case in found) >= 0.99
 
 
-def test_it_comes_near_the_best_fixed_length_in_hindsight(found: list[Case]) -> None:
-    """From a cold start, luck of the text included. Not all cases reach 0.97, nor could they where a first row is dear:
-    see the bound below. Single cases hang on the luck of two texts."""
-    assert mean(case.hindsight for case in found) >= 1.0
-    assert sum(case.hindsight >= 0.97 for case in found) >= 0.94 * len(found)
-    assert sum(case.one_length >= 0.97 for case in found) >= 0.94 * len(found)
-    assert min(case.hindsight for case in found) >= 0.75
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+def test_a_machine_that_is_late_every_fifth_time_is_told_from_a_slow_one(factor: float) -> None:
+    """What is lost there is lost where drafting hardly pays: no round tells a late one from a dear one."""
+    found = list(cases("noisy", factor, replies=3, curves=SOME))
+    assert sum(case.slowest < 0.97 for case in found) <= 0.04 * len(found)
+    assert mean(case.later for case in found) >= 0.975
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["80% right", "drifting", "0% right"])
+def test_a_thought_of_20000_tokens_goes_by_what_rounds_take_there(text: str) -> None:
+    """A drafted token is dearer by 0.3 plain steps at each 1,000 tokens, so that drafting ends to pay."""
+    times, world, right = costs_of("M5 Max, 70B", "head"), World(rise=0.3), flags(text, 1) * 80
+    found = speed(adaptive(Learnt.prior(times)), times, right, world=world, tokens=20_000)
+    fixed = [speed(FixedLength(length), times, right, world=world, tokens=20_000) for length in range(LONGEST + 1)]
+    assert found >= 0.99 * max(fixed)
 
 
 def test_bursts_are_answered_better_than_any_fixed_length_could() -> None:
-    costs = costs_of("flat", "small model")
-    right = flags("bursts of 64", 1)
-    assert speed(adaptive(costs), costs, right) > 1.01 * max(
-        speed(FixedLength(length), costs, right) for length in range(LONGEST + 1)
-    )
+    times, right = costs_of("flat", "small model"), flags("bursts of 64", 1)
+    learnt = Learnt.prior(times)
+    best = max(speed(FixedLength(length), times, right) for length in range(LONGEST + 1))
+    assert speed(adaptive(learnt), times, right) > 1.05 * best
 
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_a_random_drafter_costs_next_to_nothing(curve: str) -> None:
-    costs = costs_of(curve, "head")
+    times = costs_of(curve, "head")
     lengths: list[int] = []
-    assert speed(adaptive(costs), costs, [False] * (TOKENS + LONGEST), lengths) >= 0.978
-    all_but_free = costs.round_s(1) < 1.06  # where a second row costs nothing, the budget pays for more drafts
+    assert speed(adaptive(Learnt.prior(times)), times, [False] * (TOKENS + LONGEST), lengths) >= 0.97
+    all_but_free = times.round_s(1) < 1.06  # where a second row costs nothing, the budget pays for more drafts
     assert sum(map(bool, lengths)) < TOKENS / (3 if all_but_free else 4)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mlx_lm.models import qwen3
 
-from engine.drafters import Draft, DraftContext, Needs, empty_draft
+from engine.drafters import Draft, DraftContext, Drafter, Needs, empty_draft
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import UnsupportedCache
@@ -21,7 +21,7 @@ from engine.target.layer_taps import NORMED
 from engine.target.target_view import TargetView
 from tests.engine.conversations import MODELS, TURN, answer, read
 from tests.engine.fakes import ByteTokenizer
-from tests.engine.replies import PROMPT, Memoryless, plain_reply, reply
+from tests.engine.replies import PROMPT, plain_reply, reply
 from tests.toys.architectures import _config
 
 LAYER = 1
@@ -29,7 +29,7 @@ REPEATED = [*PROMPT, *PROMPT, *PROMPT]
 WINDOW = 8
 
 
-class NearestKey(Memoryless):
+class NearestKey(Drafter):
     """A toy kind, as one file of `engine/drafters` would have it: copies what followed the earlier token whose key in
     one layer is most like the last one's, after the token that the target's own state names."""
 

@@ -13,23 +13,15 @@ import mlx.nn as nn
 
 from engine.drafters.dflash import DFlashHead
 from engine.drafters.mtp import MtpHead
-from models.drafters import dflash_folder, mtp_folder
-from models.drafters.head_folder import open_head
-from models.drafters.head_weights import settle
+from models.drafters.dflash import FILES as DFLASH_FILES
+from models.drafters.head_weights import evaluate_weights
+from models.drafters.mtp import FILES as MTP_FILES
 from models.drafters.target_match import TargetShape
 from models.parameters import flat_parameters
 from tests.toys.heads import random_mlp_speculator, weights_of
 
 Change = Callable[[Path], None]
 SHAPE = TargetShape("target", 64, 4, 32, lambda points: 32 * len(points), {})
-GEMMA: dict[str, Any] = {
-    "model_type": "gemma4",
-    "text_config": {
-        "num_hidden_layers": 4,
-        "num_kv_shared_layers": 2,
-        "layer_types": ["sliding_attention", "full_attention"] * 2,
-    },
-}
 
 
 def config_of(path: Path) -> dict[str, Any]:
@@ -109,14 +101,13 @@ def are_same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
 
 def open_block(path: Path, target: TargetShape = SHAPE) -> DFlashHead:
     """The block drafter in the folder."""
-    folder = open_head(path, ("model",))
-    return dflash_folder._filled(folder, dflash_folder._tensors(folder), target)
+    return DFLASH_FILES.build(path, target, {})
 
 
 def open_mtp(path: Path, target: dict[str, object] | None = None) -> MtpHead:
     """The prediction head in the folder, in float32. target: the config.json of the target."""
-    head = mtp_folder._filled(mtp_folder._open(path, target or {}), SHAPE)
-    settle(head, mx.float32)
+    head = MTP_FILES.build(path, SHAPE, target or {})
+    evaluate_weights(head, mx.float32)
     return head
 
 

@@ -8,14 +8,26 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from models.drafters import dflash_folder, eagle3_folder, gemma4_assistant_folder, mtp_folder
+from engine.drafters.head_layers import DraftVocabularyHead
+from models.drafters import kind_of
+from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import open_head, read_ids
-from models.drafters.head_weights import settle
+from models.drafters.head_weights import evaluate_weights
+from models.drafters.mtp import FILES as MTP_FILES
 from models.drafters.target_match import TargetShape
 from models.durable_files import read_json_object
 
 ORACLES = Path(__file__).parent / "oracles"
 CLOSE = 1e-5  # of the larger of 1 and the largest number expected, in float32
+
+GEMMA: dict[str, Any] = {
+    "model_type": "gemma4",
+    "text_config": {
+        "num_hidden_layers": 4,
+        "num_kv_shared_layers": 2,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+    },
+}
 
 Arrays = dict[str, np.ndarray]
 
@@ -43,26 +55,13 @@ def head_of(folder: Path) -> Any:
     (rows, hidden), layers = embedding.shape, config.get("num_target_layers", config.get("num_hidden_layers", 8))
     assert isinstance(layers, int)
     shape = TargetShape("target", rows, layers, hidden, lambda points: hidden * len(points), {})
-    if folder.name.startswith(("qwen", "nextn")):
-        head: Any = mtp_folder._filled(mtp_folder._open(folder, config), shape)
-    elif folder.name.startswith(("dflash", "dspark")):
-        opened = open_head(folder, ("model",))
-        head = dflash_folder._filled(opened, dflash_folder._tensors(opened), shape)
-    elif folder.name.startswith("gemma4"):
-        head = gemma4_assistant_folder._filled(open_head(folder, ("model",)), shape)
-    else:
-        head = _eagle(folder, shape)
-    settle(head, mx.float32)
-    return head
-
-
-def _eagle(folder: Path, shape: TargetShape) -> Any:
-    opened = open_head(folder, ("model",))
-    tensors = eagle3_folder._tensors(opened)
-    if opened.config.get("speculators_model_type") == "eagle3":
-        del tensors["embed_tokens.weight"]  # the target's
-    head = eagle3_folder._filled(opened, tensors, shape)
-    head.set_draft_vocabulary(read_ids(opened, opened.load(), head.config.draft_vocab_size, shape.rows))
+    files = kind_of(folder).files if not folder.name.startswith(("qwen", "nextn")) else MTP_FILES
+    assert isinstance(files, HeadFiles)
+    head = files.build(folder, shape, GEMMA if folder.name.startswith("gemma4") else config)
+    if isinstance(head, DraftVocabularyHead):
+        opened = open_head(folder)
+        head.set_draft_vocabulary(read_ids(opened, opened.load(), head.ids.size, rows))
+    evaluate_weights(head, mx.float32)
     return head
 
 

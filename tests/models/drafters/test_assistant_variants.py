@@ -13,7 +13,7 @@ from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from models.drafters import variant_trial
-from models.drafters.gemma4_assistant_kind import KIND
+from models.drafters.gemma4_assistant import FILES
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from tests.engine.replies import PROMPT, attach
@@ -33,7 +33,7 @@ def test_an_assistant_stands_where_more_of_its_drafts_are_accepted(
     rates: list[float], ahead: int, target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(shutil.copytree(Path(__file__).parent / "oracles" / "gemma4_plain", tmp_path / "assistant"))
-    found = KIND.load(path, target, False)
+    found = FILES.load(path, target, False)
     monkeypatch.setattr(variant_trial, "try_variants", lambda *_: rates)
     kept = choose_variant(found, path, target, tmp_path)
     assert ("uses the position after the last token seen: 60% of its drafts" in kept.note) == bool(ahead)

@@ -10,28 +10,27 @@ import mlx.core as mx
 import pytest
 
 from engine.errors import ModelError, PairError
-from models.drafters import gemma4_assistant_folder
-from models.drafters.head_folder import open_head
+from models.drafters.gemma4_assistant import FILES, _check_ordering, kv_layers
 from models.drafters.target_match import TargetShape
-from tests.models.drafters.head_folders import GEMMA, SHAPE, changed_tensors, config_of, edit, open_block, tensor
-from tests.models.drafters.oracle_heads import ORACLES
+from tests.models.drafters.head_folders import SHAPE, changed_tensors, config_of, edit, open_block, tensor
+from tests.models.drafters.oracle_heads import GEMMA, ORACLES
 
 # --- what a config means -----------------------------------------------------------------------
 
 
 def test_taps_are_the_outputs_of_z_labs_layers_and_the_inputs_of_speculators(block_folder: Path) -> None:
-    assert open_block(block_folder).config.points == (1, 3)
+    assert open_block(block_folder).config.taps == (1, 3)
     edit(block_folder, dflash_config={"mask_token_id": 63, "block_size": 4}, aux_hidden_state_layer_ids=[1, 3])
-    assert open_block(block_folder).config.points == (1, 3)
+    assert open_block(block_folder).config.taps == (1, 3)
     edit(block_folder, aux_hidden_state_layer_ids=None)
     deep = TargetShape("target", 64, 20, 32, lambda points: 64, {})
     edit(block_folder, num_target_layers=20)
-    assert open_block(block_folder, deep).config.points == (2, 18)  # evenly from the second layer to the third last
+    assert open_block(block_folder, deep).config.taps == (2, 18)  # evenly from the second layer to the third last
     config = config_of(block_folder)
     layer = {key: value for key, value in config.items() if key not in ("dflash_config", "num_target_layers")}
     speculators = {"speculators_model_type": "dflash", "transformer_layer_config": layer, "mask_token_id": 63}
     edit(block_folder, **speculators, dflash_config=None)
-    assert open_block(block_folder, deep).config.points == (2, 10, 17)
+    assert open_block(block_folder, deep).config.taps == (2, 10, 17)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_block_size_counts_inputs_or_proposals(
     path = Path(shutil.copytree(ORACLES / name, tmp_path / name))
     edit(path, **changes)
     config = open_block(path).config
-    assert (config.block, config.longest) == (inputs, proposals)
+    assert (config.block, config.block - (not config.from_anchor)) == (inputs, proposals)
 
 
 def test_a_quantized_block_drafter_loads(block_folder: Path) -> None:
@@ -90,19 +89,18 @@ def test_a_quantized_block_drafter_loads(block_folder: Path) -> None:
 
 
 def test_an_assistant_reads_the_last_layers_with_keys_and_values_of_their_own(assistant_folder: Path) -> None:
-    folder = open_head(assistant_folder, ("model",))
-    head = gemma4_assistant_folder._filled(folder, SHAPE)
-    assert gemma4_assistant_folder.kv_layers(folder, GEMMA, head) == {"sliding_attention": 0, "full_attention": 1}
+    folder = assistant_folder
+    head = FILES.build(folder, SHAPE, GEMMA)
+    assert kv_layers(folder, GEMMA, head) == {"sliding_attention": 0, "full_attention": 1}
     with pytest.raises(PairError, match="made for Gemma 4, not for a llama model"):
-        gemma4_assistant_folder.kv_layers(folder, {"model_type": "llama"}, head)
+        kv_layers(folder, {"model_type": "llama"}, head)
     text = {"num_hidden_layers": 2, "num_kv_shared_layers": 0, "layer_types": ["sliding_attention"] * 2}
     with pytest.raises(PairError, match="no layer of the kind full_attention"):
-        gemma4_assistant_folder.kv_layers(folder, {"model_type": "gemma4", "text_config": text}, head)
+        kv_layers(folder, {"model_type": "gemma4", "text_config": text}, head)
 
 
 def test_an_ordering_that_names_a_token_twice_is_refused(assistant_folder: Path) -> None:
     tensor("masked_embedding.token_ordering", mx.zeros(64, mx.int64))(assistant_folder)
-    folder = open_head(assistant_folder, ("model",))
-    head = gemma4_assistant_folder._filled(folder, SHAPE)
+    head = FILES.build(assistant_folder, SHAPE, GEMMA)
     with pytest.raises(ModelError, match="does not name every token once"):
-        gemma4_assistant_folder._check_ordering(folder, head)
+        _check_ordering(assistant_folder, head)

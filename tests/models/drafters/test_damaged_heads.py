@@ -17,14 +17,15 @@ import pytest
 
 from engine.errors import ModelError, PairError
 from engine.target.cached_model import CachedModel
-from models.drafters import draft_model_kind, gemma4_assistant_folder, kind_of, mlp_speculator_kind
-from models.drafters.eagle3_folder import load_eagle3
-from models.drafters.head_folder import open_head
-from models.drafters.medusa_folder import load_medusa
+from models.drafters import kind_of
+from models.drafters.draft_model import FILES as DRAFT_MODEL_FILES
+from models.drafters.eagle3 import FILES as EAGLE3_FILES
+from models.drafters.gemma4_assistant import FILES as ASSISTANT_FILES
+from models.drafters.medusa import FILES as MEDUSA_FILES
+from models.drafters.mlp_speculator import FILES as MLP_FILES
 from models.loader import Loaded, load
 from models.model_folder import check_folder
 from tests.models.drafters.head_folders import (
-    GEMMA,
     SHAPE,
     Change,
     are_same,
@@ -38,6 +39,7 @@ from tests.models.drafters.head_folders import (
     open_mtp,
     tensor,
 )
+from tests.models.drafters.oracle_heads import GEMMA
 from tests.toys.architectures import build
 from tests.toys.heads import random_eagle3
 
@@ -134,7 +136,7 @@ EAGLE3: dict[str, tuple[Change, str]] = {
     "kinds of layers of nonsense": (layer(layer_types=["x", "y"]), "not a list of 1 kinds of attention"),
     "part of a head": (layer(partial_rotary_factor=0.5), "partly rotated heads"),
     "no middle layers": (config(eagle_config={"use_aux_hidden_state": False}), "no sight of the target's middle"),
-    "rope of nonsense": (layer(rope_scaling={"rope_type": "x"}), "describes an unknown kind of head"),
+    "rope of nonsense": (layer(rope_scaling={"rope_type": "x"}), "does not describe a valid drafter"),
     "norm of queries alone": (
         tensor("layers.0.self_attn.q_norm.weight", mx.ones(6)),
         "lacks the tensor 'layers.0.self_attn.k_norm.weight'",
@@ -166,7 +168,7 @@ MLP: dict[str, tuple[Change, str]] = {
 }
 BLOCK: dict[str, tuple[Change, str]] = {
     "pickle": PICKLE,
-    "missing fc": (no_tensor("fc.weight"), "lacks the tensor 'fc.weight' of a block drafter"),
+    "missing fc": (no_tensor("fc.weight"), "lacks the tensor 'fc.weight'"),
     "no mask": (dflash(mask_token_id=None), "lacks mask_token_id"),
     "mask beyond the vocabulary": (dflash(mask_token_id=64), "has mask_token_id '64', not a token below 64"),
     "endless layers": (config(num_hidden_layers=10**9), "not at most the"),
@@ -177,7 +179,10 @@ BLOCK: dict[str, tuple[Change, str]] = {
     "rotated in part": (config(partial_rotary_factor=0.5), "partly rotated heads"),
     "recurrent": (dflash(markov_head_type="rnn"), "a recurrent Markov part"),
     "reranked": (dflash(lilicorr_layers=2), "a reranker"),
-    "rope of nonsense": (config(rope_scaling={"rope_type": "x"}, rope_parameters=None), "describes an unknown kind"),
+    "rope of nonsense": (
+        config(rope_scaling={"rope_type": "x"}, rope_parameters=None),
+        "does not describe a valid drafter",
+    ),
 }
 ASSISTANT: dict[str, tuple[Change, str]] = {
     "pickle": PICKLE,
@@ -188,7 +193,10 @@ ASSISTANT: dict[str, tuple[Change, str]] = {
     "short ordering": (tensor("masked_embedding.token_ordering", mx.arange(60)), "is (60,), not (64,)"),
     "no ordering": (no_tensor("masked_embedding.token_ordering"), "lacks the tensor 'masked_embedding.token_ordering'"),
     "more of the best than clusters": (config(centroid_intermediate_top_k=10**6), "no fewer than the best of them"),
-    "unknown layers": (text_config(layer_types=["linear_attention"] * 4), "config.json describes no assistant"),
+    "unknown layers": (
+        text_config(layer_types=["linear_attention"] * 4),
+        "a valid drafter (unknown layer_types)",
+    ),
     "heads of nonsense": (text_config(num_attention_heads=10**9), "config.json"),
     "another vocabulary": (text_config(vocab_size=65), "different vocabulary size (65; target has 64)"),
     "another width": (config(backbone_hidden_size=48), "different hidden size (48 numbers a token; target has 32"),
@@ -209,7 +217,7 @@ MTP: dict[str, tuple[Change, str]] = {
     "another layer": (text_config(model_type="gpt2"), "does not support 'gpt2' layers"),
     "size of nonsense": (text_config(hidden_size="32"), "has hidden_size '32'"),
     "heads that do not fit": (text_config(head_dim=7), "'layer.self_attn.q_proj.weight' is (128, 32), not (56, 32)"),
-    "endless heads": (text_config(num_attention_heads=10**12), "config.json does not describe a valid layer"),
+    "endless heads": (text_config(num_attention_heads=10**12), "config.json does not describe a valid drafter"),
     "rope of nonsense": (text_config(rope_parameters={"rope_theta": "x"}), "has rope_theta 'x'"),
 }
 PARD: dict[str, tuple[Change, str]] = {
@@ -271,18 +279,17 @@ def openers(kind: str, request: pytest.FixtureRequest) -> list[Callable[[Path], 
     """How a folder of this kind is checked and loaded."""
     target = request.getfixturevalue("target" if kind == "pard" else "head_target")
     ways: dict[str, list[Callable[[Path], object]]] = {
-        "eagle3": [lambda path: load_eagle3(path, target)],
-        "medusa": [lambda path: load_medusa(path, target)],
-        "mlp": [lambda path: mlp_speculator_kind.load(path, target, False)],
+        "eagle3": [lambda path: EAGLE3_FILES.load_head(path, target)],
+        "medusa": [lambda path: MEDUSA_FILES.load_head(path, target)],
+        "mlp": [lambda path: MLP_FILES.load(path, target, False)],
         "block": [open_block],
         "assistant": [
-            lambda path: gemma4_assistant_folder.check_assistant(path, GEMMA, SHAPE),
-            lambda path: gemma4_assistant_folder._filled(open_head(path, ("model",)), SHAPE),
+            lambda path: ASSISTANT_FILES.build(path, SHAPE, GEMMA),
         ],
         "mtp": [open_mtp],
         "pard": [
-            lambda path: kind_of(path).check(target.folder, path, check_folder),
-            lambda path: draft_model_kind.KIND.load(path, target, False),
+            lambda path: kind_of(path).files.check(target.folder, path, check_folder),
+            lambda path: DRAFT_MODEL_FILES.load(path, target, False),
         ],
     }
     return ways[kind]
@@ -317,15 +324,17 @@ def test_a_head_of_another_target_is_refused_with_the_reason(
 
 def test_a_target_too_shallow_for_the_usual_layers_is_a_misfit(eagle3_folder: Path, toy_folder: Path) -> None:
     edit(eagle3_folder, eagle_aux_hidden_state_layer_ids=None)
-    with pytest.raises(PairError, match="the target has 2 layers"):
-        load_eagle3(eagle3_folder, load(toy_folder))
+    with pytest.raises(PairError, match="different number of layers"):
+        EAGLE3_FILES.load_head(eagle3_folder, load(toy_folder))
 
 
 def test_a_target_whose_states_cannot_be_read_is_refused(eagle3_folder: Path, head_target: Loaded) -> None:
     edit(eagle3_folder, eagle_aux_hidden_state_layer_ids=[0, 1, 2])
     network = build("nanbeige")
     with pytest.raises(ModelError, match="one vector a token"):
-        load_eagle3(eagle3_folder, dataclasses.replace(head_target, network=network, model=CachedModel(network)))
+        EAGLE3_FILES.load_head(
+            eagle3_folder, dataclasses.replace(head_target, network=network, model=CachedModel(network))
+        )
 
 
 def test_a_link_that_leaves_the_folder_and_a_file_that_cannot_be_read_are_refused(
@@ -334,12 +343,12 @@ def test_a_link_that_leaves_the_folder_and_a_file_that_cannot_be_read_are_refuse
     (eagle3_folder / "model.safetensors").rename(tmp_path / "elsewhere")
     (eagle3_folder / "model.safetensors").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ModelError, match="links to a place outside"):
-        load_eagle3(eagle3_folder, head_target)
+        EAGLE3_FILES.load_head(eagle3_folder, head_target)
     (eagle3_folder / "model.safetensors").unlink()
     shutil.copy(tmp_path / "elsewhere", eagle3_folder / "model.safetensors")
     (eagle3_folder / "model.safetensors").chmod(0)
     if os.geteuid() != 0:  # root reads everything
         with pytest.raises(ModelError, match="cannot be read"):
-            load_eagle3(eagle3_folder, head_target)
+            EAGLE3_FILES.load_head(eagle3_folder, head_target)
     (eagle3_folder / "model.safetensors").chmod(stat.S_IRUSR | stat.S_IWUSR)
-    assert are_same(load_eagle3(eagle3_folder, head_target), random_eagle3())
+    assert are_same(EAGLE3_FILES.load_head(eagle3_folder, head_target), random_eagle3())

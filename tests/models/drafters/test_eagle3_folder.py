@@ -11,8 +11,10 @@ import mlx.core as mx
 import pytest
 
 from engine.errors import ModelError, PairError
+from engine.target.model_layout import unembed
 from models.drafters import kind_of
-from models.drafters.eagle3_folder import load_eagle3, save_eagle3
+from models.drafters.eagle3 import FILES as EAGLE3_FILES
+from models.drafters.eagle3 import save_eagle3
 from models.loader import Loaded
 from models.safetensors_file import read_entries
 from tests.models.drafters.head_folders import (
@@ -35,7 +37,7 @@ from tests.toys.heads import VARIANTS, random_eagle3
 def test_what_is_saved_loads_again(variant: str, head_target: Loaded, tmp_path: Path) -> None:
     head = random_eagle3(3, **VARIANTS[variant])
     save_eagle3(tmp_path / "head", head, {}, mx.float32)
-    again = load_eagle3(tmp_path / "head", head_target)
+    again = EAGLE3_FILES.load_head(tmp_path / "head", head_target)
     assert are_same(again, head)
     assert dataclasses.replace(again.config, rope_scaling=None) == dataclasses.replace(head.config, rope_scaling=None)
     assert (again.config.rope_scaling or {}).items() >= (head.config.rope_scaling or {}).items()
@@ -48,7 +50,7 @@ def test_a_parallel_head_offers_no_trees(head_target: Loaded, tmp_path: Path) ->
         save_eagle3(path, random_eagle3(3, **changes), {}, mx.float32)
         if shape == "block":
             edit(path, speculators_model_type="peagle", mask_token_id=5)
-        found = kind_of(path).load(path, head_target, True)
+        found = kind_of(path).files.load(path, head_target, True)
         assert found.drafter.traits.shape == shape and found.branches is (shape == "tree")
 
 
@@ -58,7 +60,7 @@ def test_weights_are_stored_as_asked_and_computed_with_as_the_target_computes(
     save_eagle3(tmp_path, random_eagle3(), {}, mx.bfloat16)
     stored = {entry.dtype for entry in read_entries(tmp_path / "model.safetensors").values()}
     assert stored == {"BF16", "I64", "BOOL"}
-    again = load_eagle3(tmp_path, head_target)
+    again = EAGLE3_FILES.load_head(tmp_path, head_target)
     assert again.fc.weight.dtype == mx.float32
     assert are_same(again, random_eagle3(), 1e-2) and not are_same(again, random_eagle3())
 
@@ -100,7 +102,7 @@ def test_a_write_that_fails_says_so_and_leaves_nothing_that_loads(
 ) -> None:
     save_eagle3(tmp_path, random_eagle3(1), {})
     save_eagle3(tmp_path, random_eagle3(2), {}, mx.float32)
-    assert are_same(load_eagle3(tmp_path, head_target), random_eagle3(2))  # anew over an old one
+    assert are_same(EAGLE3_FILES.load_head(tmp_path, head_target), random_eagle3(2))  # anew over an old one
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -110,7 +112,7 @@ def test_a_write_that_fails_says_so_and_leaves_nothing_that_loads(
         save_eagle3(tmp_path, random_eagle3(2), {})
     assert names_in(tmp_path) == ["model.safetensors"]
     with pytest.raises(ModelError, match=r"has no config\.json"):
-        load_eagle3(tmp_path, head_target)
+        EAGLE3_FILES.load_head(tmp_path, head_target)
 
 
 # --- others' layouts ------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ def as_safeailab(path: Path, **changes: Any) -> None:
 def test_safeailabs_names_load_to_the_same_numbers(eagle3_folder: Path, head_target: Loaded) -> None:
     as_safeailab(eagle3_folder)
     assert kind_of(eagle3_folder).name == "eagle3"
-    again = load_eagle3(eagle3_folder, head_target)
+    again = EAGLE3_FILES.load_head(eagle3_folder, head_target)
     assert are_same(again, random_eagle3()) and again.config == random_eagle3().config
 
 
@@ -140,20 +142,20 @@ def test_an_index_at_the_top_is_a_layers_input_and_in_eagle_config_its_output(
     says nothing: NVIDIA's ModelOpt writes that of a set."""
     nested = {"eagle_aux_hidden_state_layer_ids": [2, 0, 1], "use_aux_hidden_state": True}
     as_safeailab(eagle3_folder, eagle_config=nested)
-    assert load_eagle3(eagle3_folder, head_target).config.points == (0, 1, 3)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (0, 1, 3)
     edit(eagle3_folder, eagle_aux_hidden_state_layer_ids=None)
-    assert load_eagle3(eagle3_folder, head_target).config.points == (1, 2, 3)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (1, 2, 3)
     edit(eagle3_folder, eagle_config=None)
-    assert load_eagle3(eagle3_folder, head_target).config.points == (0, 1, 2)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (0, 1, 2)
 
 
 def test_a_list_with_no_layers_means_the_usual_ones(eagle3_folder: Path, head_target: Loaded) -> None:
     """NVIDIA's ModelOpt has an empty one where nobody chose; to vLLM it is none, wherever it stands."""
     empty: dict[str, Any] = {"eagle_aux_hidden_state_layer_ids": []}
     as_safeailab(eagle3_folder, **empty, eagle_config={**empty, "use_aux_hidden_state": True})
-    assert load_eagle3(eagle3_folder, head_target).config.points == (0, 1, 2)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (0, 1, 2)
     edit(eagle3_folder, eagle_config={"eagle_aux_hidden_state_layer_ids": [0, 1, 2]})
-    assert load_eagle3(eagle3_folder, head_target).config.points == (1, 2, 3)
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.taps == (1, 2, 3)
 
 
 def test_a_field_that_is_null_is_as_good_as_none(head_target: Loaded, tmp_path: Path) -> None:
@@ -163,19 +165,19 @@ def test_a_field_that_is_null_is_as_good_as_none(head_target: Loaded, tmp_path: 
     null(tmp_path, "draft_vocab_size", "head_dim", "num_key_value_heads", "num_hidden_layers")
     null(tmp_path, "model_type", "hidden_act", "rms_norm_eps", "rope_theta", "rope_scaling", "layer_types")
     null(tmp_path, "attention_bias", "mlp_bias", "norm_before_residual", "norm_output", "eagle_config", "redline")
-    assert are_same(load_eagle3(tmp_path, head_target), head)
+    assert are_same(EAGLE3_FILES.load_head(tmp_path, head_target), head)
 
 
 def test_the_norms_of_a_head_are_those_that_it_has_tensors_for(
     eagle3_folder: Path, head_target: Loaded, tmp_path: Path
 ) -> None:
     edit(eagle3_folder, layer={"model_type": "qwen3"})
-    assert load_eagle3(eagle3_folder, head_target).config == random_eagle3().config
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config == random_eagle3().config
     head = random_eagle3(qk_norm=True, norm_before_fc=True)
     save_eagle3(tmp_path / "normed", head, {}, mx.float32)
     nvidias = {"norm_before_fc": None, "eagle_config": {"norm_before_fc": True}}
     edit(tmp_path / "normed", **nvidias, layer={"model_type": "llama"})
-    again = load_eagle3(tmp_path / "normed", head_target)
+    again = EAGLE3_FILES.load_head(tmp_path / "normed", head_target)
     assert are_same(again, head) and again.config == head.config
 
 
@@ -183,23 +185,26 @@ def test_a_head_without_an_output_matrix_reads_the_targets(head_target: Loaded, 
     head = random_eagle3(draft_vocab_size=64)
     save_eagle3(tmp_path / "head", head, {}, mx.float32)
     no_tensor("lm_head.weight")(tmp_path / "head")
-    again, states = load_eagle3(tmp_path / "head", head_target), mx.random.normal((3, 32), key=mx.random.key(3))
+    again, states = (
+        EAGLE3_FILES.load_head(tmp_path / "head", head_target),
+        mx.random.normal((3, 32), key=mx.random.key(3)),
+    )
     head.lm_head.weight = head_target.network.lm_head.weight
-    assert mx.allclose(again.logits(states), head.logits(states), atol=1e-5).item()
+    assert mx.allclose(again.logits(states, unembed(head_target.network)), head.logits(states), atol=1e-5).item()
     save_eagle3(tmp_path / "anew", again, {}, mx.float32)
-    assert are_same(load_eagle3(tmp_path / "anew", head_target), again)
+    assert are_same(EAGLE3_FILES.load_head(tmp_path / "anew", head_target), again)
 
 
 def test_rope_is_read_as_either_transformers_writes_it(eagle3_folder: Path, head_target: Loaded) -> None:
     scaling = {"rope_type": "linear", "factor": 2.0}
     edit(eagle3_folder, layer={"rope_theta": None, "rope_parameters": {"rope_theta": 77.0, **scaling}})
-    config = load_eagle3(eagle3_folder, head_target).config
+    config = EAGLE3_FILES.load_head(eagle3_folder, head_target).config
     assert config.rope_theta == 77.0 and (config.rope_scaling or {}).items() >= scaling.items()
     edit(eagle3_folder, layer={"rope_theta": 78.0, "rope_parameters": None, "rope_scaling": scaling})
-    config = load_eagle3(eagle3_folder, head_target).config
+    config = EAGLE3_FILES.load_head(eagle3_folder, head_target).config
     assert config.rope_theta == 78.0 and (config.rope_scaling or {}).items() >= scaling.items()
     edit(eagle3_folder, layer={"rope_scaling": {"rope_type": "default"}})
-    assert load_eagle3(eagle3_folder, head_target).config.rope_scaling is None
+    assert EAGLE3_FILES.load_head(eagle3_folder, head_target).config.rope_scaling is None
 
 
 def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
@@ -215,44 +220,12 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
     blank = mx.where(mx.arange(64)[:, None] == 5, 0.0, copy)
     for embedding in (copy, rough, roughest, blank):
         brings(embedding)(eagle3_folder)
-        assert are_same(load_eagle3(eagle3_folder, head_target), random_eagle3())
+        assert are_same(EAGLE3_FILES.load_head(eagle3_folder, head_target), random_eagle3())
     for embedding in (copy[::-1], mx.zeros_like(copy)):
         brings(embedding)(eagle3_folder)
         with pytest.raises(PairError, match=r"different embedding .not a copy of target's"):
-            load_eagle3(eagle3_folder, head_target)
+            EAGLE3_FILES.load_head(eagle3_folder, head_target)
     brings(mx.concatenate([copy, copy]))(eagle3_folder)
     edit(eagle3_folder, layer={"vocab_size": 2 * len(copy)})
     with pytest.raises(PairError, match=r"different vocabulary size \(128; target has 64\)"):
-        load_eagle3(eagle3_folder, head_target)
-
-
-# --- which kind -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("config", "kind"),
-    [
-        ({"model_type": "llama"}, "model"),
-        ({"speculators_model_type": "eagle3"}, "eagle3"),
-        ({"model_type": "llama", "draft_vocab_size": 32000}, "eagle3"),
-        ({"model_type": "llama", "eagle_config": {}}, "eagle3"),
-        ({"speculators_model_type": "peagle"}, "eagle3"),
-        ({"speculators_model_type": "mtp"}, "mtp"),
-        ({"speculators_config": {"algorithm": "dspark"}}, "dflash"),
-        ({"model_type": "qwen3", "architectures": ["DFlashDraftModel"]}, "dflash"),
-        ({"model_type": "gemma4_unified_assistant"}, "gemma4-assistant"),
-        ({"medusa_num_heads": 4, "draft_vocab_size": 8192}, "medusa"),
-    ],
-)
-def test_the_kind_of_a_folder_is_told_by_its_config(config: dict[str, Any], kind: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert kind_of(tmp_path).name == kind
-
-
-def test_speculators_of_other_kinds_are_refused(tmp_path: Path) -> None:
-    for config in ({"speculators_model_type": "hydra"}, {"speculators_config": {"algorithm": "mlp"}}):
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        with pytest.raises(ModelError, match=r"unknown kind of drafter '(hydra|mlp)'; choose"):
-            kind_of(tmp_path)
-    with pytest.raises(ModelError, match="no such model folder"):
-        kind_of(tmp_path / "nowhere")
+        EAGLE3_FILES.load_head(eagle3_folder, head_target)

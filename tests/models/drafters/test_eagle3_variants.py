@@ -12,8 +12,8 @@ from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from models.drafters import variant_trial
-from models.drafters.eagle3_folder import load_eagle3, save_eagle3
-from models.drafters.eagle3_kind import KIND
+from models.drafters.eagle3 import FILES, save_eagle3
+from models.drafters.eagle3 import FILES as EAGLE3_FILES
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded
 from tests.engine.conversations import read
@@ -43,7 +43,7 @@ def fitted_head(points: tuple[int, ...], normed: bool, target: Loaded, text: lis
     hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
     sizes = {"feature_size": 2 * hidden, "hidden_size": hidden, "intermediate_size": 64}
     tokens = {"vocab_size": vocabulary, "draft_vocab_size": vocabulary}
-    head = random_eagle3(points=points, norm_before_residual=normed, **sizes, **tokens)
+    head = random_eagle3(taps=points, norm_before_residual=normed, **sizes, **tokens)
     drafter = Eagle3(head, target.model)
     target.model.reset()
     target.model.record(points)
@@ -71,11 +71,11 @@ def test_the_convention_that_a_head_was_trained_with_is_found_out(
 ) -> None:
     points, normed = READINGS[reading]
     path = silent(tmp_path / "head", fitted_head(points, normed, target, text))
-    found = KIND.load(path, target, False)
+    found = FILES.load(path, target, False)
     assert [variant.name for variant in found.variants] == list(READINGS)
     kept = choose_variant(found, path, target, tmp_path)
     config = kept.drafter.head.config  # type: ignore[attr-defined]
-    assert (config.points, config.norm_before_residual) == (points, normed) and kept.drafter.needs.taps == points
+    assert (config.taps, config.norm_before_residual) == (points, normed) and kept.drafter.needs.taps == points
     assert kept.note.startswith(f"uses {reading}: ") == (reading != next(iter(READINGS)))
     target.model.forget_taps(points)
 
@@ -85,7 +85,7 @@ def test_a_head_that_says_how_it_is_read_is_not_tried(target: Loaded, text: list
     for trained, others in (True, 1), (None, 2):
         save_eagle3(path, head, {}, mx.float32)
         edit(path, norm_before_residual=trained)
-        assert len(KIND.load(path, target, False).variants) == others
+        assert len(FILES.load(path, target, False).variants) == others
     target.model.forget_taps(INPUTS)
 
 
@@ -93,11 +93,11 @@ def test_a_head_read_in_another_way_has_the_same_weights(target: Loaded, tmp_pat
     """As if its config said so, trees included; and the head itself stays as it was."""
     hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
     head = random_eagle3(
-        vocab_size=vocabulary, points=OUTPUTS, feature_size=2 * hidden, hidden_size=hidden, intermediate_size=64
+        vocab_size=vocabulary, taps=OUTPUTS, feature_size=2 * hidden, hidden_size=hidden, intermediate_size=64
     )
     save_eagle3(tmp_path, head, {}, mx.float32)
     edit(tmp_path, norm_before_residual=True, eagle_aux_hidden_state_layer_ids=list(INPUTS))
-    other, said = head.read_as(INPUTS, True), load_eagle3(tmp_path, target)
+    other, said = head.read_as(INPUTS, True), EAGLE3_FILES.load_head(tmp_path, target)
     assert other.config == said.config and other.ids.tolist() == said.ids.tolist()
     rows = mx.random.normal((1, 3, hidden))
 

@@ -1,10 +1,11 @@
-"""A head gets the bits of a quantized target where its drafts stay as good. As on Metal, but on this CPU."""
+"""A head that is large beside a quantized target gets its bits. As on Metal, but on this CPU."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -16,9 +17,10 @@ from engine import backend
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
-from models.drafters import trial_results, variant_trial
-from models.drafters.eagle3_folder import save_eagle3
-from models.drafters.head_precision import Quantization, network_of, quantization_of, quantize
+from models.drafters import head_weights
+from models.drafters.eagle3 import FILES as EAGLE3_FILES
+from models.drafters.eagle3 import save_eagle3
+from models.drafters.head_weights import MIN_SHARE, Quantization, quantization_of, quantize, share_of
 from models.loader import Loaded, load
 from tests.engine.conversations import read
 from tests.toys.heads import random_eagle3, random_medusa
@@ -40,11 +42,10 @@ def quantized_folder(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture
-def target(quantized_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Loaded:
-    """The quantized toy as Metal has it, and a cache folder of its own."""
+def target(quantized_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
+    """The quantized toy as Metal has it."""
     monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail=""))
     monkeypatch.setattr("engine.backend.memory.describe", lambda: backend.Backend("cpu", "", True, ""))
-    monkeypatch.setattr(trial_results, "cache_dir", lambda _: tmp_path / "cache")
     return load(quantized_folder)
 
 
@@ -52,18 +53,34 @@ def target(quantized_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def head(target: Loaded, tmp_path: Path) -> Path:
     hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
     sizes = {"feature_size": 3 * hidden, "hidden_size": hidden, "intermediate_size": 64}
-    made = random_eagle3(vocab_size=vocabulary, draft_vocab_size=32, points=(0, 1, 2), **sizes)
+    made = random_eagle3(vocab_size=vocabulary, draft_vocab_size=32, taps=(0, 1, 2), **sizes)
     save_eagle3(tmp_path / "head", made, {})
     return tmp_path / "head"
 
 
-def test_a_head_gets_the_bits_of_its_target_and_says_so(target: Loaded, head: Path) -> None:
+def network_of(drafter: Any) -> Any:
+    return drafter.head
+
+
+def test_a_head_gets_the_bits_of_its_target_and_says_so(target: Loaded, head: Path, tmp_path: Path) -> None:
+    """Of several ways to read a head all are of the same weights; nothing is tried for the bits."""
     assert quantization_of(target.network) == FOUR_BITS
-    found = open_drafter(str(head), target)
+    found = open_drafter(str(head), target, cache_root=tmp_path / "cache")
     network = network_of(found.drafter)
     assert quantization_of(network) == FOUR_BITS
     assert isinstance(network.lm_head, nn.QuantizedLinear)
-    assert "quantized to 4 bits like the target" in found.note and "at full precision" in found.note
+    assert found.note == "quantized to 4 bits like the target" and not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(("share", "bits"), [(0.99, 4), (1.01, None)])
+def test_a_head_that_is_small_beside_its_target_keeps_its_precision(
+    share: float, bits: int | None, target: Loaded, head: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = EAGLE3_FILES.load_head(head, target)
+    monkeypatch.setattr(head_weights, "MIN_SHARE", share * share_of(stored, target.network))
+    assert 0 < MIN_SHARE < 1
+    quantized = quantization_of(network_of(open_drafter(str(head), target).drafter))
+    assert (quantized and quantized.bits) == bits
 
 
 def test_replies_with_a_quantized_head_are_the_targets_own(target: Loaded, head: Path) -> None:
@@ -74,24 +91,6 @@ def test_replies_with_a_quantized_head_are_the_targets_own(target: Loaded, head:
         session.forget()
         texts.append(read(list(session.reply(HELLO, settings, one, FixedLength(length)))).ids)
     assert texts[0] == texts[1] == texts[2] != []
-
-
-@pytest.mark.parametrize(("rates", "bits"), [([0.6, 0.56], 4), ([0.6, 0.5], None), ([0.1, 0.4], 4), (None, None)])
-def test_a_head_whose_drafts_become_worse_keeps_its_precision(
-    rates: list[float] | None, bits: int | None, target: Loaded, head: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(variant_trial, "try_variants", lambda *_: rates)
-    found = open_drafter(str(head), target)
-    quantized = quantization_of(network_of(found.drafter))
-    assert (quantized and quantized.bits) == bits
-    assert ("left at full precision; in a trial 60%" in found.note) == (rates == [0.6, 0.5])
-
-
-def test_the_trial_is_made_once(target: Loaded, head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[int] = []
-    monkeypatch.setattr(variant_trial, "try_variants", lambda *_: (tried.append(1), [0.5, 0.5])[1])
-    assert open_drafter(str(head), target).note == open_drafter(str(head), target).note != ""
-    assert tried == [1]
 
 
 def test_on_a_cpu_heads_stay_as_they_are(toy_folder: Path, head: Path) -> None:

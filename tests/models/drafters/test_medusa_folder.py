@@ -12,7 +12,9 @@ import pytest
 from engine.drafters.medusa import parents_of
 from engine.target.model_layout import output_rows
 from models.drafters import kind_of
-from models.drafters.medusa_folder import load_medusa, save_medusa
+from models.drafters.head_folder import Fields
+from models.drafters.medusa import FILES as MEDUSA_FILES
+from models.drafters.medusa import save_medusa, tree_in
 from models.loader import Loaded
 from tests.models.drafters.head_folders import (
     are_same,
@@ -35,7 +37,7 @@ def test_what_is_saved_loads_again(
 ) -> None:
     heads = random_medusa(5, own_output=own_output, draft_vocab_size=draft_vocab_size)
     save_medusa(tmp_path, heads, {}, TREE, mx.float32)
-    again, tree = load_medusa(tmp_path, head_target)
+    again, tree = MEDUSA_FILES.load_head(tmp_path, head_target), tree_in(Fields(tmp_path, config_of(tmp_path)), 3)
     assert are_same(again, heads) and tree == TREE and again.config == heads.config
     if not own_output:
         heads.tie_lm_head(output_rows(head_target.network, heads.ids))
@@ -72,7 +74,7 @@ def test_fasterdecodings_own_files_load(head_target: Loaded, tmp_path: Path) -> 
         mx.save_safetensors(str(path / f"{name}.safetensors"), kept)
         (path / "config.json").write_text(json.dumps(config))
         assert kind_of(path).name == "medusa"
-        again, tree = load_medusa(path, head_target)
+        again, tree = MEDUSA_FILES.load_head(path, head_target), tree_in(Fields(path, config), 3)
         parents_of(tree, 3)
         assert len(tree) == 64 and again.ids.tolist() == list(range(64))
         expected = np.array(heads(STATES))
@@ -90,8 +92,8 @@ def test_quantized_heads_load(medusa_folder: Path, head_target: Loaded) -> None:
             ends = ("weight", "scales", "biases")
             tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=True)})
 
-    plain, _ = load_medusa(medusa_folder, head_target)
+    plain = MEDUSA_FILES.load_head(medusa_folder, head_target)
     changed_tensors(quantize)(medusa_folder)
     edit(medusa_folder, hidden_size=None)
-    found, _ = load_medusa(medusa_folder, head_target)
+    found = MEDUSA_FILES.load_head(medusa_folder, head_target)
     assert not are_same(found, plain, 1e-5) and np.allclose(np.array(found(STATES)), np.array(plain(STATES)), atol=0.1)

@@ -17,9 +17,8 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
 from models.convert.stored_head import stored_head
-from models.drafters import mtp_folder
-from models.drafters.head_weights import settle
-from models.drafters.mtp_kind import KIND
+from models.drafters.head_weights import evaluate_weights
+from models.drafters.mtp import FILES, write_mtp
 from models.drafters.target_match import TargetShape
 from models.parameters import flat_parameters
 from models.storage_options import StorageOptions
@@ -35,8 +34,8 @@ PAIRS = 20  # more than the toys' windows of 12, and than the 16 keys that an in
 
 
 def head_in(path: Path, dtype: mx.Dtype = mx.float32) -> MtpHead:
-    head = mtp_folder._filled(mtp_folder._open(path, config_of(path)), SHAPE)
-    settle(head, dtype)
+    head = FILES.build(path, SHAPE, config_of(path))
+    evaluate_weights(head, dtype)
     return head
 
 
@@ -110,21 +109,21 @@ def test_a_head_is_stored_beside_converted_weights(name: str, tmp_path: Path) ->
     converted = tmp_path / "converted"
     converted.mkdir()
     shutil.copy(tmp_path / "source" / "config.json", converted)
-    mtp_folder.write_mtp(head, converted)
+    write_mtp(head, converted)
     wanted, found = (flat_parameters(head_in(path)) for path in (tmp_path / "source", converted))
     assert wanted.keys() == found.keys()
     assert all(mx.array_equal(found[path], value).item() for path, value in wanted.items())
     kept = {path.rpartition(".")[2] for path, value in flat_parameters(head).items() if value.dtype == mx.float32}
     assert name not in BIASES or BIASES[name] in kept
-    assert KIND.footprint(converted, 4)(100).cache > 0
+    assert FILES.footprint(converted, 4)(100).cache > 0
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "reason"),
     [
         ("exaone_moe", {}, "does not support 'exaone_moe' layers"),
-        ("nemotron_h", {"mtp_hybrid_override_pattern": "M*E"}, "does not describe a valid layer (blocks 'M*E')"),
-        ("step3p5", {"layer_types": ["full_attention"]}, "does not describe a valid layer (list index out of range)"),
+        ("nemotron_h", {"mtp_hybrid_override_pattern": "M*E"}, "does not describe a valid drafter (blocks 'M*E')"),
+        ("step3p5", {"layer_types": ["full_attention"]}, "does not describe a valid drafter (list index out of range)"),
     ],
 )
 def test_what_no_source_describes_is_refused(name: str, changes: dict[str, Any], reason: str, tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from engine.backend.mlx_lm_imports import KVCache
 from engine.drafters.mtp import MtpForm, MtpHead
 from engine.errors import ModelError, PairError
 from models.convert.stored_head import stored_head
-from models.drafters import mtp_folder
-from models.drafters.mtp_kind import KIND
+from models.drafters.mtp import FILES, write_mtp
 from models.drafters.target_match import TargetShape
 from models.storage_options import StorageOptions
 from tests.models.drafters.head_folders import SHAPE, changed_tensors, config_of, edit, open_mtp, tensor
@@ -102,7 +101,7 @@ def test_a_head_is_the_same_in_every_layout(folder: Path, layout: str) -> None:
     want = output(open_mtp(folder))
     LAYOUTS[layout](folder)
     assert mx.array_equal(output(open_mtp(folder)), want)
-    assert KIND.within(folder)
+    assert FILES.is_within(folder)
 
 
 def test_norms_that_are_whole_stay_as_they_are(folder: Path) -> None:
@@ -188,15 +187,15 @@ def test_a_config_names_no_file_outside_its_folder(folder: Path, tmp_path: Path,
 
 def test_a_head_of_another_target_is_refused(folder: Path) -> None:
     with pytest.raises(PairError, match="different hidden size"):
-        mtp_folder._filled(mtp_folder._open(folder, {}), TargetShape("t", 64, 4, 48, lambda points: 48, {}))
+        FILES.build(folder, TargetShape("t", 64, 4, 48, lambda points: 48, {}), {})
     with pytest.raises(PairError, match="different vocabulary size"):
-        mtp_folder._filled(mtp_folder._open(folder, {}), TargetShape("t", 99, 4, 32, lambda points: 32, {}))
+        FILES.build(folder, TargetShape("t", 99, 4, 32, lambda points: 32, {}), {})
 
 
 def test_the_footprint_counts_the_head_alone(folder: Path) -> None:
     numbers = sum(value.size for _, value in tree_flatten(open_mtp(folder).parameters()))
     checkpoint(folder)
-    share = KIND.footprint(folder, 4)(100)
+    share = FILES.footprint(folder, 4)(100)
     assert share.weights >= 4 * numbers and share.weights < 4 * numbers + 4 * 40
     assert share.cache == 256 * 2 * 2 * 16 * 4
 
@@ -258,10 +257,10 @@ def test_a_head_is_stored_in_the_bits_of_converted_weights(tmp_path: Path) -> No
     head = stored_head(source, StorageOptions(8, 32))
     assert head is not None
     assert "scales" in head.layer.self_attn.o_proj and "scales" not in head.fc
-    mtp_folder.write_mtp(head, converted)
+    write_mtp(head, converted)
     far = mx.abs(output(open_mtp(source, config_of(source))) - output(open_mtp(converted, config_of(converted))))
     assert 0 < mx.max(far).item() < 0.1
-    assert KIND.within(converted)
+    assert FILES.is_within(converted)
 
 
 def test_what_was_converted_is_not_converted_again(tmp_path: Path) -> None:
@@ -274,6 +273,6 @@ def test_what_was_converted_is_not_converted_again(tmp_path: Path) -> None:
     head.norm.weight = 0.1 * mx.ones(32)
     for norm in (head.layer.self_attn.q_norm, head.layer.self_attn.k_norm):
         norm.weight = mx.ones(norm.weight.shape)
-    mtp_folder.write_mtp(head, source)
-    again = mtp_folder._filled(mtp_folder._open(source, config_of(source)), SHAPE)
+    write_mtp(head, source)
+    again = FILES.build(source, SHAPE, config_of(source))
     assert mx.array_equal(again.norm.weight, head.norm.weight).item()

@@ -14,7 +14,7 @@ import mlx.core as mx
 import pytest
 
 from engine.cache.model_cache import LayerKV
-from engine.drafters import Draft, DraftContext, dflash, latest_state, pair_drafter
+from engine.drafters import Draft, DraftContext, head_drafter
 from engine.drafters.dflash import DFlash
 from engine.drafters.eagle3 import Eagle3
 from engine.drafters.gemma4_assistant import Gemma4Assistant
@@ -64,8 +64,7 @@ def drafter_of(folder: Path, want: Arrays, patch: pytest.MonkeyPatch) -> tuple[A
     """The drafter in `folder`, and the target that it reads."""
     embedding = embedding_of(folder, want)
     target = RecordedTarget(want, embedding, mx.array(want["head"]) if "head" in want else embedding)
-    for module in (pair_drafter, dflash, latest_state):
-        patch.setattr(module, "TargetView", lambda given, *_: given)
+    patch.setattr(head_drafter, "TargetView", lambda given, *_: given)
     make = next(make for start, make in DRAFTERS.items() if folder.name.startswith(start))
     return make(head_of(folder), target), target
 

@@ -22,8 +22,8 @@ from engine.target.model_layout import layers_of, output_rows
 from models.compatibility.best_drafter import auto_drafter, best_drafter
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import kind_of, own_head
-from models.drafters.mtp_folder import _copies_output, load_mtp
-from models.drafters.mtp_kind import KIND
+from models.drafters.mtp import FILES, _copies_output
+from models.drafters.mtp import FILES as MTP_FILES
 from models.drafters.pair_footprint import pair_footprint
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
@@ -64,7 +64,7 @@ def test_the_folder_is_a_head_for_its_own_target_alone(folder: Path, toy_folder:
 
 
 def test_replies_are_those_of_the_target_alone(folder: Path, target: Loaded) -> None:
-    found = kind_of(folder, folder).load(folder, target, False)
+    found = kind_of(folder, folder).files.load(folder, target, False)
     assert isinstance(found.drafter, Mtp)
     messages = [{"role": "user", "content": "why is the sky blue?"}]
     coupled = SamplingSettings(max_tokens=24, temperature=0.9, seed=2, acceptance="coupled")
@@ -92,7 +92,7 @@ def test_an_output_matrix_that_copies_the_targets_is_not_held_twice(
     head = Path(shutil.copytree(folder, tmp_path / "head"))
     own = change(output_rows(target.network, mx.arange(target.model.vocabulary)))
     tensor("language_model.mtp.shared_head.head.weight", own)(head)
-    found = load_mtp(head, target)
+    found = MTP_FILES.load_head(head, target)
     assert (found.project is None) is shared
     assert shared or mx.array_equal(found.lm_head.weight, own).item()
 
@@ -113,7 +113,7 @@ def test_the_state_that_a_pack_was_measured_with_comes_first(folder: Path, targe
     edit(pack, mtplx_mtp_contract={"base_hidden_variant": "pre_norm"})
     layers = len(layers_of(target.network))
     for path, taps in ((folder, (NORMED, layers)), (pack, (layers, NORMED))):
-        found = KIND.load(path, target, False)
+        found = FILES.load(path, target, False)
         assert found.drafter.needs.taps == taps[:1]
         assert [one.make().needs.taps for one in found.variants] == [(tap,) for tap in taps]
 
@@ -124,7 +124,7 @@ def test_only_the_kept_variant_leaves_hooks_on_the_target(
 ) -> None:
     """Each pass would go on noting states that nobody reads."""
     fresh = load(folder)
-    found = kind_of(folder, folder).load(folder, fresh, False)
+    found = kind_of(folder, folder).files.load(folder, fresh, False)
     assert found.drafter.needs.taps != found.variants[1].make().needs.taps
     for best, tapped in ((0, {NORMED}), (1, {len(layers_of(fresh.network))})):
         variants = found.variants if best == 0 else found.variants[::-1]

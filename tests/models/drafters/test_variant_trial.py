@@ -12,7 +12,7 @@ from engine.drafters import Drafter
 from engine.errors import MachineLostError
 from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
-from models.drafters import trial_results, variant_trial
+from models.drafters import variant_trial
 from models.drafters.drafter_kind import LoadedDrafter
 from models.drafters.variant_trial import TOKENS, Variant, choose_variant
 from models.loader import Loaded
@@ -101,7 +101,6 @@ def test_a_lost_machine_is_no_finding(
 
 
 def test_a_trial_of_the_same_variants_in_another_order_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    """A pack that says how it is to be read turns the order round, and rates are kept by their places."""
-    trial_results.keep_rates("key", ["after", "before"], [0.1, 0.8], tmp_path)
-    assert trial_results.kept_rates("key", ["after", "before"], tmp_path) == [0.1, 0.8]
-    assert trial_results.kept_rates("key", ["before", "after"], tmp_path) is None
+    """A pack that says how it is to be read turns the order round; the first variant has an advantage."""
+    variant_trial._keep_rates("key", {"after": 0.1, "before": 0.8}, tmp_path)
+    assert list(variant_trial._kept_rates("key", tmp_path).items()) == [("after", 0.1), ("before", 0.8)]

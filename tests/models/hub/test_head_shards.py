@@ -13,7 +13,7 @@ import pytest
 from engine.errors import HubError
 from models.convert.stored_head import discard_head, fetch_head
 from models.drafters import own_head
-from models.drafters.mtp_folder import load_mtp
+from models.drafters.mtp import FILES as MTP_FILES
 from models.hub.client import Hub
 from models.hub.download_events import DownloadEvent, Fetched
 from models.loader import load
@@ -86,7 +86,7 @@ def test_a_fetched_head_is_the_originals(
     (quantized / "config.json").write_text(json.dumps(config))
     list(fetch_head(hub, ORIGINAL, quantized, tmp_path / "work"))
     target = load(quantized)
-    mine, theirs = (flat_parameters(load_mtp(folder, target)) for folder in (quantized, whole))
+    mine, theirs = (flat_parameters(MTP_FILES.load_head(folder, target)) for folder in (quantized, whole))
     assert mine.keys() == theirs.keys()
     assert all(mx.array_equal(mine[name], theirs[name]).item() for name in mine)
 

@@ -79,7 +79,7 @@ def test_drafts_leave_the_text_as_it_is_where_the_rotation_changes(
     elif kind == "draft model":
         drafter = DraftModel(load("phi3_longrope", tmp_path / "twin"), target.vocabulary)
     elif kind == "eagle":
-        drafter = Eagle3(random_eagle3(points=(0, 1, 2), rope_scaling=scaling(3)), target, trees=True)
+        drafter = Eagle3(random_eagle3(taps=(0, 1, 2), rope_scaling=scaling(3)), target, trees=True)
     elif kind == "block":
         drafter = random_block(target.model, "dflash", rope_scaling=scaling(4))
     policy: Policy = FixedLength(12) if kind == "perfect" else EveryLength()

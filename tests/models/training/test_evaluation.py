@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from app.inference import pair_loader
 from app.inference.options import Options
 from engine.metrics import Metrics
-from engine.policy.costs import Costs
 from engine.policy.fixed import FixedLength
 from engine.settings import SamplingSettings
 from models.loader import Loaded
@@ -26,7 +24,7 @@ from models.training.evaluation import HeldOutScores, assess, draw_report, evalu
 from models.training.medusa_trainee import MedusaTrainee, Ranks, _ranks, best_tree
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import TrainingKind
-from tests.models.training.training_plans import CHEAP, DEAR, fit, plan_for
+from tests.models.training.training_plans import CHEAP, DEAR, Steps, fit, plan_for
 
 
 def judged_from(agreed: NDArray[np.bool_], overlap: float = 0.5) -> HeldOutScores:
@@ -52,20 +50,19 @@ def test_expected_acceptance_at_temperature_1_is_the_distributions_overlap() -> 
     verdict = assess(judged_from(np.zeros((3, 20), np.bool_), 0.5), CHEAP)
     assert verdict.warm_acceptance == pytest.approx([0.5, 0.5, 0.5])
     assert verdict.warm_tau == pytest.approx([1.0, 1.5, 1.75, 1.875])
-    assert verdict.warm_speedup[1] == pytest.approx(1.5 * CHEAP.pass_s(1) / CHEAP.round_s(1))
+    assert verdict.warm_speedup[1] == pytest.approx(1.5 * 0.010 / 0.011)
 
 
 @pytest.mark.parametrize(
-    ("agreed", "costs", "why"),
+    ("agreed", "times", "why"),
     [
         (0, CHEAP, "only 0% of first guesses are right"),
-        (1, DEAR, "even perfect drafts would not be worthwhile"),
-        (0, Costs(CHEAP.verify, ((0, 0.0), (1, 0.006), (8, 0.048))), "one draft step costs 60% of a pass"),
-        (1, Costs(((1, 0.010), (9, 0.0105)), ((0, 0.0), (1, 0.02), (8, 0.16))), "one draft step costs 200% of a pass"),
+        (1, DEAR, "a round of one drafted token takes 2.5 plain steps, so even perfect drafts would not be worthwhile"),
+        (1, Steps(0.030, 0.020), "a smaller drafter may do better"),
     ],
 )
-def test_a_drafter_that_does_not_pay_is_not_worth_using_and_says_why(agreed: int, costs: Costs, why: str) -> None:
-    verdict = assess(judged_from(np.full((1, 200), agreed, np.bool_), 0.02), costs)
+def test_a_drafter_that_does_not_pay_is_not_worth_using_and_says_why(agreed: int, times: Steps, why: str) -> None:
+    verdict = assess(judged_from(np.full((1, 200), agreed, np.bool_), 0.02), times)
     assert not verdict.worth
     assert verdict.words.startswith("not worth using on this machine: ") and why in verdict.words
 
@@ -80,8 +77,7 @@ def test_a_good_drafter_with_cheap_passes_is_worth_using() -> None:
 
 
 def test_nothing_is_faster_than_its_tau() -> None:
-    odd = Costs(((1, 0.010), (9, 0.002)), ((0, 0.0), (1, 0.0), (8, 0.0)))
-    verdict = assess(judged_from(np.zeros((1, 50), np.bool_), 0.02), odd)
+    verdict = assess(judged_from(np.zeros((1, 50), np.bool_), 0.02), Steps(0.005, 0.0))
     assert max(verdict.speedup) <= 1.0
 
 
@@ -121,11 +117,11 @@ def test_a_tree_is_chosen_by_one_half_of_each_reply_and_scored_by_the_other(targ
     assert "tree_tau" in (tmp_path / "known" / "config.json").read_text()
 
 
-def test_a_tree_is_priced_as_far_as_passes_were_measured_so_wide() -> None:
-    verdict = assess(judged_from(np.zeros((1, 50), np.bool_), 0.02), CHEAP, [0.5] * 16)
-    assert len(verdict.tree_tau) == 17 and len(verdict.tree_speedup) == 9
-    assert verdict.tree_speedup[8] == pytest.approx(5.0 * CHEAP.pass_s(1) / CHEAP.round_s(8))
-    assert verdict.worth and verdict.words.endswith("with a tree of 8")
+def test_trees_are_timed_as_large_as_auto_drafts_them() -> None:
+    verdict = assess(judged_from(np.zeros((1, 50), np.bool_), 0.02), CHEAP, [0.5] * 40)
+    assert len(verdict.tree_tau) == 41 and len(verdict.tree_speedup) == 32
+    assert verdict.tree_speedup[8] == pytest.approx(5.0 * 0.010 / 0.018)
+    assert verdict.worth and verdict.words.endswith("with a tree of 31")
 
 
 def test_without_tree_support_only_chains_are_evaluated_and_the_report_says_so() -> None:
@@ -212,7 +208,7 @@ def decode(target: Loaded, folder: Path, talk: list[Conversation], length: int) 
 @pytest.mark.slow
 def test_any_report_can_be_drawn(tmp_path: Path) -> None:
     for judged in (judged_from(np.ones((1, 60), np.bool_)), HeldOutScores()):
-        record = report_fields(judged, replace(assess(judged, CHEAP, (0.5, 0.2))), CHEAP)
+        record = report_fields(judged, assess(judged, CHEAP, (0.5, 0.2)), CHEAP)
         loss = {"training": [3.0, 2.0], "steps_a_point": 1, "held_out": [[2, 2.5]]}
         draw_report(tmp_path / "report.png", {"kind": "eagle3", "target": "a$_$b", "loss": loss, **record})
         assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")

@@ -22,7 +22,17 @@ class World:
 
     def __init__(self, query_heads: int) -> None:
         mx.random.seed(4)
-        self.config = Eagle3Config((0, 1, 2), 3 * HIDDEN, HIDDEN, 64, 3 * query_heads, 3, 64, WORDS, WORDS)
+        self.config = Eagle3Config(
+            taps=(0, 1, 2),
+            feature_size=3 * HIDDEN,
+            hidden_size=HIDDEN,
+            intermediate_size=64,
+            num_attention_heads=3 * query_heads,
+            num_key_value_heads=3,
+            head_dim=64,
+            vocab_size=WORDS,
+            draft_vocab_size=WORDS,
+        )
         self.head = Eagle3Head(self.config)
         self.head.layers[0].hidden_norm.weight = 0.5 + mx.random.uniform(shape=(HIDDEN,))
         self.head.layers[0].input_layernorm.weight = 0.5 + mx.random.uniform(shape=(HIDDEN,))

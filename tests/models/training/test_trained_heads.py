@@ -18,8 +18,8 @@ from engine.drafters.eagle3 import Eagle3
 from engine.drafters.mtp import Mtp
 from engine.target.cached_model import CachedModel
 from models.drafters import kind_of
-from models.drafters.dflash_folder import load_dflash
-from models.drafters.mtp_folder import load_mtp
+from models.drafters.dflash import FILES as DFLASH_FILES
+from models.drafters.mtp import FILES as MTP_FILES
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from models.training.batches import Batch, Batches
@@ -101,7 +101,7 @@ def test_a_head_is_loaded_as_it_was_saved(target: Loaded, tmp_path: Path, kind: 
     trainee = trainee_of(target, kind)
     trainee.finalize()
     trainee.save(tmp_path, {"kind": kind})
-    loaded: Any = {"mtp": load_mtp, "dflash": load_dflash}[kind](tmp_path, target)
+    loaded: Any = {"mtp": MTP_FILES.load_head, "dflash": DFLASH_FILES.load_head}[kind](tmp_path, target)
     wanted = flat_parameters(trainee.network)
     for name, value in flat_parameters(loaded).items():
         assert mx.array_equal(value, wanted[name].astype(value.dtype)).item(), name
@@ -110,7 +110,7 @@ def test_a_head_is_loaded_as_it_was_saved(target: Loaded, tmp_path: Path, kind: 
     assert drafter.needs.token_map.tolist() == IDS
     stored = sum(value.size for value in wanted.values())
     needed = 4 * (stored + (0 if kind == "dflash" else len(IDS) * make_reader(target, "mtp").hidden))
-    assert needed <= kind_of(tmp_path).footprint(tmp_path, 4)(100).weights <= needed + 4000
+    assert needed <= kind_of(tmp_path).files.footprint(tmp_path, 4)(100).weights <= needed + 4000
 
 
 @pytest.mark.parametrize("factor", [1, 30], ids=["quiet", "loud"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engine.policy.costs import Costs
+from models.forecast.forecast import RoundTimes
 from models.loader import Loaded
 from models.training.corpus import Conversation
 from models.training.pipeline import TrainingPipeline, TrainingProgress
@@ -27,8 +27,24 @@ from models.training.training_plan import (
 )
 from models.training.workspace import Workspace
 
-CHEAP = Costs(((1, 0.010), (9, 0.014)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
-DEAR = Costs(((1, 0.010), (2, 0.025), (9, 0.090)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
+
+@dataclass(frozen=True)
+class Steps:
+    """Round times that rise by the same with every drafted token, and by none with the context."""
+
+    round_s_of_one: float
+    token_s: float
+    plain: float = 0.010
+    learnt: bool = True
+
+    def plain_s(self, context: int) -> float:
+        return self.plain
+
+    def round_s(self, length: int, context: int) -> float:
+        return self.round_s_of_one + self.token_s * (length - 1)
+
+
+CHEAP, DEAR = Steps(0.011, 0.001), Steps(0.0255, 0.010)
 
 MEASURED = MachineRates(write=100.0, read=500.0, train=250.0, reply_tokens=200.0, conversation_tokens=250.0)
 ROOMY = FreeResources(2**40, None, None)
@@ -75,22 +91,24 @@ def as_tuples(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]
 
 
 def begin_fit(
-    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP
+    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), times: RoundTimes = CHEAP
 ) -> Generator[TrainingProgress, None, None]:
     """A fit that goes on as far as it is asked."""
     place = Workspace(out)
     place.begin()
     write_plan(place.plan_file, plan)
-    yield from TrainingPipeline(target, place, plan, prompts, lambda folder: costs).run()
+    yield from TrainingPipeline(target, place, plan, prompts, lambda folder: times).run()
 
 
-def fit(target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workspace:
+def fit(
+    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), times: RoundTimes = CHEAP
+) -> Workspace:
     """A whole fit."""
-    for _ in begin_fit(target, out, plan, prompts, costs):
+    for _ in begin_fit(target, out, plan, prompts, times):
         pass
     return Workspace(out)
 
 
 def contents(folder: Path) -> Mapping[str, bytes]:
-    """The files that decide what a drafter does: all but the reports, which say what passes cost."""
+    """The files that decide what a drafter does: all but the reports, which say how long rounds take."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith("report.")}

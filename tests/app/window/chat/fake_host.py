@@ -211,7 +211,6 @@ class FakeHost:
             self.send(p.Failed(id=request.id, kind=p.OTHER_MODEL, message="another model is loaded: try again"))
             return
         if behaviour.works:
-            self.send(p.Measuring(id=request.id, message="Measuring what a pass costs here"))
             for _ in range(behaviour.works):
                 self.hold("work", request.id)
                 self.send(p.Working(id=request.id))

@@ -11,7 +11,7 @@ import pytest
 
 from engine.drafters.mlp_speculator import MlpSpeculator
 from models.drafters import kind_of
-from models.drafters.mlp_speculator_kind import footprint, load
+from models.drafters.mlp_speculator import FILES
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from tests.engine.replies import plain_reply, reply
@@ -27,16 +27,16 @@ def test_what_is_published_loads(form: dict[str, Any], copies: bool, head_target
     if form.get("inner_size") == 32:  # as wide as the target's state, which the configs say by 0
         config(inner_dim=0)(path)
     assert kind_of(path).name == "mlp-speculator"
-    drafter = load(path, head_target, False).drafter
+    drafter = FILES.load(path, head_target, False).drafter
     wanted, state = random_mlp_speculator(**form), mx.random.normal((2, 32), key=mx.random.key(1))
     assert isinstance(drafter, MlpSpeculator) and drafter.network.config == wanted.config
     mine, theirs = (n(n.scaled(state), mx.array([3, 4]), 0)[1] for n in (drafter.network, wanted))
     assert np.allclose(np.array(mine), np.array(theirs), atol=1e-6)
     if not copies:
-        assert footprint(path, 4)(100).weights == sum(value.nbytes for value in flat_parameters(wanted).values())
+        assert FILES.footprint(path, 4)(100).weights == sum(value.nbytes for value in flat_parameters(wanted).values())
 
 
 def test_it_drafts_for_a_target_and_the_text_stays_the_targets(mlp_folder: Path, head_target: Loaded) -> None:
-    drafter = load(mlp_folder, head_target, False).drafter
+    drafter = FILES.load(mlp_folder, head_target, False).drafter
     target = head_target.model
     assert reply(target, drafter, 3, tokens=20)[0] == plain_reply(head_target.network, tokens=20)

@@ -1,4 +1,4 @@
-"""What passes cost on this machine, in seconds, as `engine.cost_measurement` measures it."""
+"""The true times of a machine of the simulation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Line = tuple[tuple[int, float], ...]  # numbers of rows or tokens, rising, and 
 
 
 @dataclass(frozen=True)
-class Costs:
+class MachineTimes:
     """Seconds, measured in isolation.
 
     verify: by width in rows, at the measured widths; between them straight lines, beyond the last the slope since half
@@ -24,7 +24,7 @@ class Costs:
 
     verify: _Line
     draft: _Line = ((0, 0.0), (1, 0.0))
-    members: tuple[Costs, ...] = ()
+    members: tuple[MachineTimes, ...] = ()
     plain: float | None = None
     eager: float | None = None
 
@@ -58,29 +58,9 @@ class Costs:
         rows = self.pass_s(unread) / self.pass_s(1) - 1
         return self.draft_s(1) * max(0.0, min(rows, READING * (unread - 1)))
 
-    def of(self, member: int) -> Costs:
+    def of(self, member: int) -> MachineTimes:
         """With one of several drafters, or with the only one."""
         return self.members[member] if self.members else self
-
-
-def between(near: Costs, far: Costs, share: float) -> Costs:
-    """Costs on the straight line from those after a context (0) to those after a longer one (1) and on: attention
-    grows with what it looks at. A pass that measured faster after a longer context is noise, and is given the shorter
-    context's time."""
-
-    def at(here_s: float, there_s: float) -> float:
-        return here_s + share * max(0.0, there_s - here_s)
-
-    def line(here: _Line, there: _Line) -> _Line:
-        found = [at(here_s, there_s) for (_, here_s), (_, there_s) in zip(here, there, strict=True)]
-        return tuple(zip((n for n, _ in here), (max(found[0], s) for s in found), strict=True))
-
-    verify = line(near.verify, far.verify)
-    narrow = verify[0][1]
-    plain = min(max(at(near.plain_s, far.plain_s), MIN_PLAIN * narrow), narrow)
-    eager = None if near.eager is None or far.eager is None else max(at(near.eager, far.eager), narrow)
-    members = tuple(between(*both, share) for both in zip(near.members, far.members, strict=True))
-    return Costs(verify, line(near.draft, far.draft), members, plain, eager)
 
 
 def _line(points: Sequence[tuple[int, float]], x: int) -> float:

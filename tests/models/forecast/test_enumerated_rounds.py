@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.drafters.draft_model import DraftModel
-from engine.settings import AcceptanceRule, SamplingSettings
+from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from models.forecast.teacher_forcing import TargetText
-from models.forecast.text_forecast import TextForecast
+from models.forecast.forecast import forecast_reply
+from models.forecast.target_text import TargetText, read_text
 from tests.engine.replies import draft_model
 from tests.models.training.training_plans import CHEAP
 from tests.toys.tables import TableModel, random_tables, text_distribution
@@ -95,18 +96,14 @@ def pair() -> tuple[CachedModel, DraftModel]:
 @pytest.mark.parametrize(("name", "sampling"), [("greedy", SamplingSettings()), ("rejection", WARM), ("coupled", WARM)])
 def test_predicted_rounds_and_acceptance_are_the_enumerated_ones(name: str, sampling: SamplingSettings) -> None:
     target, drafter = pair()
-    along = TextForecast(target, [drafter], 4, frozenset())
-    rule: AcceptanceRule = "coupled" if name == "coupled" else "rejection"
-    found = {length: np.zeros(1 + 2 * 4) for length in range(1, 5)}
+    sampling = replace(sampling, acceptance="coupled" if name == "coupled" else "rejection")
+    found = {length: np.zeros(1 + 2 * length) for length in range(1, 5)}
     for tokens, weight in weights_of_texts(sampling).items():
-        text = TargetText((*START, *tokens), 2, LENGTH)
-        chances, _ = along.compare(along.outputs(text), sampling, [rule])[rule]
-        for length in found:
-            tally = along.expect(text, chances, length, CHEAP)
-            assert tally.tokens == LENGTH
-            found[length] += weight * np.array([tally.rounds, *tally.reached, *tally.kept])
+        outputs = read_text(target, TargetText((*START, *tokens), 2, LENGTH), drafter.needs)
+        totals = forecast_reply("", outputs, [drafter], range(1, 5), sampling, [CHEAP]).totals
+        for length, sums in found.items():
+            assert totals[length].tokens == LENGTH
+            sums += weight * np.array([totals[length].rounds, *totals[length].reached, *totals[length].kept])
     for length, value in found.items():
         rounds, reached, kept = enumerated_rounds(name, length)
-        assert value[0] == pytest.approx(rounds, rel=1e-5)
-        assert value[1 : 1 + length] == pytest.approx(reached, rel=1e-5)
-        assert value[5 : 5 + length] == pytest.approx(kept, rel=1e-5)
+        assert value == pytest.approx([rounds, *reached, *kept], rel=1e-5)

@@ -17,13 +17,23 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.drafters.medusa import MedusaConfig, MedusaHeads, default_tree, parents_of
+from engine.drafters.medusa import Medusa, MedusaConfig, MedusaHeads, default_tree, parents_of
 from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
-from models.drafters.head_folder import HeadFolder, id_tensors, open_head, read_ids, write_head
-from models.drafters.head_weights import fill, settle
-from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, dtype_of, shape_of
+from models.drafters.head_files import HeadFiles
+from models.drafters.head_folder import (
+    ANOTHER_DRAFTER,
+    Fields,
+    HeadFolder,
+    id_tensors,
+    open_head,
+    read_ids,
+    write_head,
+)
+from models.drafters.head_weights import fill
+from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, dtype_of
+from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 from models.parameters import flat_parameters
 
@@ -36,25 +46,34 @@ _MAX_HEADS = 32
 _NODES = 64  # of a tree for heads that bring none
 
 
-def load_medusa(path: Path, target: Loaded) -> tuple[MedusaHeads, list[RankPath]]:
-    """Load the Medusa heads at `path` for `target`, in the dtype that it computes in, and their tree.
+class MedusaFiles(HeadFiles):
+    can_branch = True
 
-    Heads without an output matrix of their own share the target's. Without a tree they get a plain one.
-    Raises ModelError for anything wrong with the folder, PairError where heads and target do not fit.
-    """
-    folder, heads = _filled(path, shape_of(target))
-    config, tree = heads.config, _tree(folder, heads.config.num_heads)
-    heads.set_draft_vocabulary(read_ids(folder, folder.load(), config.draft_vocab_size, config.vocab_size))
-    settle(heads, dtype_of(target))
-    if not config.own_output:
-        _share(heads, target)
-    return heads, tree
+    def build(
+        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
+    ) -> MedusaHeads:
+        folder = open_head(path, _BEGINS)
+        loaded = folder.load()
+        tensors = {
+            f"heads.{name.removeprefix(_PREFIX)}": value for name, value in loaded.items() if name not in _BESIDE
+        }
+        own = _config(folder, tensors, shape)
+        heads = MedusaHeads(own)
+        fill(path, heads, tensors)
+        check_made_for(folder, shape)
+        tree_in(folder.config, own.num_heads)
+        if target is not None:
+            heads.set_draft_vocabulary(read_ids(folder, loaded, own.draft_vocab_size, own.vocab_size))
+            if not own.own_output:
+                _share_output(heads, target)
+        return heads
+
+    def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+        tree = tree_in(open_head(path, _BEGINS).config, heads.config.num_heads)
+        return [Variant("as stored", lambda: Medusa(heads, tree, target.model, trees))]
 
 
-def check_medusa(path: Path, target: TargetShape) -> None:
-    """Raises what `load_medusa` raises, as far as it can be known without a weight: everything but its tokens."""
-    folder, heads = _filled(path, target)
-    _tree(folder, heads.config.num_heads)
+FILES = MedusaFiles()
 
 
 def save_medusa(
@@ -64,7 +83,7 @@ def save_medusa(
     tree: Sequence[Sequence[int]],
     dtype: mx.Dtype = mx.float16,
 ) -> None:
-    """Write `heads` and their nested `tree` into the folder `path`, the weights as `dtype`.
+    """Writes `heads` and their nested `tree` into the folder `path`, the weights as `dtype`.
 
     about: what config.json says under "redline" besides the tree: the target (`made_for`), the data and their
     licence, what was measured. Raises ModelError when the disk refuses, ValueError for an invalid tree.
@@ -87,17 +106,6 @@ def save_medusa(
         "redline": {**about, "tree": [list(ranks) for ranks in tree]},
     }
     write_head(path, fields, "medusa_lm_head.safetensors", tensors)
-
-
-def _filled(path: Path, target: TargetShape) -> tuple[HeadFolder, MedusaHeads]:
-    """Returns the folder, and the heads with its weights, none of which is evaluated yet."""
-    folder = open_head(path, _BEGINS)
-    loaded = {name: value for name, value in folder.load().items() if name not in _BESIDE}
-    tensors = {f"heads.{name.removeprefix(_PREFIX)}": value for name, value in loaded.items()}
-    heads = MedusaHeads(_config(folder, tensors, target))
-    fill(path, heads, tensors)
-    check_made_for(folder, target)
-    return folder, heads
 
 
 def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetShape) -> MedusaConfig:
@@ -124,12 +132,14 @@ def _width(folder: HeadFolder, tensors: Mapping[str, mx.array], states: int) -> 
     """Returns how many numbers a head reads: the width of its first matrix, or the target's where that is quantized."""
     first = tensors.get("heads.0.0.linear.weight")
     if first is None or first.ndim != 2:
-        raise ModelError(f"{folder.path}: lacks the tensor '0.0.linear.weight' of Medusa heads; choose other heads")
+        raise ModelError(f"{folder.path}: lacks the tensor '0.0.linear.weight' of Medusa heads; {ANOTHER_DRAFTER}")
     return states if "heads.0.0.linear.scales" in tensors else first.shape[1]
 
 
-def _tree(folder: HeadFolder, depth: int) -> list[RankPath]:
-    stored_tree = folder.config.part("redline").values.get("tree")
+def tree_in(config: Fields, depth: int) -> list[RankPath]:
+    """Returns the nested tree of ranks in a config.json, for heads that reach so deep; a plain one where it has none.
+    Raises ModelError for nonsense."""
+    stored_tree = config.part("redline").values.get("tree")
     if stored_tree is None:
         return default_tree(depth, _NODES)
     try:
@@ -139,13 +149,13 @@ def _tree(folder: HeadFolder, depth: int) -> list[RankPath]:
         parents_of(tree, depth)
     except (TypeError, ValueError) as error:
         raise ModelError(
-            f"{folder.path}: config.json has an invalid tree ({error}); download the drafter again"
+            f"{config.path}: config.json has an invalid tree ({error}); download the drafter again"
         ) from error
     return tree
 
 
-def _share(heads: MedusaHeads, target: Loaded) -> None:
-    """Let the heads read the target's output matrix; a copy is made only of the rows that they know, if not all."""
+def _share_output(heads: MedusaHeads, target: Loaded) -> None:
+    """Has the heads read the target's output matrix; a copy is made only of the rows that they know, if not all."""
     if heads.config.draft_vocab_size == heads.config.vocab_size:
         heads.tie_lm_head(unembed(target.network))
         return

@@ -19,32 +19,35 @@ filled by mlx-lm's own conversion where the upstream tensors have other shapes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
-from engine.drafters.mtp import LayerChain, MtpForm, MtpHead
+from engine.drafters.mtp import LayerChain, Mtp, MtpForm, MtpHead
 from engine.errors import ModelError
-from engine.target.model_layout import matrix_rows, output_of
-from models.drafters.draft_vocabulary_file import write_draft_vocabulary
-from models.drafters.head_folder import Fields, load_tensors, speculators_fields, write_head
-from models.drafters.head_weights import fill, settle
-from models.drafters.mtp_families import FAMILIES, BuiltLayer, Family, build_layer, convert_layer
-from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, sample_ids, shape_of
+from engine.target.layer_taps import NORMED
+from engine.target.model_layout import layers_of, matrix_rows, output_of
+from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabulary_size, write_draft_vocabulary
+from models.drafters.head_files import HeadFiles
+from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, load_tensors, speculators_fields, write_head
+from models.drafters.head_weights import entries_footprint, fill
+from models.drafters.mtp_families import FAMILIES, LayerFamily, build_layer, convert_layer
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width, sample_ids
+from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
+from models.memory.memory_verdict import Share
 from models.model_folder import check_links, folder_names
 from models.mtp_tensors import HEAD_FILES, OUTER, files_of_heads
 from models.parameters import flat_parameters
 from models.safetensors_file import Entry, read_entries, read_metadata, write_tensors
 
 CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
-_OTHER = "choose another drafter"
 _COMPARED = 64  # rows of two output matrices
-_PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.(\d+)\.)?(?:layers\.0\.)?(?:transformer\.)?")
+_PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.\d+\.)?(?:layers\.\d+\.)?(?:transformer\.)?")
 
 # What the layouts call the parts of a head; everything else belongs to its layer.
 _NAMES = {
@@ -55,8 +58,8 @@ _NAMES = {
     "lm_head": ("lm_head", "shared_head.head", "shared_head.output"),
     "embed_tokens": ("embed_tokens",),
 }
-_OURS = {theirs: ours for ours, names in _NAMES.items() for theirs in names}
-_OURS["pre_mlp_layernorm"] = "layer.post_attention_layernorm"  # MiMo-V2
+_PARTS = {stored: part for part, names in _NAMES.items() for stored in names}
+_PARTS["pre_mlp_layernorm"] = "layer.post_attention_layernorm"  # MiMo-V2
 
 # What the fields of `mtplx_mtp_contract`, and their other names, change about a head's form.
 _VARIANTS: Mapping[str, Mapping[str, bool]] = {"post_norm": {}, "pre_norm": {"feeds_normed": False}}
@@ -73,36 +76,76 @@ _CONTRACT: Mapping[str, Mapping[str, Mapping[str, bool]]] = {
 
 @dataclass(frozen=True)
 class MtpFolder:
-    """The headers of a head's tensors. files: those that hold them. names: what `MtpHead` calls each tensor, by what
-    the file calls it. config: of the head's layer, from the target's where the head's own says nothing. contract: what
+    """Where a head's tensors are. files: those that hold them. names: what `MtpHead` calls each tensor, by what the
+    file calls it. config: of the head's layer, from the target's where the head's own says nothing. contract: what
     mtplx found out of the head. converted: whether `write_mtp` wrote them, so that they are what mlx-lm's layer
     wants."""
 
     path: Path
     files: tuple[Path, ...]
-    entries: Mapping[str, Entry]
     names: Mapping[str, str]
     config: Fields
     contract: Fields = field(default_factory=lambda: Fields(Path(), {}))
     converted: bool = False
 
     @property
-    def family(self) -> Family:
+    def family(self) -> LayerFamily:
         """Raises ModelError for an architecture whose layers are not supported in a head."""
         kind = str(self.config.get("model_type"))
         if kind not in FAMILIES:
             raise ModelError(
-                f"{self.path}: Redline does not support {kind[:40]!r} layers for multi-token prediction; {_OTHER}"
+                f"{self.path}: Redline does not support {kind[:40]!r} layers for multi-token prediction; "
+                f"{ANOTHER_DRAFTER}"
             )
         return FAMILIES[kind]
 
 
-def has_mtp(folder: Path) -> bool:
-    """Whether the folder of a target holds a multi-token prediction head beside or among its weights."""
-    try:
-        return bool(_tensors(folder, read_json_object(folder / "config.json"))[1])
-    except (ModelError, OSError):
-        return False
+class MtpFiles(HeadFiles):
+    """A sidecar is a folder of its own. A target's folder may hold a head too, beside or among its weights."""
+
+    def build(
+        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
+    ) -> MtpHead:
+        """An output matrix that copies the target's is left away, so that the target's serves both."""
+        folder = _open(path, config)
+        fields = folder.config
+        check_width(path, fields.count("hidden_size"), shape.hidden, shape)
+        check_vocabulary(path, fields.count("vocab_size", shape.rows), shape)
+        head = _built(folder)
+        if head.project is not None:
+            check_vocabulary(path, head.lm_head.weight.shape[0], shape)
+            if target is not None and _copies_output(head.lm_head, target):
+                del head.lm_head
+        return head
+
+    def variants(self, head: MtpHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+        """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's
+        and transformers' code take the one after the final norm, llama.cpp's notes the one before it. The one that the
+        head's form names comes first."""
+        before = len(layers_of(target.network))
+        ids = None if head.project else read_draft_vocabulary(path, target.model.vocabulary)
+        variants = [
+            Variant("the state after the final norm", lambda: Mtp(head, target.model, NORMED, ids)),
+            Variant("the state before the final norm", lambda: Mtp(head, target.model, before, ids)),
+        ]
+        return variants if head.form.reads_normed else variants[::-1]
+
+    def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
+        """With a draft vocabulary it has copies of some rows of the target's output matrix."""
+        stored, names, _ = _tensors(folder, read_json_object(folder / "config.json"))
+        entries = [entry for name, entry in stored.items() if names[name] != "embed_tokens.weight"]
+        widths = [entry.shape[0] for entry in entries if entry.name.endswith("input_layernorm.weight")]
+        rows = Entry("rows", "F16", (vocabulary_size(folder), max(widths, default=0)))
+        return entries_footprint([*entries, rows], item_bytes)
+
+    def is_within(self, target: Path) -> bool:
+        try:
+            return bool(_tensors(target, read_json_object(target / "config.json"))[1])
+        except (ModelError, OSError):
+            return False
+
+
+FILES = MtpFiles()
 
 
 def upstream_mtp(source: Path) -> MtpHead | None:
@@ -122,9 +165,9 @@ def write_mtp(head: MtpHead, path: Path) -> None:
 
     Raises OSError when the disk refuses.
     """
-    theirs = {ours: f"mtp.{names[0]}" for ours, names in _NAMES.items()}
+    parts = {part: f"mtp.{names[0]}" for part, names in _NAMES.items()}
     layer = "mtp." if isinstance(head.layer, LayerChain) else "mtp.layers.0."
-    tensors = {_renamed(name, theirs, layer): value for name, value in flat_parameters(head).items()}
+    tensors = {_renamed(name, parts, layer): value for name, value in flat_parameters(head).items()}
     replace_with(path / HEAD_FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
 
 
@@ -133,25 +176,10 @@ def belongs_to_head(name: str, config: Mapping[str, object]) -> bool:
     return _belongs(name, config, sidecar=False)
 
 
-def load_mtp(path: Path, target: Loaded) -> MtpHead:
-    """Loads the head at `path` for `target`, in the type that the target computes in. An output matrix that copies the
-    target's is left away, so that the target's serves both.
-
-    Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
-    """
-    folder = _open(path, target.folder.config)
-    head = _filled(folder, shape_of(target))
-    if head.project is not None and _copies_output(head.lm_head, target):
-        del head.lm_head
-    settle(head, dtype_of(target))
-    return head
-
-
 def new_mtp(fields: Mapping[str, object]) -> MtpHead:
     """Returns a head with random weights whose layer has these `fields`, those of transformers with the architecture as
     `model_type`. Raises ModelError for an architecture whose layer no head is known to have."""
-    folder = MtpFolder(Path(), (), {}, {}, Fields(Path(), fields))
-    return _head(folder, build_layer(folder.family, folder.config), None)
+    return _head(MtpFolder(Path(), (), {}, Fields(Path(), fields)), None)
 
 
 def save_mtp(
@@ -162,9 +190,9 @@ def save_mtp(
     fields: of its layer, see `new_mtp`. ids: the draft vocabulary that it was trained for, a file of its own, as the
     layout has none. about: what config.json says under "redline". Raises ModelError or OSError when the disk refuses.
     """
-    theirs = {ours: f"mtp_layers.0.{names[1]}" for ours, names in _NAMES.items() if len(names) > 1}
+    parts = {part: f"mtp_layers.0.{names[1]}" for part, names in _NAMES.items() if len(names) > 1}
     tensors = {
-        _renamed(name, theirs, "mtp_layers.0."): value.astype(mx.float16)
+        _renamed(name, parts, "mtp_layers.0."): value.astype(mx.float16)
         for name, value in flat_parameters(head).items()
     }
     config = {
@@ -177,34 +205,22 @@ def save_mtp(
     write_head(path, config, "model.safetensors", tensors)
 
 
-def _renamed(name: str, theirs: Mapping[str, str], layer: str) -> str:
-    """Returns what a layout calls a parameter of `MtpHead`. theirs: its names of the parts. layer: what stands before
+def _renamed(name: str, parts: Mapping[str, str], layer: str) -> str:
+    """Returns what a layout calls a parameter of `MtpHead`. parts: its names of the parts. layer: what stands before
     the names within the layer."""
     part, _, kind = name.rpartition(".")
-    return f"{theirs[part]}.{kind}" if part in theirs else name.replace("layer.", layer, 1)
-
-
-def check_mtp(path: Path, config: Mapping[str, object], target: TargetShape) -> None:
-    """Raises what `load_mtp` raises, as far as it can be known without a weight. config: of the target."""
-    _filled(_open(path, config), target)
-
-
-def mtp_entries(path: Path) -> list[Entry]:
-    """Returns the tensors of a head by their headers. Raises ModelError for damaged files."""
-    config = read_json_object(path / "config.json")
-    entries, names, _ = _tensors(path, config)
-    return [entry for name, entry in entries.items() if names[name] != "embed_tokens.weight"]
+    return f"{parts[part]}.{kind}" if part in parts else name.replace("layer.", layer, 1)
 
 
 def _open(path: Path, target: Mapping[str, object]) -> MtpFolder:
     check_links(path, folder_names(path))
     own = read_json_object(path / "config.json")
-    entries, names, files = _tensors(path, own)
+    _, names, files = _tensors(path, own)
     if not names:
-        raise ModelError(f"{path}: holds no multi-token prediction head; {_OTHER}")
+        raise ModelError(f"{path}: holds no multi-token prediction head; {ANOTHER_DRAFTER}")
     converted = any(CONVERTED.items() <= read_metadata(file).items() for file in files)
     contract = Fields(path, own).part("mtplx_mtp_contract")
-    return MtpFolder(path, files, entries, names, Fields(path, {**_text(target), **_text(own)}), contract, converted)
+    return MtpFolder(path, files, names, Fields(path, {**_text(target), **_text(own)}), contract, converted)
 
 
 def _text(config: Mapping[str, object]) -> dict[str, object]:
@@ -224,14 +240,14 @@ def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry]
     files = beside[:1] or [path / name for name in names if name.startswith("model")]
     sidecar = bool(beside) or str(config.get("model_type")).endswith("_mtp")
     entries: dict[str, Entry] = {}
-    ours: dict[str, str] = {}
+    own_names: dict[str, str] = {}
     used = []
     for file in files:
         found = {name: entry for name, entry in read_entries(file).items() if _belongs(name, config, sidecar)}
         entries |= found
-        ours |= {name: _name_in_chain(name) if _has_chain(config) else _our_name(name) for name in found}
+        own_names |= {name: _own_name(name, _has_chain(config)) for name in found}
         used += [file] if found else []
-    return entries, ours, tuple(used)
+    return entries, own_names, tuple(used)
 
 
 def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
@@ -249,11 +265,15 @@ def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
     return sidecar and (added is None or int(added[1]) == 0)
 
 
-def _our_name(name: str) -> str:
-    """Returns what `MtpHead` calls a tensor of any layout."""
-    inner = _PART.sub("", OUTER.sub("", name))
-    part, _, kind = inner.rpartition(".")
-    return f"{_OURS[part]}.{kind}" if part in _OURS else f"layer.{inner}"
+def _own_name(name: str, chain: bool) -> str:
+    """Returns what `MtpHead` calls a tensor of any layout. chain: of a head of several blocks, which keep their numbers
+    and where `norm` within one is the block's own."""
+    inner = OUTER.sub("", name)
+    bare = _PART.sub("", inner)
+    part, _, kind = bare.rpartition(".")
+    if part in _PARTS and not (chain and part == "norm" and inner.startswith("mtp.layers.")):
+        return f"{_PARTS[part]}.{kind}"
+    return f"layer.{inner.removeprefix('mtp.') if chain else bare}"
 
 
 def _has_chain(config: Mapping[str, object]) -> bool:
@@ -262,56 +282,40 @@ def _has_chain(config: Mapping[str, object]) -> bool:
     return family is not None and family.chain
 
 
-def _name_in_chain(name: str) -> str:
-    """Returns what `MtpHead` calls a tensor of a head of several blocks, where `norm` within one is the block's own."""
-    inner = OUTER.sub("", name).removeprefix("mtp.")
-    numbered = re.match(r"layers\.\d+\.", inner)
-    part, _, kind = inner[numbered.end() if numbered else 0 :].rpartition(".")
-    own = numbered is not None and part == "norm"
-    return f"{_OURS[part]}.{kind}" if part in _OURS and not own else f"layer.{inner}"
-
-
-def _filled(folder: MtpFolder, target: TargetShape) -> MtpHead:
-    """Returns the head with its weights, none of which is evaluated yet."""
-    config = folder.config
-    check_width(folder.path, config.count("hidden_size"), target.hidden, target)
-    check_vocabulary(folder.path, config.count("vocab_size", target.rows), target)
-    head = _built(folder)
-    if head.project is not None:
-        check_vocabulary(folder.path, head.lm_head.weight.shape[0], target)
-    return head
-
-
 def _built(folder: MtpFolder) -> MtpHead:
-    """Returns the head with its weights, none of which is evaluated yet, for whatever target it is."""
-    tensors = _load(folder)
+    """Returns the head with its weights, none of which is evaluated yet, for whatever target it is. A copy of the
+    target's embedding is left on the disk."""
+    loaded = load_tensors(folder.files)
+    names = {stored: name for stored, name in folder.names.items() if not name.startswith("embed_tokens.")}
+    tensors = {name: loaded[stored] for stored, name in names.items()}
     tensors = tensors if folder.converted else _converted(folder, tensors)
-    own_output = tensors["lm_head.weight"].shape[0] if "lm_head.weight" in tensors else None
-    head = _head(folder, build_layer(folder.family, folder.config), own_output)
+    head = _head(folder, tensors.get("lm_head.weight"))
     fill(folder.path, head, tensors)
     return head
+
+
+def _head(folder: MtpFolder, output: mx.array | None) -> MtpHead:
+    """Returns the head without weights. output: an output matrix of its own."""
+    built = build_layer(folder.family, folder.config)
+    form = _with_contract(built.form, folder.contract)
+    own_output = None if output is None else output.shape[0]
+    return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
 
 
 def _copies_output(own: Any, target: Loaded) -> bool:
     """Whether a head's output matrix is the target's, but for what 16 bits and the target's quantization round: by
     rows that are evenly spread. Stricter than `is_copy`, since the target's own rows then draft."""
-    theirs = output_of(target.network).module
+    original = output_of(target.network).module
     ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
-    mine, other = (matrix_rows(module, ids).astype(mx.float32) for module in (own, theirs))
+    mine, other = (matrix_rows(module, ids).astype(mx.float32) for module in (own, original))
     rounded = mine
-    if "scales" in theirs:
-        form = (theirs.group_size, theirs.bits)
+    if "scales" in original:
+        form = (original.group_size, original.bits)
         rounded = mx.dequantize(
-            *mx.quantize(mine, *form, mode=theirs.mode), group_size=form[0], bits=form[1], mode=theirs.mode
+            *mx.quantize(mine, *form, mode=original.mode), group_size=form[0], bits=form[1], mode=original.mode
         )
     allowed = 1.2 * mx.linalg.norm(mine - rounded) + 0.005 * mx.linalg.norm(mine)
-    return "bias" not in theirs and bool((mx.linalg.norm(mine - other) <= allowed).item())
-
-
-def _head(folder: MtpFolder, built: BuiltLayer, own_output: int | None) -> MtpHead:
-    """Returns the head around a layer, without weights."""
-    form = _with_contract(built.form, folder.contract)
-    return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
+    return "bias" not in original and bool((mx.linalg.norm(mine - other) <= allowed).item())
 
 
 def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
@@ -324,16 +328,11 @@ def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
             continue
         if not isinstance(value, str) or value not in known:
             raise ModelError(
-                f"{contract.path}: Redline does not support the mtplx contract's {name} {str(value)[:40]!r}; {_OTHER}"
+                f"{contract.path}: Redline does not support the mtplx contract's {name} {str(value)[:40]!r}; "
+                f"{ANOTHER_DRAFTER}"
             )
         form = replace(form, **known[value])  # type: ignore[arg-type]  # all of them flags
     return form
-
-
-def _load(folder: MtpFolder) -> dict[str, mx.array]:
-    """Returns the tensors by the names of `MtpHead`, lazily, without a copy of the target's embedding."""
-    loaded = load_tensors(folder.files)
-    return {ours: loaded[theirs] for theirs, ours in folder.names.items() if not ours.startswith("embed_tokens.")}
 
 
 # --- from upstream's tensors to mlx-lm's -------------------------------------------------------

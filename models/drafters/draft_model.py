@@ -1,4 +1,4 @@
-"""Draft models as a kind of drafter: an ordinary, smaller model, with the target's tokens or with its own.
+"""Draft models on disk: ordinary, smaller models, with the target's tokens or with their own.
 
 A chat template, an end-of-text token or a context length of its own is no reason to refuse one: the target's are used,
 and the drafter's tokens are only accepted less often.
@@ -6,69 +6,67 @@ and the drafter's tokens are only accepted less often.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from engine.backend.mlx_lm_imports import why_unsound_type
+from engine.drafters.cross_tokenizer import CrossTokenizerModel, TextDrafter, TokenBytes
+from engine.drafters.draft_model import DraftModel
 from engine.errors import ModelError, PairError
 from models.chat_templates import read_templates
-from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
+from models.drafters.draft_vocabulary_file import apply_draft_vocabulary
+from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter
+from models.drafters.head_files import usual_acceptance
+from models.drafters.variant_trial import Variant
+from models.loader import Loaded
+from models.loader import load as load_model
+from models.memory.memory_verdict import Share
+from models.memory.model_size import measure
+from models.model_folder import ModelFolder, check_folder
 from models.token_bytes import read_token_bytes
 from models.token_map import match_tokens, vocabulary_size
 
-if TYPE_CHECKING:
-    from models.loader import Loaded
-    from models.memory.memory_verdict import Share
-    from models.model_folder import ModelFolder
-
-_LEAST_SHARED = 0.05  # of the target's tokens: with fewer in common hardly a word could be drafted
-_MAX_TARGET_SHARE = 0.5  # of its bytes: a larger drafter hardly drafts faster than the target verifies
-
-
-def detect(config: Mapping[str, object]) -> bool:
-    """Any folder that is not a head is an ordinary model."""
-    heads = {"medusa_num_heads", "draft_vocab_size", "eagle_config"}
-    return speculator_algorithm(config) is None and not heads & config.keys()
+_MIN_SHARED = 0.05  # of the target's tokens: with fewer in common hardly a word could be drafted
+MAX_TARGET_SHARE = 0.5
+"""How large a draft model may be, of its target's bytes, to be offered. The policy bounds what a drafter that does not
+pay may cost, so this only leaves out what can hardly pay. A drafted token costs as much of a plain step as the model
+has of the bytes. At half of them and one token a round, of which four in five are accepted, a round gives 1.8 tokens in
+the time of 1.5 steps; at two thirds it would be 1.8 in 1.67, for memory that a larger target would use better."""
 
 
-def check(target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:
-    from engine.backend.mlx_lm_imports import why_unsound_type
+class DraftModelFiles(DrafterFiles):
+    def check(self, target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:
+        drafter = read(folder)
+        if reason := why_unsound_type(drafter.model_type):
+            raise ModelError(f"{folder}: {drafter.model_type} models cannot be decoded exactly ({reason})")
+        notes = tuple(_notes(target, drafter))
+        try:
+            shared = match_tokens(target, drafter)
+        except PairError:
+            share = _shared_share(folder, read_token_bytes(target.path), read_token_bytes(folder))
+            reason = f"different tokenizer; drafts the {share:.0%} of the target's tokens that both have"
+            return Compatibility(True, reason, notes, other_tokenizer=True)
+        _mask_id(drafter)
+        count = vocabulary_size(target.vocabulary)
+        same = f"same {count:,} tokens" if shared == count else f"same tokens up to {shared:,} of {count:,}"
+        return Compatibility(True, same, notes)
 
-    drafter = read(folder)
-    if reason := why_unsound_type(drafter.model_type):
-        raise ModelError(f"{folder}: {drafter.model_type} models cannot be decoded exactly ({reason})")
-    try:
-        shared = match_tokens(target, drafter)
-    except PairError:
-        return _check_other_tokenizer(target, drafter)
-    _mask_id(drafter)
-    count = vocabulary_size(target.vocabulary)
-    same = f"same {count:,} tokens" if shared == count else f"same tokens up to {shared:,} of {count:,}"
-    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)))
+    def load(self, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+        loaded = load_model(folder)
+        try:
+            shared = match_tokens(target.folder, loaded.folder)
+        except PairError:
+            return _load_other_tokenizer(loaded, target)
+        ids = apply_draft_vocabulary(loaded, shared)
+        mask_id = _mask_id(loaded.folder)
+        drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids, mask_id)
+        return LoadedDrafter(drafter, loaded, usual_acceptance=usual_acceptance(folder))
+
+    def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
+        return measure(check_folder(folder)).share
 
 
-def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
-    from engine.drafters.draft_model import DraftModel
-    from models.drafters.draft_vocabulary_file import apply_draft_vocabulary
-    from models.drafters.head_folder import usual_acceptance
-    from models.loader import load as load_model
-
-    loaded = load_model(folder)
-    try:
-        shared = match_tokens(target.folder, loaded.folder)
-    except PairError:
-        return _load_other_tokenizer(loaded, target)
-    ids = apply_draft_vocabulary(loaded, shared)
-    mask_id = _mask_id(loaded.folder)
-    drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids, mask_id)
-    return LoadedDrafter(drafter, loaded, usual_acceptance=usual_acceptance(folder))
-
-
-def footprint(folder: Path, _item_bytes: int) -> Callable[[int], Share]:
-    from models.memory.model_size import measure
-    from models.model_folder import check_folder
-
-    return measure(check_folder(folder)).share
+FILES = DraftModelFiles()
 
 
 def _mask_id(folder: ModelFolder) -> int | None:
@@ -86,18 +84,12 @@ def _mask_id(folder: ModelFolder) -> int | None:
     return value
 
 
-def _check_other_tokenizer(target: ModelFolder, drafter: ModelFolder) -> Compatibility:
-    share = _shared_share(drafter.path, read_token_bytes(target.path), read_token_bytes(drafter.path))
-    reason = f"different tokenizer; drafts the {share:.0%} of the target's tokens that both have"
-    return Compatibility(True, KIND.name, reason, tuple(_notes(target, drafter)), other_tokenizer=True)
-
-
 def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes]) -> float:
     """Returns which share of the target's tokens stands for bytes that a token of the drafter stands for too. Raises
     PairError for two tokenizers that have too little in common. path: of the drafter, for the message."""
-    theirs, ours = set(target) - {b""}, set(drafter)
-    share = len(theirs & ours) / max(len(theirs), 1)
-    if share < _LEAST_SHARED:
+    of_target, of_drafter = set(target) - {b""}, set(drafter)
+    share = len(of_target & of_drafter) / max(len(of_target), 1)
+    if share < _MIN_SHARED:
         raise PairError(
             f"{path}: different tokenizer (only {share:.1%} of the target's tokens are known to it); "
             "choose a drafter of the same family"
@@ -106,21 +98,18 @@ def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes])
 
 
 def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
-    from engine.drafters.cross_tokenizer import CrossTokenizerModel, TextDrafter, TokenBytes
-    from models.drafters.variant_trial import Variant
-
-    theirs = read_token_bytes(target.folder.path)[: target.model.vocabulary]
+    target_bytes = read_token_bytes(target.folder.path)[: target.model.vocabulary]
     own = read_token_bytes(loaded.folder.path)[: loaded.model.vocabulary]
-    _shared_share(loaded.folder.path, theirs, own)
+    _shared_share(loaded.folder.path, target_bytes, own)
     tokens = TokenBytes(
-        target=theirs,
+        target=target_bytes,
         drafter=own,
         encode=loaded.tokenizer.pieces,
         start=tuple(loaded.tokenizer.encode("")),
         ends=tuple(
             (end, own_end)
             for end, own_end in zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)
-            if end < len(theirs) and own_end < len(own)
+            if end < len(target_bytes) and own_end < len(own)
         ),
         encode_target=target.tokenizer.pieces,
     )
@@ -147,13 +136,10 @@ def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:
         yield "different end-of-text tokens (the target's are used)"
     if drafter.context_length and target.context_length and drafter.context_length < target.context_length:
         yield f"made for contexts of {drafter.context_length:,} tokens (target: {target.context_length:,})"
-    if drafter.weights_bytes > target.weights_bytes * _MAX_TARGET_SHARE:
+    if drafter.weights_bytes > target.weights_bytes * MAX_TARGET_SHARE:
         yield f"{drafter.weights_bytes / target.weights_bytes:.0%} of the target's size, too large to save time"
 
 
 def _template(folder: ModelFolder) -> str | None:
     template = read_templates(folder.path).default
     return None if template is None else template.strip()
-
-
-KIND = DrafterKind("model", "draft model", detect, check, load, footprint, stands_alone=True)

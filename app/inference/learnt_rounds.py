@@ -1,0 +1,177 @@
+"""What the replies of a pair have taught on this machine: the times of rounds, and how many drafts are accepted.
+
+It lies in one small file for each pair, which is written after replies. Nothing else is ever timed: a pair that has
+never run begins with prices that are usual on its backend, and finds out within the budget of its replies. A file that
+cannot be read is ignored and replaced; one that cannot be written is learnt again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import os
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from app.inference.machine import processor
+from app.inference.pair_loader import NamedDrafter
+from engine import backend
+from engine.audit.verify_blocks import BLOCK_WIDTH
+from engine.policy import Policy
+from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength, TreeExpectedLength
+from engine.policy.fixed import FixedLength
+from engine.policy.step_times import Belief, PriorPrices, StepTimes, pass_price
+from engine.settings import SamplingSettings
+from models.durable_files import replace_file
+from models.loader import Loaded
+from models.paths import cache_dir
+
+FORMAT = 1
+MOST = 200  # files kept; the oldest go
+LEAST_TOKEN_PRICE = 0.02  # of a drafted token that a network draws: a few small operations
+TREE_DEPTH = 6  # of a large tree, whose levels are drawn one after another
+
+
+class _File(msgspec.Struct):
+    """times: by conditions and context class, mean and covariance of a `Belief`. counts: of each drafter."""
+
+    format: int
+    times: dict[str, dict[int, tuple[list[float], list[list[float]]]]]
+    counts: list[AcceptanceCounts]
+
+
+@dataclass
+class LearntRounds:
+    """What is known of one pair. root: of the cache, None for the user's."""
+
+    target: Loaded
+    drafter: NamedDrafter
+    root: Path | None = None
+    times: dict[str, StepTimes] = field(init=False, default_factory=dict)
+    counts: list[AcceptanceCounts] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = [AcceptanceCounts() for _ in self.drafter.parts]
+        self._read()
+
+    def times_of(self, exact: bool = False, timed: bool = False) -> StepTimes:
+        """Returns the times of rounds under these conditions. exact: all passes are of one width. timed: every draft is
+        waited for."""
+        return self.times.setdefault(_conditions(exact, timed), StepTimes(self._prior(exact)))
+
+    def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
+        """Returns a policy for one reply after `context` tokens: with the draft length of `settings`, or for auto the
+        best one. timed: drafts are waited for. frozen: what the reply teaches is forgotten after it, as in a
+        comparison of replies.
+
+        A reply whose rounds must repeat goes neither by the clock nor, unless it is compared with others, by what
+        earlier replies have taught."""
+        if self.drafter.drafter is None or settings.draft_length is not None:
+            return FixedLength(settings.draft_length or 0 if self.drafter.drafter is not None else 0)
+        times, counts = self.times_of(settings.exact, timed), self.counts
+        if settings.repeats_rounds and not frozen:
+            times, counts = StepTimes(self._prior(settings.exact), learns=False), [AcceptanceCounts() for _ in counts]
+        elif frozen or not settings.teaches:
+            times, counts = times.copy(learns=not settings.repeats_rounds), copy.deepcopy(counts)
+        for each in counts:
+            each.fade()
+        pairs = zip(self.drafter.parts, counts, strict=True)
+        candidates = [Candidate(part.name, expected_length(part, each), each) for part, each in pairs]
+        policy = Adaptive(candidates, times, context)
+        if not policy.is_useful:
+            return FixedLength(0, "drafting would not be worthwhile here, even if nearly all of it were accepted")
+        return policy
+
+    def save(self) -> None:
+        """Writes the file, and removes those that have not been written for longest."""
+        with contextlib.suppress(OSError):
+            path = self._path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in self.times.items()}
+            replace_file(path, msgspec.json.encode(_File(FORMAT, times, self.counts)))
+            for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MOST]:
+                old.unlink()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # msgspec's errors are ValueErrors
+            found = msgspec.json.decode(self._path.read_bytes(), type=_File)
+            if found.format != FORMAT or len(found.counts) != len(self.counts):
+                return
+            for name, beliefs in found.times.items():
+                times = StepTimes(self._prior(name.startswith("exact")))
+                times.learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
+                if not all(times.is_sound(belief) for belief in times.learnt.values()):
+                    return
+                self.times[name] = times
+            self.counts = found.counts
+
+    @property
+    def _path(self) -> Path:
+        key = chr(0).join((str(FORMAT), *key_of(self.target, self.drafter)))
+        return cache_dir(self.root) / "rounds" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+
+    def _prior(self, exact: bool) -> list[PriorPrices]:
+        return [_prior_prices(self.target, part, exact) for part in self.drafter.parts]
+
+
+def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts) -> ExpectedLength:
+    """Returns what is expected of a drafter before a reply; its lengths are those that a draft may have."""
+    if drafter.branches:
+        return TreeExpectedLength(drafter.tree_tau)
+    return ChainExpectedLength(drafter.longest, counts.rates or drafter.usual)
+
+
+def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPrices:
+    """Returns what rounds are taken to cost before any was seen: a pass by the backend's usual curve, and a drafted
+    token by the weights that it reads."""
+    gpu = backend.queues()
+    size = 0.0 if drafter.folder is None else weights_bytes(drafter.folder) / max(1, weights_bytes(target.folder.path))
+    token = 0.0 if drafter.folder is None else max(LEAST_TOKEN_PRICE, size)
+    prices = {}
+    for length in expected_length(drafter, AcceptanceCounts()).expected(None):
+        if length:
+            steps = 1 if drafter.drafts_blocks else min(length, TREE_DEPTH) if drafter.branches else length
+            rows = 1.0 if exact and length < BLOCK_WIDTH else pass_price(length + 1, gpu)
+            prices[length] = rows + token * steps
+    return PriorPrices(drafter.name, prices)
+
+
+def weights_bytes(folder: Path) -> int:
+    """Returns the size of a folder's weights."""
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+def _conditions(exact: bool, timed: bool) -> str:
+    return ("exact" if exact else "free") + (", timed" if timed else "")
+
+
+def _plain(belief: Belief) -> tuple[list[float], list[list[float]]]:
+    mean: Any = np.round(belief.mean, 5)
+    covariance: Any = np.round(belief.covariance, 7)
+    return mean.tolist(), covariance.tolist()
+
+
+def key_of(target: Loaded, drafter: NamedDrafter) -> tuple[str, ...]:
+    """Returns what times depend on: machine, library and weights."""
+    found = backend.describe()
+    machine = (processor(), str(os.cpu_count()), found.device, found.library, found.detail, found.dtype, version("mlx"))
+    drafters = [part.spec if part.folder is None else f"{part.spec} {files_of(part.folder)}" for part in drafter.parts]
+    files = files_of(target.folder.path)
+    weights = files if target.model.kv_bits is None else f"{files}, keys and values in {target.model.kv_bits} bits"
+    if target.model.leader is not None:
+        weights = f"{weights}, shared by {target.model.leader.ranks}"
+    return (*machine, weights, *drafters, "trees" if drafter.branches else "chains")
+
+
+def files_of(folder: Path) -> str:
+    """Returns a folder's name and its weights' names, sizes and times: other weights are another model."""
+    weights = sorted(folder.glob("*.safetensors"))
+    facts = [f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in weights]
+    return " ".join([folder.name, *facts])

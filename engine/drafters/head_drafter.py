@@ -1,0 +1,175 @@
+"""What drafters have in common that read the target's hidden states.
+
+HeadDrafter         its head has caches of its own, with an entry for every committed token: DFlash
+PairDrafter         so has this one's, but an entry is a pair: EAGLE (Li 2024, arXiv 2401.15077) and multi-token
+                    prediction heads (DeepSeek-V3, arXiv 2412.19437)
+LatestStateDrafter  reads the target's latest state and remembers nothing else: Medusa, MLP speculators, and Gemma 4's
+                    assistants
+
+A pair is the target's state at one token together with the token after it. The pair of state i and token i + 1 gives a
+hidden state from which token i + 2 is drawn; after a drafted token the head's own hidden state takes the place of the
+target's. Every pair of the committed sequence has the target's own state; entries of drafted steps, which build on the
+head's own output, are dropped as soon as the draft is made. So after n committed tokens n - 1 pairs are known, and
+drafting catches up with one pass over what the last round committed, whose last row is the first drafted step.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from engine.backend.mlx_lm_imports import KVCache
+from engine.cache.snapshot import Snapshot, capture, restore
+from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
+from engine.drafters.chain import draw_chain
+from engine.rotary_embedding import RotationByLength
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.layer_taps import NORMED
+from engine.target.target_view import TargetView
+
+
+class HeadDrafter(Drafter):
+    """Drafts for `target` with a head whose caches, one a layer, are `caches`. rotary: the modules that rotate its
+    keys, where the length of a text may change how. lag: how many tokens after its own an entry is made of.
+
+    Raises ModelError for a target whose states cannot be read.
+    """
+
+    lag = 0
+
+    def __init__(
+        self, target: CachedModel, needs: Needs, traits: Traits, caches: Sequence[KVCache], rotary: Sequence[Any] = ()
+    ) -> None:
+        self.needs, self.traits = needs, traits
+        self.target = TargetView(target, needs.taps)
+        self._caches = caches
+        self._rotation = RotationByLength(rotary)
+
+    @abstractmethod
+    def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
+        """Adds the entries of the target's states (n, width), each of which the token in `following` follows, and
+        returns what the head makes of them, (n, hidden)."""
+
+    @abstractmethod
+    def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
+        """Returns at most `length` tokens. hidden: what `extend` returned of the tokens that the draft follows. What it
+        adds to the caches is dropped afterwards."""
+
+    @property
+    def known(self) -> int:
+        """How many entries are in the caches; between rounds all are of committed tokens."""
+        return int(self._caches[0].offset)
+
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        last = len(tokens) - 1 - self.lag  # the last pair is the first step of a draft
+        while self.known < last and not cancelled():
+            self._catch_up(tokens, min(last, self.known + PREFILL_CHUNK))  # its states stay unevaluated
+            mx.eval([(cache.keys, cache.values) for cache in self._caches])
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        """Before a second token there is no state to read, and nothing to propose."""
+        tokens = context.tokens
+        if length == 0 or len(tokens) < 2 or not self.is_ready(context, len(tokens) - self.known):
+            return empty_draft()
+        hidden = self._catch_up(tokens, len(tokens) - 1)
+        known = self.known
+        draft = self.draft(context, hidden, length)
+        self._trim(known)
+        return draft
+
+    def rewind(self, length: int) -> None:
+        self._trim(min(self.known, max(length - self.lag, 0)))
+
+    def reusable_prefix(self) -> int:
+        """Entries are made of states, so up to the first token that has none yet."""
+        start, end = self.target.recorded
+        return max(self.known, end if start <= self.known else 0)
+
+    def snapshot(self) -> Snapshot:
+        return {"caches": capture(self._caches), "is_long": self._rotation.is_long}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        restore(self._caches, snapshot["caches"])
+        self._rotation.switch(snapshot["is_long"])
+
+    def _catch_up(self, tokens: Sequence[int], upto: int) -> mx.array:
+        """Adds the entries before `upto` that are missing; returns what the head makes of them."""
+        first = self.known
+        self._rotation.follow(len(tokens), self._caches)
+        if first == upto:
+            return mx.zeros((0, 1))
+        return self.extend(self.target.hidden(self.needs.taps, first, upto), tokens[first + 1 : upto + 1])
+
+    def _trim(self, entries: int) -> None:
+        """Drops all entries but the first `entries`."""
+        dropped = self.known - entries
+        for cache in self._caches:
+            cache.trim(dropped)
+
+
+class PairDrafter(HeadDrafter):
+    """Drafts chains with a head that reads pairs."""
+
+    lag = 1
+
+    @abstractmethod
+    def fuse(self, states: mx.array) -> mx.array:
+        """Returns the hidden states (n, hidden) that pairs begin with, of the target's states (n, width)."""
+
+    @abstractmethod
+    def steps(self, hidden: mx.array, tokens: mx.array) -> mx.array:
+        """Runs the head over one pair a row, (n, hidden) and (n,), that follow each other after the pairs in the
+        cache; returns the next hidden states (n, hidden)."""
+
+    @abstractmethod
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Returns logits (n, width) of hidden states (n, hidden)."""
+
+    def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
+        return self.steps(self.fuse(states), mx.array(list(following), mx.int32))
+
+    def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
+        state = hidden[-1:]
+
+        def next_logits(token: mx.array) -> mx.array:
+            nonlocal state
+            state = self.steps(state, token)
+            return self.logits(state)
+
+        return draw_chain(context, self.logits(state), next_logits, length, self.needs.token_map)
+
+
+class LatestStateDrafter(Drafter):
+    """Drafts for `target` from its last normed state at the last token that it has seen, whose logits gave the last
+    committed token.
+
+    token_map, kv_layers: as in `Needs`. Raises what `TargetView` raises for a target that cannot show these layers.
+    """
+
+    def __init__(self, target: CachedModel, token_map: mx.array | None = None, kv_layers: tuple[int, ...] = ()) -> None:
+        self.needs = Needs((NORMED,), latest_only=True, kv_layers=kv_layers, token_map=token_map)
+        self.target = TargetView(target, self.needs.taps, True, kv_layers)
+        self._known = 0
+
+    def state(self, context: DraftContext) -> mx.array | None:
+        """Returns the state that gave the last committed token, (1, hidden); None before a second token, where there is
+        none."""
+        place = len(context.tokens) - 2
+        return self.target.hidden(self.needs.taps, place, place + 1) if place >= 0 else None
+
+    def rewind(self, length: int) -> None:
+        self._known = length
+
+    def reusable_prefix(self) -> int:
+        """All that is known, if the last state of it can be read; else the target must see one token again."""
+        start, end = self.target.recorded
+        return self._known if start < self._known <= end else max(self._known - 1, 0)
+
+    def snapshot(self) -> Snapshot:
+        return self._known
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._known = snapshot

@@ -1,0 +1,98 @@
+"""What the kinds of heads have in common: they are checked, loaded and measured alike, and some can draft trees.
+
+A head gets the bits of its target where it is large enough for that to matter (`match_precision`), before any of its
+variants is made.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.target.tree_trial import why_no_trees
+from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, join_notes
+from models.drafters.head_folder import Fields
+from models.drafters.head_weights import evaluate_weights, head_footprint, match_precision
+from models.drafters.target_match import TargetShape, dtype_of, shape_in, shape_of
+from models.drafters.variant_trial import Variant
+from models.durable_files import read_json_object
+from models.loader import Loaded
+from models.memory.memory_verdict import Share
+from models.model_folder import ModelFolder
+
+
+class HeadFiles(DrafterFiles):
+    """can_branch: whether heads of this kind can draft trees. own_embedding: whether an embedding in the files may be
+    the head's own."""
+
+    can_branch = False
+    own_embedding = False
+
+    @abstractmethod
+    def build(self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None) -> Any:
+        """Returns the head with its weights, none of which is evaluated yet. shape, config: of the target, config.json
+        of which may say what the head's own does not. target: None where the target is not loaded, so that no weight
+        may be looked at.
+
+        Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
+        """
+
+    @abstractmethod
+    def variants(self, head: Any, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+        """Returns the ways to read a head, the one that sources recommend first. trees: whether to branch."""
+
+    def load_head(self, path: Path, target: Loaded) -> Any:
+        """Returns the head in the type that the target computes in. Raises what `build` raises."""
+        head = self.build(path, shape_of(target), target.folder.config, target)
+        evaluate_weights(head, dtype_of(target))
+        return head
+
+    def check(self, target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:
+        shape = shape_in(target)
+        self.build(folder, shape, target.config)
+        return Compatibility(True, shape.summary)
+
+    def load(self, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+        branches, trees_note = tree_drafting(target, trees and self.can_branch)
+        head = self.load_head(folder, target)
+        precision_note = match_precision(head, target.network)
+        variants = tuple(self.variants(head, folder, target, branches))
+        drafter = variants[0].make()
+        if trees and not trees_note and drafter.traits.shape != "tree":
+            branches, trees_note = False, "drafts chains, not trees: a head of this kind cannot draft trees"
+        return LoadedDrafter(
+            drafter,
+            branches=branches,
+            usual_acceptance=usual_acceptance(folder),
+            tree_tau=_tree_tau(folder) if branches else {},
+            note=join_notes(trees_note, precision_note),
+            variants=variants,
+        )
+
+    def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
+        return head_footprint(folder, item_bytes, self.own_embedding)
+
+
+def usual_acceptance(path: Path) -> tuple[float, ...]:
+    """Returns the probability that each drafted token is accepted after those before it, as measured when the drafter
+    at `path` was made; empty if config.json does not say. Raises ModelError for nonsense."""
+    return _measured(path).numbers("acceptance_by_position", 0, 1)
+
+
+def _tree_tau(path: Path) -> dict[int, float]:
+    """Returns the mean acceptance length by the nodes of a tree, from 1, likewise."""
+    return {nodes: tau for nodes, tau in enumerate(_measured(path).numbers("tree_tau", 1)) if nodes}
+
+
+def _measured(path: Path) -> Fields:
+    """Returns what config.json has under "redline"."""
+    return Fields(path, read_json_object(path / "config.json")).part("redline")
+
+
+def tree_drafting(target: Loaded, trees: bool) -> tuple[bool, str]:
+    """Returns whether a drafter for `target` should branch, and why it should not although `trees` were requested. To
+    find out empties the target's cache."""
+    trouble = why_no_trees(target.model) if trees else None
+    return trees and trouble is None, f"drafts chains, not trees: {trouble}" if trouble else ""

@@ -1,0 +1,64 @@
+"""MLP speculators on disk: a small recurrence over the target's last state (arXiv 2404.19124).
+
+config.json          model_type "mlp_speculator", emb_dim, inner_dim (0: as emb_dim), vocab_size, n_predict,
+                     tie_weights, scale_input (foundation-model-stack/fms-extras,
+                     `fms_extras/utils/config/mlp_speculator.py` and the checkpoints of ibm-ai-platform)
+model*.safetensors   speculator.{emb,proj,head}.{stage}.weight, speculator.ln.{stage}.{weight,bias}; where weights
+                     are tied, those of the first stage and the second projection, the others being copies
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from engine.drafters.mlp_speculator import MlpSpeculator, MlpSpeculatorConfig, MlpSpeculatorNetwork
+from engine.target.layer_taps import NORMED
+from models.drafters.head_files import HeadFiles
+from models.drafters.head_folder import Fields, open_head
+from models.drafters.head_weights import fill
+from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width
+from models.drafters.variant_trial import Variant
+from models.loader import Loaded
+
+_PREFIX = "speculator."
+_MAX_STAGES = 32
+_OWN_WHERE_TIED = ("emb.0.", "head.0.", "ln.0.", "proj.0.", "proj.1.")
+
+
+class MlpSpeculatorFiles(HeadFiles):
+    def build(
+        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
+    ) -> MlpSpeculatorNetwork:
+        folder = open_head(path)
+        own = _config(folder.config, shape)
+        tensors = {name.removeprefix(_PREFIX): value for name, value in folder.load().items()}
+        if own.tied:
+            tensors = {name: value for name, value in tensors.items() if name.startswith(_OWN_WHERE_TIED)}
+        network = MlpSpeculatorNetwork(own)
+        fill(path, network, tensors)
+        check_made_for(folder, shape)
+        return network
+
+    def variants(self, head: MlpSpeculatorNetwork, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+        return [Variant("as stored", lambda: MlpSpeculator(head, target.model))]
+
+
+FILES = MlpSpeculatorFiles()
+
+
+def _config(fields: Fields, target: TargetShape) -> MlpSpeculatorConfig:
+    """Returns the sizes, checked against the target's."""
+    hidden, vocabulary, stages = fields.count("emb_dim"), fields.count("vocab_size"), fields.count("n_predict")
+    if stages > _MAX_STAGES:
+        raise fields.wrong("n_predict", f"at most {_MAX_STAGES}")
+    check_width(fields.path, hidden, target.states((NORMED,)), target)
+    check_vocabulary(fields.path, vocabulary, target)
+    return MlpSpeculatorConfig(
+        hidden_size=hidden,
+        inner_size=fields.count("inner_dim", hidden) if fields.get("inner_dim") != 0 else hidden,
+        vocab_size=vocabulary,
+        stages=stages,
+        tied=fields.flag("tie_weights"),
+        scale_input=fields.flag("scale_input"),
+    )
