@@ -50,7 +50,9 @@ class Proposer:
 
     def observe(self, round_: Round) -> None:
         """Lets the policy learn from a round."""
-        if not self._is_forced:
+        if self._is_forced:
+            self._policy.skip(round_)
+        else:
             self._policy.observe(round_)
 
     def rewind(self, length: int) -> None:

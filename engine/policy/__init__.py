@@ -35,6 +35,9 @@ class Policy(Protocol):
     def observe(self, round_: Round) -> None:
         """Learns from a round that was planned here."""
 
+    def skip(self, round_: Round) -> None:
+        """Takes note of a round whose draft a grammar forced in place of the one that was planned here."""
+
     def next_is_plain(self, has_nothing: bool = False) -> bool:
         """Returns whether the round after a plain one is sure to be plain too, whatever comes of this one. has_nothing:
         whether all drafters that give hints have nothing to propose now."""

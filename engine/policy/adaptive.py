@@ -154,10 +154,26 @@ class Adaptive:
         self._observe_time(round_)
         self._budget.book(len(round_.tokens), self._price(round_))
         self._learn(round_)
+        self._end(round_)
+
+    def _end(self, round_: Round) -> None:
         self._planned = self._followed = False
         self._plain_left -= 1
         self._context += len(round_.tokens)
         self._times.reach(self._context)
+
+    def _pass_tokens(self, round_: Round) -> None:
+        """Lets the tokens of a round pass for every candidate."""
+        for each in self._candidates:
+            each.unread += len(round_.tokens)
+            each.until_probe -= 1
+            each.expected_length.elapse(len(round_.tokens))
+
+    def skip(self, round_: Round) -> None:
+        self._time_s = round_.time_s
+        self._times.elapse()
+        self._pass_tokens(round_)
+        self._end(round_)
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
         drafters = range(len(self._candidates))
@@ -279,10 +295,7 @@ class Adaptive:
             candidate.expected_length.learn(round_, hint)
             if candidate.counts is not None and hint is None:
                 candidate.counts.add(round_)
-        for each in self._candidates:
-            each.unread += len(round_.tokens)
-            each.until_probe -= 1
-            each.expected_length.elapse(len(round_.tokens))
+        self._pass_tokens(round_)
         if round_.drafted:
             self._tried = True
             candidate.drafted(round_)

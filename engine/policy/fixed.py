@@ -29,5 +29,8 @@ class FixedLength:
     def observe(self, round_: Round) -> None:
         pass
 
+    def skip(self, round_: Round) -> None:
+        pass
+
     def next_is_plain(self, has_nothing: bool = False) -> bool:
         return self._plan.length == 0 or (has_nothing and self._all_hint)

@@ -300,3 +300,14 @@ def test_gains_are_kept_up_to_a_limit() -> None:
 @pytest.mark.parametrize(("tokens", "left"), [(16, 0.32), (64, 1.28), (1000, 3.0)])
 def test_a_short_reply_may_lose_less(tokens: int, left: float) -> None:
     assert SlowdownBudget(tokens).left == pytest.approx(left)
+
+
+def test_a_round_that_a_grammar_forced_is_counted_neither_as_time_nor_as_a_draft() -> None:
+    learnt = Learnt.prior(USUAL)
+    policy, clock_s = adaptive(learnt), 0.0
+    for number in range(80):
+        length = policy.plan().length
+        policy.next_is_plain()
+        clock_s += 5.0 if number % 2 else 0.02 * USUAL.round_s(length)
+        (policy.skip if number % 2 else policy.observe)(round_of(length, length, clock_s))
+    assert 0.01 < learnt.times.plain_s < 0.04
