@@ -313,6 +313,15 @@ def reachable(snapshot: Snapshot, length: int) -> int:
     return max((mark for mark in marks if mark <= length), default=0)
 
 
+def filled_rows(state: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns what a snapshot has of a layer whose keys and values have a row (the last axis but one) for each token
+    from the first on, without the rows that are not filled; None for what keeps anything else."""
+    if not state.keys() >= {"keys", "values", "offset"} or state.keys() & {"start", "start_position"}:
+        return None
+    filled = {name: _shortened(state[name], state["offset"]) for name in ("keys", "values") if state[name] is not None}
+    return {**state, **filled}
+
+
 # --- the kinds of cache, and what each can do ---
 
 
