@@ -108,8 +108,7 @@ class Session:
         self._check_length(ids)
         reused = self._reuse(Request(ids, drafter, blocks))
         self._next_question, reply = prompt.next_question, self._reply
-        stable = prompt.stable_lengths if self.target.cache.needs_pins else ()
-        stable = stable if blocks is None else blocks.shared_ends(stable)
+        stable = self._pinned_lengths(prompt, blocks)
         for done in self._prefill(ids, reused, drafter, cancelled, stable):
             yield PromptProgress(done, len(ids), reused, time.monotonic() - began_s)
             self._check_owner(reply)
@@ -126,6 +125,12 @@ class Session:
         for event in self._with_text(rounds, text, len(ids)):
             yield event
             self._check_owner(reply)
+
+    def _pinned_lengths(self, prompt: Prompt, blocks: VerifyBlocks | None) -> Sequence[int]:
+        """Returns the lengths of a prompt to be marked; none where the caches go back to any place without a mark."""
+        if not self.target.cache.needs_pins:
+            return ()
+        return prompt.stable_lengths if blocks is None else blocks.shared_ends(prompt.stable_lengths)
 
     def reply_grammar(
         self, settings: SamplingSettings, parser: Parser | None, continuation_ids: Sequence[int] = ()
