@@ -2,7 +2,7 @@
 what the models remember of each conversation, which `app.inference.kept_conversation_files` writes.
 
     <folder>/<digest of the vocabulary>/<conversation>.tokens
-    <folder>/caches/<conversation>.safetensors
+    <folder>/caches/<conversation>.cache
 
 Whoever keeps the conversations owns the folder: it adds each reply when it ends and deletes the file of a conversation
 that is deleted. Others only read. A file is a row of records, one for each reply: `_HEADER` and the ids as int32,
@@ -29,7 +29,7 @@ MOST_BYTES = 4 << 20  # of all files: about a million tokens
 _HEADER = struct.Struct("<4sqII")  # magic, message, tokens, CRC-32 of the ids
 _MAGIC = b"RLR1"
 _SUFFIX = ".tokens"
-_CACHES, _CACHE_SUFFIX = "caches", ".safetensors"
+_CACHES, _CACHE_SUFFIX = "caches", ".cache"
 _ITEM_BYTES = 4
 
 
@@ -104,7 +104,12 @@ class ReplyHistory:
     def keep(self, conversations: Container[int]) -> None:
         """Deletes what is known of all other conversations. Raises ReplyHistoryError."""
         files = [*self._paths(), *self._caches()]
-        self._delete(file for file in files if not file.stem.isdecimal() or int(file.stem) not in conversations)
+        known = (_SUFFIX, _CACHE_SUFFIX)
+        self._delete(
+            file
+            for file in files
+            if file.suffix not in known or not file.stem.isdecimal() or int(file.stem) not in conversations
+        )
 
     def clear(self) -> None:
         """Deletes everything. Raises ReplyHistoryError."""
@@ -132,8 +137,8 @@ class ReplyHistory:
             sizes[path] -= size_bytes
 
     def _caches(self) -> list[Path]:
-        """Returns the files of what the models remember, also those that are being written."""
-        return list(self.folder.glob(f"{_CACHES}/*{_CACHE_SUFFIX}"))
+        """Returns the files of what the models remember, also those that are being written, and of earlier versions."""
+        return [file for file in self.folder.glob(f"{_CACHES}/*") if file.is_file()]
 
     def _paths(self) -> list[Path]:
         """Returns all files of tokens, the one that was written longest ago first."""

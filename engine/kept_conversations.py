@@ -1,8 +1,8 @@
 """Conversations that are not in the caches now, kept so that their next reply need not read them again.
 
-A reply continues the one that shares the most tokens with its prompt, whoever asks, as they have no names here. One
-that only begins alike, as those of two agents with the same system prompt do, stays kept as well: both share its arrays
-until these change. They take memory, so there are limits, and the one that was used longest ago goes first.
+A reply continues the one of which it can reuse the most tokens, whoever asks, as they have no names here. One that only
+begins alike, as those of two agents with the same system prompt do, stays kept as well: both share its arrays until
+these change. They take memory, so there are limits, and the one that was used longest ago goes first.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from functools import cached_property
 import mlx.core as mx
 
 from engine.audit.verify_blocks import VerifyBlocks
+from engine.cache.model_cache import reachable
 from engine.cache.snapshot import Snapshot, arrays_in
+from engine.drafters import Drafter
 
-LEAST_TOKENS = 64  # fewer are faster to read again than to keep
-_OTHER_QUESTION = 8  # tokens: templates take back a few at the end of a prompt, such as <think>
+LEAST_TOKENS = 64  # of a conversation: shorter ones are read again
 MOST = 32  # conversations: programs that never ask the same twice would fill the memory
 
 
 @dataclass(frozen=True)
 class KeptConversation:
     """tokens: of which the caches held a prefix. target: what its cache held, over `blocks` in exact-verify. drafter,
-    drafted: the drafter used last, and what it remembered; None for none. prompt: how many of the tokens were the last
-    prompt, all if that is not known."""
+    drafted: the drafter used last, and what it remembered; None for none. next_question: how many of the tokens every
+    later prompt of this conversation begins with; one that shares fewer is another conversation's."""
 
     tokens: tuple[int, ...]
     target: Snapshot
     blocks: VerifyBlocks | None = None
     drafter: object = None
     drafted: Snapshot = None
-    prompt: int | None = None
+    next_question: int = 0
 
     @cached_property
     def nbytes(self) -> int:
@@ -42,6 +43,29 @@ class KeptConversation:
     def arrays(self) -> list[mx.array]:
         """Returns every array that is kept."""
         return [*arrays_in(self.target), *arrays_in(self.drafted)]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A reply that is wanted: to `prompt`, with `drafter`, over `blocks` in exact-verify."""
+
+    prompt: Sequence[int]
+    drafter: Drafter | None = None
+    blocks: VerifyBlocks | None = None
+
+    def reusable(self, kept: KeptConversation) -> int:
+        """Returns how many tokens of the prompt need not be read again where a conversation is in the caches."""
+        if self.drafter is not None and self.drafter.needs.taps and self.drafter is not kept.drafter:
+            return 0  # it learns from the target's passes
+        common = min(common_prefix(kept.tokens, self.prompt), len(self.prompt) - 1)
+        if kept.blocks != self.blocks:
+            blocks = kept.blocks, self.blocks
+            common = 0 if blocks[0] is None or blocks[1] is None else blocks[0].shared(blocks[1], common)
+        return reachable(kept.target["cache"], common)
+
+    def goes_on_with(self, kept: KeptConversation) -> bool:
+        """Returns whether this is the next question of a conversation, or the last one again."""
+        return common_prefix(kept.tokens, self.prompt) >= kept.next_question
 
 
 class KeptConversations:
@@ -81,15 +105,15 @@ class KeptConversations:
         """Returns whether another conversation of this many bytes can be kept without dropping one."""
         return len(self) < MOST and self.nbytes + nbytes <= self._limit_bytes
 
-    def use(self, prompt: Sequence[int], least: int) -> KeptConversation | None:
-        """Returns the conversation that shares the most tokens with `prompt`; None where none shares at least `least`.
-        It stays kept, as the one used last, unless `prompt` goes on with it: then it is the caller's."""
-        shared = [common_prefix(kept.tokens, prompt) for kept in self._kept]
-        most = max(shared, default=0)
-        if most < least:
+    def use(self, request: Request, least: int) -> KeptConversation | None:
+        """Returns the conversation of which the most tokens can be reused, the one used last of several; None where
+        that is fewer than `least`. It stays kept, as the one used last, unless the request goes on with it: then it is
+        the caller's."""
+        found = max(reversed(self._kept), key=request.reusable, default=None)
+        if found is None or request.reusable(found) < least:
             return None
-        found = self._kept.pop(len(shared) - 1 - shared[::-1].index(most))
-        if is_another(len(found.tokens), found.prompt, most):
+        self._kept = [kept for kept in self._kept if kept is not found]
+        if not request.goes_on_with(found):
             self._kept.append(found)
         return found
 
@@ -111,17 +135,14 @@ class KeptConversations:
             del self._kept[0]
 
 
-def is_another(tokens: int, prompt: int | None, shared: int) -> bool:
-    """Returns whether a prompt that shares only `shared` tokens with a conversation belongs to another one; else it
-    goes on with this one, though without its last reply or thought. tokens, prompt: how many the conversation and its
-    last prompt have; None as in KeptConversation."""
-    asked = tokens if prompt is None else prompt
-    return asked - shared >= _OTHER_QUESTION and tokens - shared >= LEAST_TOKENS
-
-
 def common_prefix(tokens: Sequence[int], others: Sequence[int]) -> int:
-    """Returns how many leading tokens are the same."""
-    for i, (token, other) in enumerate(zip(tokens, others, strict=False)):
-        if token != other:
-            return i
-    return min(len(tokens), len(others))
+    """Returns how many leading tokens are the same. Halves what is compared, as comparing slices is what is fast."""
+    tokens, others = tuple(tokens), tuple(others)
+    same, end = 0, min(len(tokens), len(others))
+    while same < end:
+        half = (same + end + 1) // 2
+        if tokens[same:half] == others[same:half]:
+            same = half
+        else:
+            end = half - 1
+    return same

@@ -18,7 +18,7 @@ from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.grammar import Matcher, ReplyGrammar
-from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations, common_prefix, is_another
+from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations, Request, common_prefix
 from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
@@ -36,6 +36,12 @@ class Prompt:
 
     ids: Sequence[int]
     stable_lengths: Sequence[int] = ()
+
+    @property
+    def next_question(self) -> int:
+        """With how many of its ids the next question begins. A text without stable lengths has no questions: one with
+        another end of a few tokens is the same text, being written."""
+        return max(self.stable_lengths, default=max(0, len(self.ids) - LEAST_TOKENS))
 
 
 class Session:
@@ -56,7 +62,7 @@ class Session:
         self.context = context
         self.tokens: list[int] = []
         self.kept = KeptConversations()
-        self._prompt = 0  # how many of the tokens were the last prompt
+        self._next_question = 0  # how many of the tokens the next prompt of this conversation begins with
         self._drafter: Drafter | None = None
         self._reply = object()  # stands for the latest reply, as the target's owner
         self._blocks: VerifyBlocks | None = None
@@ -100,9 +106,9 @@ class Session:
         blocks = VerifyBlocks.for_prompt(len(prompt.ids)) if settings.exact else None
         ids = [*prompt.ids, *continuation_ids]
         self._check_length(ids)
-        reused = self._reuse(ids, drafter, blocks)
-        reply = self._reply
-        stable = prompt.stable_lengths if blocks is None else blocks.shared_ends(prompt.stable_lengths)
+        reused = self._reuse(Request(ids, drafter, blocks))
+        self._next_question, reply = prompt.next_question, self._reply
+        stable = self._pinned_lengths(prompt, blocks)
         for count, done in enumerate(self._prefill(ids, reused, drafter, cancelled, stable)):
             yield PromptProgress(done, len(ids), reused, time.monotonic() - began_s)
             self._check_owner(reply)
@@ -120,6 +126,12 @@ class Session:
             yield event
             self._check_owner(reply)
 
+    def _pinned_lengths(self, prompt: Prompt, blocks: VerifyBlocks | None) -> Sequence[int]:
+        """Returns the lengths of a prompt to be marked; none where the caches go back to any place without a mark."""
+        if not self.target.cache.needs_pins:
+            return ()
+        return prompt.stable_lengths if blocks is None else blocks.shared_ends(prompt.stable_lengths)
+
     def reply_grammar(
         self, settings: SamplingSettings, parser: Parser | None, continuation_ids: Sequence[int] = ()
     ) -> ReplyGrammar | None:
@@ -134,7 +146,8 @@ class Session:
 
     def forget(self) -> None:
         """Empties the caches; the next reply starts from nothing, or from a conversation that is kept."""
-        self.tokens, self._drafter, self._blocks, self._driver = [], None, None, self.target
+        self.tokens, self._next_question = [], 0
+        self._drafter, self._blocks, self._driver = None, None, self.target
         if self.target.owner in (None, self._reply):  # else the cache is another conversation's by now
             self.target.reset()
             self.target.owner = None
@@ -142,7 +155,8 @@ class Session:
     def put_aside(self) -> bool:
         """Keeps the conversation and empties the caches; returns False, with everything as it was, where that would
         cost its next reply more than LEAST_TOKENS."""
-        if len(self.tokens) >= LEAST_TOKENS and not self._keep():
+        held = self._held()
+        if len(self.tokens) >= LEAST_TOKENS and (held is None or not self.kept.add(held)):
             return False
         self.forget()
         return True
@@ -152,18 +166,13 @@ class Session:
         held = self._held()
         return held if held is not None and held.tokens == tuple(tokens) else self.kept.find(tokens)
 
-    def _keep(self) -> bool:
-        """Adds what the caches hold to the conversations that are kept; returns whether they have room for it."""
-        held = self._held() if self.kept.limit_bytes else None
-        return held is not None and self.kept.add(held)
-
     def _held(self) -> KeptConversation | None:
         """Returns what the caches hold, None where another session has used the target since."""
         if self.target.owner is not self._reply:
             return None
         drafter, target = self._drafter, self.target.snapshot()
         drafted = None if drafter is None else drafter.snapshot()
-        return KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted, self._prompt)
+        return KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted, self._next_question)
 
     def _check_owner(self, reply: object) -> None:
         """A reply that goes on must still own the caches."""
@@ -180,11 +189,12 @@ class Session:
                 "conversation or start a new one"
             )
 
-    def _reuse(self, prompt: Sequence[int], drafter: Drafter | None, blocks: VerifyBlocks | None) -> int:
-        """Makes `prompt` the session's tokens; returns how many of them the target's cache keeps."""
+    def _reuse(self, request: Request) -> int:
+        """Makes the prompt of a reply the session's tokens; returns how many of them the target's cache keeps."""
+        prompt, drafter, blocks = request.prompt, request.drafter, request.blocks
         if self.target.owner is not self._reply:  # another conversation has used the cache since
             self.tokens, self._blocks, self._driver = [], None, self.target
-        self._choose_conversation(prompt, drafter)
+        only_begins_alike = self._choose_conversation(request)
         self.target.read_as(len(prompt))
         self.target.owner = self._reply = object()
         common = min(common_prefix(self.tokens, prompt), len(prompt) - 1)
@@ -197,26 +207,31 @@ class Session:
         else:
             self.target.record()
         self._driver = ExactTarget(self.target, blocks) if blocks is not None else self.target
-        self._drafter, self._prompt = drafter, len(prompt)
+        self._drafter = drafter
         self.tokens = list(prompt)
-        return self._driver.rewind(common)
+        reused = self._driver.rewind(common)
+        if only_begins_alike:
+            self.target.cache.shrink()
+        return reused
 
-    def _choose_conversation(self, prompt: Sequence[int], drafter: Drafter | None) -> None:
-        """Puts into the caches what is kept of this conversation, if that is more than they hold of it, and keeps what
-        they hold of another one."""
-        here = common_prefix(self.tokens, prompt)
-        found = self.kept.use(prompt, here + LEAST_TOKENS)
-        if is_another(len(self.tokens), self._prompt, here):
-            self._keep()
-        if found is not None:
-            self.forget()
-            self._continue_kept(found, drafter)
-        elif here < LEAST_TOKENS <= len(self.tokens) - here:
-            self.forget()
+    def _choose_conversation(self, request: Request) -> bool:
+        """Puts into the caches what is kept of a conversation, if more of it can be reused than of what they hold, and
+        keeps what they hold of another one. Returns whether what they hold then is another one, which only begins
+        alike."""
+        held = self._held()
+        found = self.kept.use(request, 1 if held is None else request.reusable(held) + 1)
+        is_another = held is not None and not request.goes_on_with(held)
+        if held is not None and is_another and len(self.tokens) >= LEAST_TOKENS:
+            self.kept.add(held)
+        if found is None:
+            return is_another
+        self.forget()
+        self._continue_kept(found, request.drafter)
+        return not request.goes_on_with(found)
 
     def _continue_kept(self, kept: KeptConversation, drafter: Drafter | None) -> None:
         """Puts a conversation that was kept into the caches, which are empty."""
-        self.tokens, self._blocks, self._prompt = list(kept.tokens), kept.blocks, kept.prompt or len(kept.tokens)
+        self.tokens, self._blocks = list(kept.tokens), kept.blocks
         self.target.restore(kept.target)
         if kept.blocks is not None:
             self._driver = ExactTarget(self.target, kept.blocks)

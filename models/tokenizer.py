@@ -94,6 +94,7 @@ class FolderTokenizer:
         self._folder, self._rows = folder, rows
         self._day: date | None = None  # that the template prints, None for today
         self._key = next(_keys)
+        self._withdrawn: dict[tuple[object, ...], int] = {}
         opened = self._open(_never)
         with _boundary(f"the tokenizer in {folder} cannot be read"):
             self._fast = Tokenizer.from_str(opened.decoder)
@@ -194,6 +195,18 @@ class FolderTokenizer:
             found = self._answer(request, RENDER_S + _encoding_s(characters), cancelled)
             return tuple(found.lengths) if isinstance(found, Shared) else ()
         return ()
+
+    def withdrawn_tokens(self, tools: Sequence[dict[str, Any]] = (), **switches: Any) -> int:
+        """Returns how many tokens at the end of a prompt the next one may lack, such as those of <think>, as a short
+        conversation shows; 0 where the template does not say. tools, switches: as of `chat`."""
+        key = (bool(tools), *sorted(switches.items()))
+        if key not in self._withdrawn:
+            self._withdrawn[key] = 0
+            with suppress(ModelError):
+                length = len(self.chat([_NEXT], tools=tools[:1], **switches))
+                lengths = self.stable_prompt_lengths([_NEXT], tools=tools[:1], **switches)
+                self._withdrawn[key] = length - min(lengths, default=length)
+        return self._withdrawn[key]
 
     def _rendered(
         self,

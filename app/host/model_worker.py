@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -222,7 +223,8 @@ class ModelWorker:
             kept = pair.session.conversation(tokens)
             if kept is not None and kept.blocks is None:
                 with contextlib.suppress(OSError, TypeError):
-                    kept_conversation_files.save(path, pair, kept, pause)
+                    written = kept_conversation_files.save(path, pair, kept, pause)
+                    print(f"{written:,} bytes written to remember {len(tokens):,} tokens", file=sys.stderr)  # the log
             del self._unwritten[path]
 
     def _read_ahead(self, pair: LoadedPair, pause: Callable[[], None]) -> None:

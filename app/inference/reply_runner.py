@@ -71,7 +71,7 @@ class ReplyRunner:
         try:
             asked = (given.messages, self._settings, self._cancelled, given.tools)
             self.prompt = self._pair.prompt_ids(*asked)
-            self._stable_lengths = self._pair.stable_lengths(*asked)
+            self._stable_lengths = self._pair.stable_lengths(self.prompt, *asked)
             if self._input.prediction:
                 tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))

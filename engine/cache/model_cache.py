@@ -132,7 +132,7 @@ class ModelCache:
     def snapshot(self) -> Snapshot:
         """Returns what is remembered, marks included."""
         marks = [(mark.length, list(mark.states), mark.pinned) for mark in self._marks]
-        return {"length": self.length, "layers": capture(self._leaves()), "marks": marks}
+        return {"length": self.length, "layers": capture(self._leaves()), "marks": marks, "reach": self.reach()}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Remembers what a cache of the same model did when the snapshot was taken, and nothing else."""
@@ -159,12 +159,27 @@ class ModelCache:
             kept = [m for m in kept if m is not least]
         self._marks = [*kept, _Mark(self.length, tuple(_save(leaf, pinned) for leaf in self._leaves()), pinned)]
 
+    def reach(self) -> tuple[int, list[int]]:
+        """Returns where a rewind can go back to exactly: the fewest tokens that dropping leaves, and the marks."""
+        leaves = self._leaves()
+        least = max((_least(leaf, self.length) for leaf in leaves), default=0)
+        return least, [mark.length for mark in self._marks if self._can_restore(mark, leaves)]
+
+    def shrink(self) -> None:
+        """Lets go of the rows behind the tokens held. A conversation that went on from a longer one, which stays kept,
+        would take as much memory as that one, and copy all of it at its first pass."""
+        if not self.length:
+            self.reset()
+        for leaf in self._leaves():
+            if type(leaf) in (kinds.KVCache, kinds.QuantizedKVCache) and leaf.keys is not None:
+                leaf.keys, leaf.values = (_shortened(held, leaf.offset) for held in (leaf.keys, leaf.values))
+
     def rewind(self, length: int) -> int:
         """Goes back to `length` tokens or, where a layer cannot, to the newest mark before; returns the new length."""
         self._tree = []
         if length >= self.length:
             return self.length
-        if self._drop(self.length - length):
+        if self._drop(length):
             self.length = length
             self._marks = [m for m in self._marks if m.length <= length]
             return length
@@ -188,7 +203,7 @@ class ModelCache:
             return False
         count = self.length - length
         pairs = list(zip(self._leaves(), mark.states, strict=True))
-        if not all(_kind(leaf).can_drop(leaf, count) for leaf, _ in pairs if _kind(leaf).drops):
+        if any(_least(leaf, 0) > length for leaf, _ in pairs):
             return False
         for leaf, state in pairs:
             if _kind(leaf).drops:
@@ -266,21 +281,25 @@ class ModelCache:
     def _has_window(self) -> bool:
         return any(isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache) for leaf in self._leaves())
 
-    def _drop(self, count: int) -> bool:
-        """Drops the newest `count` tokens from every layer, or changes nothing and returns False."""
+    def _drop(self, length: int) -> bool:
+        """Drops all but the first `length` tokens from every layer, or changes nothing and returns False."""
         leaves = self._leaves()
-        if not all(_kind(leaf).can_drop(leaf, count) for leaf in leaves):
+        if any(_least(leaf, self.length) > length for leaf in leaves):
             return False
         for leaf in leaves:
-            _kind(leaf).drop(leaf, count)
+            _kind(leaf).drop(leaf, self.length - length)
         return True
 
+    def _can_restore(self, mark: _Mark, leaves: Sequence[Any]) -> bool:
+        pairs = zip(leaves, mark.states, strict=True)
+        return all(state is not None or _least(leaf, self.length) <= mark.length for leaf, state in pairs)
+
     def _restore(self, mark: _Mark) -> bool:
-        count = self.length - mark.length
-        pairs = list(zip(self._leaves(), mark.states, strict=True))
-        if not all(state is not None or _kind(leaf).can_drop(leaf, count) for leaf, state in pairs):
+        leaves = self._leaves()
+        if not self._can_restore(mark, leaves):
             return False
-        for leaf, state in pairs:
+        count = self.length - mark.length
+        for leaf, state in zip(leaves, mark.states, strict=True):
             if state is None:
                 _kind(leaf).drop(leaf, count)
             else:
@@ -289,15 +308,33 @@ class ModelCache:
         return True
 
 
+def reachable(snapshot: Snapshot, length: int) -> int:
+    """Returns what a rewind to `length` leaves of the cache that the snapshot was taken of."""
+    least, marks = snapshot["reach"]
+    if length >= least:
+        return int(min(length, snapshot["length"]))
+    return max((mark for mark in marks if mark <= length), default=0)
+
+
+def filled_rows(state: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns what a snapshot has of a layer whose keys and values have a row (the last axis but one) for each token
+    from the first on, without the rows that are not filled; None for what keeps anything else."""
+    if not state.keys() >= {"keys", "values", "offset"} or state.keys() & {"start", "start_position"}:
+        return None
+    filled = {name: _shortened(state[name], state["offset"]) for name in ("keys", "values") if state[name] is not None}
+    return {**state, **filled}
+
+
 # --- the kinds of cache, and what each can do ---
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """drops: whether the newest tokens of the latest pass can be dropped in place."""
+    """drops: whether the newest tokens of the latest pass can be dropped in place. least: the fewest that this may
+    leave."""
 
     drops: bool
-    can_drop: Callable[[Any, int], bool]
+    least: Callable[[Any], int]
     drop: Callable[[Any, int], Any]
 
 
@@ -312,20 +349,19 @@ def _cut(leaf: Any, count: int) -> None:
         leaf.keys, leaf.values = leaf.keys[..., : leaf.offset, :], leaf.values[..., : leaf.offset, :]
 
 
-def _chunk_is_whole(leaf: Any, count: int) -> bool:
+def _first_whole_chunk(leaf: Any) -> int:
     """The chunk that the new last token belongs to must still be held from its first token on."""
-    target = leaf.offset - count
-    return bool(target // leaf.chunk_size * leaf.chunk_size >= leaf.start_position)
+    return int(-(-leaf.start_position // leaf.chunk_size) * leaf.chunk_size)
 
 
-_ALWAYS = _Kind(True, lambda leaf, count: True, _trim)
-_NEVER = _Kind(False, lambda leaf, count: False, _trim)
+_ALWAYS = _Kind(True, lambda leaf: 0, _trim)
+_NEVER = _Kind(False, lambda leaf: 0, _trim)
 _KINDS: dict[str, _Kind] = {
     "KVCache": _ALWAYS,
     "QuantizedKVCache": _ALWAYS,
-    "ConcatenateKVCache": _Kind(True, lambda leaf, count: True, _cut),
-    "SlidingKVCache": _Kind(True, lambda leaf, count: leaf.can_drop(count), _trim),
-    "ChunkedKVCache": _Kind(True, _chunk_is_whole, _trim),
+    "ConcatenateKVCache": _Kind(True, lambda leaf: 0, _cut),
+    "SlidingKVCache": _Kind(True, lambda leaf: leaf.least_length, _trim),
+    "ChunkedKVCache": _Kind(True, _first_whole_chunk, _trim),
     "ArraysCache": _NEVER,
     "deepseek_v41.LayerCache": _NEVER,
 }
@@ -363,6 +399,17 @@ def _kind(leaf: Any) -> _Kind:
             "choose another model, or open an issue with the model's name"
         )
     return found
+
+
+def _least(leaf: Any, held: int) -> int:
+    """Returns the fewest tokens that dropping may leave in a leaf, `held` where it drops none."""
+    kind = _kind(leaf)
+    return kind.least(leaf) if kind.drops else held
+
+
+def _shortened(held: Any, rows: int) -> Any:
+    """Returns the first rows of keys or values, which may be quantized."""
+    return held[..., :rows, :] if isinstance(held, mx.array) else tuple(part[..., :rows, :] for part in held)
 
 
 def _adopt(entry: Any, kv_bits: int | None, kv_group_size: int) -> Any:

@@ -71,10 +71,10 @@ class SlidingKVCache(RotatingKVCache):  # type: ignore[misc]  # mlx-lm is untype
         self.values = _moved(self.values, end - kept, end, values, room)
         self.start = self.offset - kept
 
-    def can_drop(self, count: int) -> bool:
-        """Whether every token the window shows after dropping `count` is still held."""
-        length = self.offset - count
-        return length >= 0 and max(0, length - (self.max_size - 1)) >= self.start
+    @property
+    def least_length(self) -> int:
+        """The fewest tokens that dropping may leave, so that every token the window shows then is still held."""
+        return self.start + self.max_size - 1 if self.start else 0
 
     def trim(self, n: int) -> int:
         """Drops the newest n tokens, as far as they are held; returns how many."""

@@ -58,6 +58,9 @@ class RecordedSession:
         self.asked.append([dict(message) for message in messages])
         return [1, 2, 3, 4, 5, 6]
 
+    def withdrawn_tokens(self, *_: object, **switches: object) -> int:
+        return 0
+
     def continue_tokens(
         self,
         prompt: Prompt,

@@ -14,13 +14,13 @@ import pytest
 from engine.cache.snapshot import arrays_in
 from engine.drafters.eagle3 import Eagle3
 from engine.events import PromptProgress
-from engine.kept_conversations import LEAST_TOKENS, MOST, KeptConversation, KeptConversations
+from engine.kept_conversations import LEAST_TOKENS, MOST, KeptConversation, KeptConversations, Request
 from engine.policy.fixed import FixedLength
 from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.cache.test_model_cache import wide_llama
-from tests.engine.conversations import CONTEXT, DRAFTERS, MODELS, SHAPED, TURN, Reply, answer, drafter, same
+from tests.engine.conversations import CONTEXT, DRAFTERS, MODELS, SHAPED, TURN, Reply, answer, drafter, read, same
 from tests.engine.drafters.test_cross_tokenizer import drafter_of
 from tests.engine.drafters.test_medusa import medusa
 from tests.engine.fakes import ByteTokenizer
@@ -116,6 +116,43 @@ def test_a_long_common_beginning_stays_and_both_continue() -> None:
     same(again, answer(session_with_room("qwen3", 0), [*first, 5], SHAPED))
 
 
+def ask(session: Session, prompt: list[int]) -> int:
+    """Returns how many tokens were reused for a reply to a prompt whose last two tokens open it."""
+    settings = SamplingSettings(max_tokens=4)
+    return read(list(session.continue_tokens(Prompt(prompt, (len(prompt) - 2,)), settings))).reused
+
+
+def test_four_agents_with_short_questions_reuse_all_that_they_could() -> None:
+    """However little a question adds to the system prompt, in every order in which they take turns."""
+    session, shared = session_with_room("qwen3"), text(1)
+    prompts = [[*shared, number, 40, 41] for number in range(4)]
+    possible = [0, *[len(shared)] * 3]
+    for _ in range(3):
+        for number, prompt in enumerate(prompts):
+            assert ask(session, prompt) == possible[number]
+            possible[number] = len(session.tokens) - 1  # the last token has been through no cache
+            prompt[:] = [*session.tokens, 50, number, 40, 41]
+
+
+def test_a_branch_takes_the_memory_of_its_own_tokens() -> None:
+    session = session_with_room("qwen3")
+    answer(session, text(1, 1500), SHAPED)
+    long = sum(array.nbytes for array in session.target.cache.arrays())
+    assert answer(session, [*text(1, 1500)[:100], *text(2, 20)], SHAPED).reused == 100
+    assert sum(array.nbytes for array in session.target.cache.arrays()) < long / 3
+
+
+@pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama"])
+def test_the_conversation_of_which_the_most_can_be_reused_is_continued(name: str) -> None:
+    """Though another one shares more tokens: its caches cannot go back to where the two part."""
+    session, first = session_with_room(name), text(1, 600)
+    ask(session, [*first[:500], *text(2, 300)])
+    pinned = Prompt(first[:480], (400,))
+    read(list(session.continue_tokens(pinned, SamplingSettings(max_tokens=4))))
+    ask(session, text(3))
+    assert ask(session, first) >= 400
+
+
 @pytest.mark.parametrize("name", ["mamba2", "qwen3_next"])
 def test_an_edit_after_a_switch_goes_back_to_a_mark(name: str) -> None:
     """Recurrent states cannot drop tokens: the place before the reply is kept with the conversation."""
@@ -151,19 +188,20 @@ def test_putting_aside_keeps_the_conversation_and_empties_the_caches() -> None:
 
 
 def kept(seed: int, rows: int) -> KeptConversation:
-    return KeptConversation(tuple(text(seed)), {"keys": mx.zeros((rows, 256), mx.uint8)})
+    cache = {"keys": mx.zeros((rows, 256), mx.uint8), "length": 150, "reach": (0, [])}
+    return KeptConversation(tuple(text(seed)), {"cache": cache}, next_question=140)
 
 
 def test_what_was_used_longest_ago_goes_first_and_the_limit_holds() -> None:
     pool = KeptConversations(1024)
     assert all(pool.add(kept(seed, 1)) for seed in range(4))
-    assert pool.use(text(0), LEAST_TOKENS) is not None  # used last now
+    assert pool.use(Request(text(0)), LEAST_TOKENS) is not None  # used last now
     assert pool.add(kept(0, 1)) and pool.add(kept(9, 1))
-    assert pool.use(text(1), LEAST_TOKENS) is None and pool.use(text(0), LEAST_TOKENS) is not None
+    assert pool.use(Request(text(1)), LEAST_TOKENS) is None and pool.use(Request(text(0)), LEAST_TOKENS) is not None
     assert pool.nbytes <= 1024
     assert not pool.add(kept(7, 5)) and len(pool) == 3
     pool.limit_bytes = 256
-    assert len(pool) == 1 and pool.use(text(9), LEAST_TOKENS) is not None
+    assert len(pool) == 1 and pool.use(Request(text(9)), LEAST_TOKENS) is not None
 
 
 def test_no_more_than_so_many_are_kept_whatever_the_memory() -> None:
@@ -176,7 +214,7 @@ def test_no_more_than_so_many_are_kept_whatever_the_memory() -> None:
 def test_a_conversation_that_shares_too_little_is_left_where_it_is() -> None:
     pool = KeptConversations(1024)
     pool.add(kept(1, 1))
-    assert pool.use([*text(1)[: LEAST_TOKENS - 1], 60], LEAST_TOKENS) is None
+    assert pool.use(Request([*text(1)[: LEAST_TOKENS - 1], 60]), LEAST_TOKENS) is None
     assert len(pool) == 1
 
 
@@ -186,5 +224,5 @@ def test_what_is_kept_is_evaluated_and_holds_no_second_copy() -> None:
     answer(session, text(1), SHAPED)
     held = sum(array.nbytes for array in session.target.cache.arrays())
     session.put_aside()
-    found = session.kept.use(text(1), LEAST_TOKENS)
+    found = session.kept.use(Request(text(1)), LEAST_TOKENS)
     assert found is not None and found.nbytes == held == sum(array.nbytes for array in arrays_in(found.target))

@@ -79,3 +79,4 @@ def test_the_next_prompt_begins_with_what_is_said_to_stay(tmp_path: Path, family
             later = tokenizer.chat([*before, {"role": "assistant", **reply}, USER], thinking=thinking)
             shared = common_prefix(now, later)
             assert 0.9 * shared <= stable <= shared
+            assert 0.9 * shared <= len(now) - tokenizer.withdrawn_tokens(thinking=thinking) <= shared

@@ -3,14 +3,15 @@
     uv run --with openai --with anthropic --with litellm --with llm --with langchain-openai
         python -m tests.programs.api_clients
 
-Names of clients try these alone. They are no dependencies of Redline; aider gets an environment of its own. Each check
-asserts what a user of that client relies on.
+Names of clients try these alone. They are no dependencies of Redline; aider and those of `clients` get environments of
+their own, which uv and npm make. Each check asserts what a user of that client relies on.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -322,6 +323,30 @@ def raises(kind: type[Exception], call: Callable[[], Any]) -> None:
     except kind:
         return
     raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def check_file(path: Path) -> Check:
+    """Returns a check that runs a script of `clients` against a model that takes tools."""
+
+    def run(server: Served) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["uv", "run", "--no-project", "--quiet", str(path)]
+            if path.suffix == ".mjs":
+                packages = path.read_text().splitlines()[0].removeprefix("// npm: ").split(".")[0].split()
+                subprocess.run(["npm", "install", "--silent", *packages], cwd=folder, check=True, timeout=400)
+                command = ["node", shutil.copy(path, folder)]
+            own = os.environ | {"URL": server.url, "KEY": server.key, "MODEL": TOOLS_MODEL, "HOME": folder}
+            own["UV_CACHE_DIR"] = os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))
+            done = subprocess.run(command, env=own, cwd=folder, capture_output=True, text=True, timeout=400)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-600:]
+        return done.stdout.strip().splitlines()[-1]
+
+    return run
+
+
+for file in sorted(Path(__file__).with_name("clients").glob("*_client.*")):
+    client = file.stem.removesuffix("_client").replace("_", "-")
+    CHECKS.append((client, "npm" if file.suffix == ".mjs" else "PyPI", TOOLS_MODEL, check_file(file)))
 
 
 def try_clients(server: Served, model: str, wanted: list[str]) -> int:

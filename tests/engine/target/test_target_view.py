@@ -54,6 +54,12 @@ class NearestKey(Drafter):
     def reusable_prefix(self) -> int:
         return max(self.target.recorded[1] - 1, 0)
 
+    def snapshot(self) -> None:
+        """It remembers nothing that the target does not."""
+
+    def restore(self, snapshot: None) -> None:
+        pass
+
 
 def test_a_new_kind_of_drafter_needs_one_file() -> None:
     """Alone and in a group, over two turns: the text is plain decoding's, and drafts are accepted."""
