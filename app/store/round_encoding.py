@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -96,12 +97,19 @@ _MOST: dict[str, float] = {
 
 def in_range(record: Any) -> bool:
     """Returns whether no number of a record is impossible by the name of its field; fields without a value are fine."""
-    for name, most in _MOST.items():
-        value = getattr(record, name, None)
-        numbers = value if isinstance(value, tuple) else (value,)
-        if not all(number is None or 0 <= number <= most for number in numbers):
-            return False
+    for name, most in _bounds(type(record)):
+        value = getattr(record, name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not 0 <= number <= most:
+                return False
     return True
+
+
+@cache
+def _bounds(kind: type) -> tuple[tuple[str, float], ...]:
+    """Returns the bounded fields of records of a kind, and their largest values."""
+    names = [field.name for field in msgspec.inspect.type_info(kind).fields]  # type: ignore[attr-defined]
+    return tuple((name, _MOST[name]) for name in names if name in _MOST)
 
 
 def fault_of_round(one: RoundDone) -> str:

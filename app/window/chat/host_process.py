@@ -88,7 +88,7 @@ class HostProcess(QObject):
         self.refused = False
         self._did_work = False  # it has carried out a request
         self._quick_deaths = 0
-        self._began_s = self._frame_s = 0.0
+        self._began_s = self._next_frame_s = 0.0
         self._process = QProcess(self)
         self._frame = self._timer(self._deliver)
         self._restart_timer = self._timer(self.start)
@@ -165,25 +165,32 @@ class HostProcess(QObject):
         if self._process.bytesAvailable() > MAX_UNREAD_BYTES:
             self._kill("sent more data than the window can process")
         elif not self._frame.isActive():
-            since_s = clock_s() - self._frame_s
-            self._frame.start(milliseconds(max(0.0, FRAME_S - since_s)))
+            self._start_frame()
+
+    def _start_frame(self) -> None:
+        """Starts the next frame when it is due. This is the one timer of all that streams: what a frame brings is saved
+        and shown before it ends, and what takes long to show comes less often: a third of the time is left for all
+        else."""
+        self._frame.start(milliseconds(max(0.0, self._next_frame_s - clock_s())))
 
     def _deliver(self, budget_s: float = READ_BUDGET_S) -> None:
         """Reads, decodes and emits the answers of one frame. What does not fit waits for the next."""
-        self._frame_s = clock_s()
+        began_s = clock_s()
         answers: list[AnyAnswer] = []
-        while self._process.canReadLine() and clock_s() < self._frame_s + budget_s:
+        while self._process.canReadLine() and clock_s() < began_s + budget_s:
             line = bytes(self._process.readLine().data())[:-1]
             try:
                 answers.append(decode_answer(line))
             except MalformedError as error:
                 start = line[:80].decode(errors="replace")
                 self.unreadable.emit(f"A line from the engine could not be read and was ignored ({error}: {start}).")
-        if self._process.canReadLine():
-            self._frame.start(milliseconds(FRAME_S))
         if answers and self._accepts(answers[0]):
             self._did_work = self._did_work or any(isinstance(one, Loaded | ReplyDone | Counted) for one in answers)
             self.answered.emit(answers)
+        ended_s = clock_s()
+        self._next_frame_s = max(began_s + FRAME_S, ended_s + (ended_s - began_s) / 2)
+        if self.running and self._process.canReadLine():
+            self._start_frame()
 
     def _accepts(self, first: AnyAnswer) -> bool:
         """Returns whether the host speaks this version of the protocol, as its first answer says."""

@@ -31,11 +31,12 @@ from PySide6.QtWidgets import (
 )
 
 from app.protocol import RoundDone
+from app.reply import Reply
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import item_rect, item_state
 from app.window.common.widgets import style
-from app.window.inspector.round_rows import Piece, RoundRow, RoundSeries, describe, emitted_pieces, refused_pieces
+from app.window.inspector.round_rows import Piece, RoundRow, RoundRows, describe, emitted_pieces, refused_pieces
 from app.window.inspector.token_painter import APART, PADDING, token_painter, tree_width
 
 Index = QModelIndex | QPersistentModelIndex
@@ -191,7 +192,7 @@ class RoundModel(QAbstractTableModel):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.series = RoundSeries()
+        self.rounds = RoundRows(Reply())
         self._count = 0
 
     def rowCount(self, parent: Index = NOWHERE) -> int:
@@ -203,22 +204,24 @@ class RoundModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        row = self.series.rows[index.row()]
+        row = self.rounds.rows[index.row()]
         if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.DisplayRole):
             parts = (f"round {row.number}, {describe(row.done)}", row.done.round.reason, times_text(row))
             return "; ".join(part for part in parts if part)
         return row if role == ROUND else None
 
-    def show(self, series: RoundSeries) -> None:
-        """Shows another reply, or the same with rows that have moved."""
+    def show(self, rounds: RoundRows) -> None:
+        """Shows another reply."""
         self.beginResetModel()
-        self.series, self._count = series, len(series.rows)
+        self.rounds, self._count = rounds, len(rounds.rows)
         self.endResetModel()
 
     def grow(self) -> None:
         """Shows the rounds that have come since."""
-        count = len(self.series.rows)
-        if count > self._count:
+        count = len(self.rounds.rows)
+        if count < self._count:  # they were damaged
+            self.show(self.rounds)
+        elif count > self._count:
             self.beginInsertRows(NOWHERE, self._count, count - 1)
             self._count = count
             self.endInsertRows()
@@ -256,10 +259,10 @@ class RoundList(QTableView):
         if event.type() == QEvent.Type.StyleChange:
             set_row_height(self, self._delegate.height)
 
-    def show_rounds(self, series: RoundSeries) -> None:
+    def show_rounds(self, rounds: RoundRows) -> None:
         """Shows another reply, and follows its newest round."""
         self._looked = None
-        self.round_model.show(series)
+        self.round_model.show(rounds)
         self.follow()
         self.looked_at.emit(None)
 
@@ -267,15 +270,6 @@ class RoundList(QTableView):
         """Shows the rounds that have come since."""
         self.round_model.grow()
         self._keep_following()  # at once, since a layout that comes after the first paint makes a second one
-
-    def renew(self) -> None:
-        """Shows the same reply with rows that have moved: the selection and the scroll position stay."""
-        place, spot, following = self.currentIndex().row(), self.verticalScrollBar().value(), self.following
-        self.round_model.show(self.round_model.series)
-        if place >= 0:
-            self.setCurrentIndex(self.round_model.index(place, 0))
-        self.following = following
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum() if following else spot)
 
     def follow(self) -> None:
         """Shows the newest round, and those to come."""
