@@ -7,7 +7,7 @@ zlib's checksum detects a damaged batch. Up to version 4 of the store a reply th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import cache
 from typing import Any
 
@@ -97,7 +97,7 @@ _MOST: dict[str, float] = {
 
 def in_range(record: Any) -> bool:
     """Returns whether no number of a record is impossible by the name of its field; fields without a value are fine."""
-    for name, most in _bounds(type(record)):
+    for name, most in _bounds(record.__class__):
         value = getattr(record, name)
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not 0 <= number <= most:
@@ -106,10 +106,10 @@ def in_range(record: Any) -> bool:
 
 
 @cache
-def _bounds(kind: type) -> tuple[tuple[str, float], ...]:
+def _bounds(kind: Hashable) -> tuple[tuple[str, float], ...]:
     """Returns the bounded fields of records of a kind, and their largest values."""
-    names = [field.name for field in msgspec.inspect.type_info(kind).fields]  # type: ignore[attr-defined]
-    return tuple((name, _MOST[name]) for name in names if name in _MOST)
+    names = {*getattr(kind, "__struct_fields__", ()), *getattr(kind, "__dataclass_fields__", ())}
+    return tuple((name, most) for name, most in _MOST.items() if name in names)
 
 
 def fault_of_round(one: RoundDone) -> str:

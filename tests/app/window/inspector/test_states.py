@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Loaded, Pair
+from app.reply import Reply
 from tests.app.window.inspector.inspector_views import open_inspector, record, tiles, words
 from tests.app.window.inspector.sample_rounds import chains, mixed, plains
 
@@ -56,7 +57,7 @@ def test_the_note_of_a_reply_is_said_until_another_is_shown() -> None:
     inspector = open_inspector(mixed(20))
     inspector.end(record(None, note="fell back: the drafter ran out of memory"))
     assert "fell back: the drafter" in words(inspector)
-    inspector.show_reply(mixed(10), None)
+    inspector.show_reply(Reply(mixed(10)), None)
     assert "fell back" not in words(inspector)
 
 
