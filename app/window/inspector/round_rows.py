@@ -117,7 +117,7 @@ def wilson(kept: int, of: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Piece:
+class RoundToken:
     """A token. p: the target's probability, known for emitted tokens and for the first refused one. q: the drafter's,
     for what it drafted. depth: levels below the place where the round began, from 1. offered: refused where the target
     emitted its own. place: in `tokens` of the round, or in `drafted` if it was refused."""
@@ -132,7 +132,7 @@ class Piece:
     place: int = 0
 
 
-def emitted_pieces(done: RoundDone) -> list[Piece]:
+def emitted_tokens(done: RoundDone) -> list[RoundToken]:
     """Returns the tokens that the round committed, in order."""
     round_, nodes, pieces = done.round, done.round.kept, []
     for i, token in enumerate(round_.tokens):
@@ -140,11 +140,11 @@ def emitted_pieces(done: RoundDone) -> list[Piece]:
         text, q = _at(round_.texts, i), None
         if i < round_.accepted:
             text, q = text or _at(done.drafted_texts, nodes[i]), _at(round_.q, nodes[i])
-        pieces.append(Piece(shown(text, token), kind, token, _at(round_.p, i), q, i + 1, place=i))
+        pieces.append(RoundToken(shown(text, token), kind, token, _at(round_.p, i), q, i + 1, place=i))
     return pieces
 
 
-def refused_pieces(done: RoundDone) -> list[Piece]:
+def refused_tokens(done: RoundDone) -> list[RoundToken]:
     """Returns the refused tokens. First those offered where the target emitted its own token, then what stood beside
     the accepted path, from its end back, each branch whole; in a chain simply the rest."""
     round_, levels, kept = done.round, depths(done.round), done.round.kept
@@ -152,7 +152,7 @@ def refused_pieces(done: RoundDone) -> list[Piece]:
     offered = round_.offered(round_.accepted)
     lost = [node for stem in (*reversed(kept), -1) for node in branches(parents, stem, kept)]
     return [
-        Piece(
+        RoundToken(
             shown(_at(done.drafted_texts, node), round_.drafted[node]),
             "refused",
             round_.drafted[node],
@@ -191,10 +191,10 @@ def depths(round_: Round) -> list[int]:
 def describe(done: RoundDone) -> str:
     """Returns a round in words, for a screen reader."""
     round_ = done.round
-    own = "".join(f" {piece.text}" for piece in emitted_pieces(done))
+    own = "".join(f" {piece.text}" for piece in emitted_tokens(done))
     if not round_.drafted:
         return f"plain, 1 token:{own}"
-    lost = ", ".join(piece.text for piece in refused_pieces(done))
+    lost = ", ".join(piece.text for piece in refused_tokens(done))
     ends = round_.origins[-1] if round_.tokens else "nothing"
     refusals = f"; refused {lost}" if lost else ""
     return f"{shape(round_)}, {round_.accepted} of {len(round_.drafted)} accepted, then {ends}:{own}{refusals}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace as changed
+from msgspec.structs import replace as replace_fields
 
 from app.protocol import RoundDone
 from app.reply import InconsistentRound, Reply
@@ -45,7 +45,7 @@ def reply_of(*rounds: RoundDone) -> Reply:
 
 
 def record(text: str, thought: str = "", statistics: Statistics | None = None) -> MessageRecord:
-    return changed(whole_record(2, text, 1), thought=thought, statistics=statistics)
+    return replace_fields(whole_record(2, text, 1), thought=thought, statistics=statistics)
 
 
 def test_text_and_spans_are_those_of_the_rounds() -> None:
@@ -107,10 +107,13 @@ def test_a_bonus_and_a_round_without_texts_of_its_draft_have_no_refused_text() -
     [
         (round_(0, (" is",), (), 0), "received round 0, expected round 1"),
         (round_(2, (" is",), (), 0), "received round 2, expected round 1"),
-        (changed(CHAIN, round=replace(CHAIN.round, index=1, p=(0.5,))), "whose parts do not fit together"),
-        (changed(CHAIN, round=replace(CHAIN.round, index=1, accepted=3)), "that accepted more than was drafted"),
-        (changed(CHAIN, round=replace(CHAIN.round, index=1, accepted=-1)), "with an impossible number"),
-        (changed(trees(1)[0], round=replace(trees(1)[0].round, index=1, path=(99,))), "whose tree is not a tree"),
+        (replace_fields(CHAIN, round=replace(CHAIN.round, index=1, p=(0.5,))), "whose parts do not fit together"),
+        (replace_fields(CHAIN, round=replace(CHAIN.round, index=1, accepted=3)), "that accepted more than was drafted"),
+        (replace_fields(CHAIN, round=replace(CHAIN.round, index=1, accepted=-1)), "with an impossible number"),
+        (
+            replace_fields(trees(1)[0], round=replace(trees(1)[0].round, index=1, path=(99,))),
+            "whose tree is not a tree",
+        ),
     ],
 )
 def test_a_round_that_cannot_be_the_next_is_refused_and_changes_nothing(second: RoundDone, why: str) -> None:
@@ -169,7 +172,7 @@ def test_a_continued_reply_is_one_reply_with_one_set_of_numbers() -> None:
     before = reply.statistics
     assert before is not None
     stored = reply_of(*first)
-    stored.resume(record(stored.text, statistics=changed(before, plain_s=0.5)))
+    stored.resume(record(stored.text, statistics=replace_fields(before, plain_s=0.5)))
     stored.add_progress(PromptProgress(30 + before.tokens, 30 + before.tokens, 0, 0.0))
     for one in second:
         stored.add(one)
@@ -214,7 +217,7 @@ def test_a_reply_that_stops_and_goes_on_anywhere_has_the_same_sections(at: int) 
     reply.finish(answer + ("\ufffd" if answer else ""))
     reply.resume(record(answer))
     for one in TOLD[at:]:
-        reply.add(changed(one, round=replace(one.round, index=one.round.index - at)))
+        reply.add(replace_fields(one, round=replace(one.round, index=one.round.index - at)))
     reply.finish(ANSWER, THOUGHT)
     assert reply.text == THOUGHT + ANSWER
     assert [one.kind for one in reply.sections or ()] == ["think", "text"]
@@ -222,7 +225,7 @@ def test_a_reply_that_stops_and_goes_on_anywhere_has_the_same_sections(at: int) 
 
 def test_a_reply_from_before_tokens_told_thoughts_keeps_its_text_when_it_goes_on() -> None:
     old, new = TOLD[:3], TOLD[3:]
-    reply = reply_of(*(changed(one, round=replace(one.round, channels=())) for one in old))
+    reply = reply_of(*(replace_fields(one, round=replace(one.round, channels=())) for one in old))
     before = reply.text
     for one in new:
         reply.add(one)

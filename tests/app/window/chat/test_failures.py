@@ -6,7 +6,7 @@ import json
 import os
 import random
 import signal
-from dataclasses import replace as changed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_a_host_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) -> None:
-    with Scene(tmp_path, changed(QUICK, restart_s=(HANG_S,) * 4), rounds=40, kill_after=8) as scene:
+    with Scene(tmp_path, replace(QUICK, restart_s=(HANG_S,) * 4), rounds=40, kill_after=8) as scene:
         scene.controller.send("go on")
         for cuts in range(1, 4):
             until(lambda cuts=cuts: len(scene.ended) == cuts)

@@ -349,7 +349,7 @@ def test_a_full_context_goes_on_as_the_user_chooses(composer: Composer, controll
         assert button.accessibleDescription() and composer.editor.toPlainText() == "And now?"
     assert asked == [("And now?", False), ("And now?", True)]
     controller.trimmer.progressed.emit("They spoke of the sea")
-    assert composer.warning.text() == "Summarising earlier messages: They spoke of the sea"
+    assert composer.warning.text() == "Summarizing earlier messages: They spoke of the sea"
     controller.question_sent.emit()
     assert composer.editor.toPlainText() == ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
+from dataclasses import replace as replace_fields
 from typing import Any
 
 import pytest
@@ -64,6 +64,6 @@ def test_the_note_of_a_reply_is_said_until_another_is_shown() -> None:
 @pytest.mark.parametrize(("waits", "said"), [(1, "1 device wait · 6 rows verified"), (2, "2 device waits · 6 rows")])
 def test_a_round_in_full_says_its_times_and_how_often_it_waited_for_the_device(waits: int, said: str) -> None:
     told = chains(1)[0]
-    shown = words(open_inspector([replace(told, round=changed(told.round, waits=waits))]))
+    shown = words(open_inspector([replace(told, round=replace_fields(told.round, waits=waits))]))
     assert "expects 1.62x plain speed · draft 6.0 · verify " in shown
     assert said in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate
 
-from msgspec.structs import replace as changed
+from msgspec.structs import replace as replace_fields
 
 from app.protocol import RoundDone
 from app.reply import Reply
@@ -34,7 +34,7 @@ def thinking_rounds(seed: int = 3) -> list[RoundDone]:
             at = start + end - len(token)
             channels.append("markup" if token == "\0" else "thought" if at <= len(THOUGHT) else "answer")
         said = tuple("" if token == "\0" else token for token in texts)
-        found.append(changed(one, round=replace(one.round, texts=said, channels=tuple(channels))))
+        found.append(replace_fields(one, round=replace(one.round, texts=said, channels=tuple(channels))))
     return found
 
 
@@ -42,7 +42,7 @@ TOLD = thinking_rounds()
 
 
 def whole() -> MessageRecord:
-    return changed(reply(2, ANSWER, 1, TOLD), thought=THOUGHT)
+    return replace_fields(reply(2, ANSWER, 1, TOLD), thought=THOUGHT)
 
 
 def shown(one: Stage) -> str:
