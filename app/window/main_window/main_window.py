@@ -171,6 +171,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.controller = controller
         self.preferences = read(controller.library.value(PREFERENCES), Preferences)
+        self._learns: bool | None = None  # whether drafts may copy from earlier replies; None until that is applied
         self.theme = Theme(self)
         self.theme.apply(self.preferences)
         self.commands = Commands(self)
@@ -337,7 +338,9 @@ class MainWindow(QMainWindow):
         self.preferences = preferences
         self.theme.apply(preferences)
         self.controller.pair.set_idle_minutes(preferences.unload_minutes)
-        self.controller.set_learning(preferences.learn_replies)
+        if self._learns != preferences.learn_replies:
+            self._learns = preferences.learn_replies
+            self.controller.set_learning(self._learns)
         for name, on in (("tints", preferences.tints), ("refused", preferences.show_refused)):
             self.commands[name].setChecked(on)
         transcript.set_tints(preferences.tints)
