@@ -10,9 +10,10 @@ from functools import partial
 from msgspec.structs import replace as replace_fields
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, Reply, ReplyDone, RoundDone, Stop
+from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, ReplyDone, RoundDone, Stop
+from app.protocol import Reply as ReplyRequest
+from app.reply import InconsistentRound, Reply
 from app.store.records import Attachment, ChatSettings, ContextTrim, MessageRecord, messages_of
-from app.store.round_encoding import text_of
 from app.window.chat.host_connection import HostConnection
 from app.window.common.sentence import sentence
 
@@ -56,7 +57,7 @@ class ContextTrimmer(QObject):
         self._request = 0  # of the host; 0 while nothing is asked
         self._before: list[MessageRecord] = []
         self._carried = ""  # the summary of an earlier trim
-        self._rounds: list[RoundDone] = []  # of the summary
+        self._summary = Reply()
         self._host.died.connect(lambda cause: self._fail(f"The engine {cause}. Nothing was sent."))
 
     @property
@@ -78,7 +79,7 @@ class ContextTrimmer(QObject):
             return
         self._settings = settings
         self._before, self._carried = _visible(before)
-        self._rounds = []
+        self._summary = Reply()
         question = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
         if summarize:  # which is worthwhile only if it leaves room for some turns
             room, then = loaded.context // 2, self._summarize
@@ -141,22 +142,29 @@ class ContextTrimmer(QObject):
         )
         trim = ContextTrim(kept=read, summary=self._carried)
         messages = messages_of(settings.system, [*rest, replace_fields(request, trim=trim)])
-        self._ask(Reply(id=0, messages=messages, sampling=sampling), partial(self._receive_summary, kept))
+        self._ask(ReplyRequest(id=0, messages=messages, sampling=sampling), partial(self._receive_summary, kept))
 
     def _receive_summary(self, kept: int, answer: AnyAnswer) -> None:
         if isinstance(answer, RoundDone):
-            self._rounds.append(answer)
-            self.progressed.emit(text_of(self._rounds))
+            self._add_round(answer)
         elif isinstance(answer, Failed):
             self._fail(sentence(answer.message))
         elif isinstance(answer, ReplyDone):
             tail = answer.finished.text if answer.finished.reason != "thought" else ""
-            if summary := f"{text_of(self._rounds)}{tail}".strip():
+            if summary := f"{self._summary.answer_since(0)}{tail}".strip():
                 self._finish(ContextTrim(kept=kept, summary=summary))
             else:
                 self._fail(EMPTY)
 
-    def _ask(self, request: Count | Reply, on_answer: Callable[[AnyAnswer], None]) -> None:
+    def _add_round(self, answer: RoundDone) -> None:
+        try:
+            self._summary.add(answer)
+        except InconsistentRound as error:
+            self._fail(f"The engine sent inconsistent data ({error}). Nothing was sent.")
+        else:
+            self.progressed.emit(self._summary.answer_since(0))
+
+    def _ask(self, request: Count | ReplyRequest, on_answer: Callable[[AnyAnswer], None]) -> None:
         self._host.forget(self._request)
         self._request = self._host.request(request, on_answer)
 

@@ -89,7 +89,7 @@ class HostConnection(QObject):
         self._due_s = 0.0  # when it ends
         self._awake = ExitStack()  # holds off App Nap, which slows down a window that nobody looks at
         self._is_awake = False
-        self._silence.timeout.connect(self._take_for_stuck)
+        self._silence.timeout.connect(self._check_silence)
         self._load_timer = Timer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
         process.answered.connect(self._receive)
@@ -292,7 +292,7 @@ class HostConnection(QObject):
             self._awake.close()
         self._is_awake = awake
 
-    def _take_for_stuck(self) -> None:
+    def _check_silence(self) -> None:
         if clock_s() - self._due_s > LATE_S:
             self._watch()  # this process stood still too, for example because the computer slept
         else:
