@@ -1,19 +1,50 @@
-"""The numbers of a reply in one line of words, the same in the terminal and under a message of the window."""
+"""The numbers of a reply as they are stored, and in one line of words, the same in the terminal and the window."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from app.duration_text import duration_words
+from app.protocol import Struct
+from engine.metrics import Metrics
 from engine.settings import MODEL_DEFAULTS, SamplingSettings
 
-if TYPE_CHECKING:
-    from app.store.records import Statistics
-    from engine.metrics import Metrics
-
-
 ABOUT_EQUAL = 0.05  # of the speed, below which no difference is named
+
+
+class Statistics(Struct, frozen=True, kw_only=True):
+    """The numbers of one reply by the definitions of `engine.metrics`. None: the number means nothing here. plain_s:
+    what a plain step took on this machine, by the last measurement."""
+
+    prompt_tokens: int
+    tokens: int
+    rounds: int
+    drafted: int
+    accepted: int
+    ttft_s: float | None
+    tokens_per_s: float | None
+    acceptance_rate: float | None
+    mean_acceptance_length: float | None
+    acceptance_by_position: tuple[float, ...]
+    thought_tokens: int = 0
+    thought_s: float | None = None
+    plain_s: float | None = None
+
+    @classmethod
+    def of(cls, metrics: Metrics, plain_s: float | None = None) -> Statistics:
+        """Returns the numbers of a reply so far."""
+        reached = tuple(metrics.acceptance_by_position)
+        names = (name for name in cls.__struct_fields__ if name not in ("acceptance_by_position", "plain_s"))
+        values = {name: getattr(metrics, name) for name in names}
+        return cls(**values, acceptance_by_position=reached, plain_s=plain_s)
+
+    @property
+    def saved_s(self) -> float | None:
+        """An estimate of how much later the reply would have ended by plain decoding; negative if sooner, None if
+        nothing was drafted or no plain step was measured."""
+        if not self.drafted or not self.plain_s or not self.tokens_per_s:
+            return None
+        return (self.tokens - 1) * (self.plain_s - 1 / self.tokens_per_s)
 
 
 def speed_in_words(numbers: Statistics) -> str:

@@ -146,7 +146,7 @@ def make_document(
 
 
 def _summary(rows: Sequence[BenchRun]) -> BenchSummary:
-    """Summarises the runs of one contestant at one temperature."""
+    """Summarizes the runs of one contestant at one temperature."""
     promised = [row for row in rows if row.matches_plain is not None]
     differing = [row for row in promised if not row.matches_plain]
     near_ties = [row for row in differing if row.first_difference and row.first_difference.near_tie]

@@ -2,6 +2,5 @@
 
 from app.store.conversation_store import OpenResult, Store, store_path
 from app.store.database import StoreError
-from app.store.reply_writer import ReplyWriter
 
-__all__ = ["OpenResult", "ReplyWriter", "Store", "StoreError", "store_path"]
+__all__ = ["OpenResult", "Store", "StoreError", "store_path"]

@@ -1,15 +1,18 @@
 """The store: every conversation in one SQLite file, under verbs that the window uses.
 
-Use it from the thread that opened it; SQLite refuses any other. `beside` makes another for another thread. Every change
-is on disk when its verb returns. Errors, among them an unknown id, are StoreError, one line each, and change nothing.
+Use it from the thread that opened it; SQLite refuses any other. Every change is on disk when its verb returns. Errors,
+among them an unknown id, are StoreError, one line each, and change nothing.
+
+While a reply streams, its rounds alone are written: a text that grows would be written whole each time. The end of the
+reply writes its text, and the next start does where there was none.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,12 +35,15 @@ from app.store.records import (
     MessageRecord,
     Role,
     SearchHit,
+    Statistics,
     StoredReceipt,
 )
 from app.store.round_encoding import pack, text_of, unpack
 from app.store.store_file import back_up, open_store_file, open_without_room, purge_backups
+from engine.metrics import Metrics
 
 EARLIEST_S = 1e9  # 2001: no correct clock shows an earlier time
+APPENDS = 500  # after which the log is emptied into the file: about 4 MB
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
 _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM conversation"
 
@@ -48,10 +54,19 @@ def store_path() -> Path:
 
 
 Latest = Callable[[MessageRecord], MessageRecord]
+Held = Callable[[int], Sequence[RoundDone]]
 
 
 def _as_stored(message: MessageRecord) -> MessageRecord:
     return message
+
+
+@dataclass
+class _Streaming:
+    """What was written of a reply since it began or was continued, in parts."""
+
+    answer: list[str] = field(default_factory=list)
+    thought: list[str] = field(default_factory=list)
 
 
 class OpenResult(NamedTuple):
@@ -66,9 +81,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Rounds that could not be written yet, of every reply that this process streams.
-        self._unwritten: dict[int, list[RoundDone]] = {}
-        self._lock = threading.RLock()  # held while rounds come to be written
+        self._streaming: dict[int, _Streaming] = {}  # the replies that this process writes
+        self._appends = 0  # since the log was emptied
         self._closed = False
 
     @classmethod
@@ -102,18 +116,6 @@ class Store:
             raise
         return store
 
-    def beside(self) -> Store:
-        """Returns a store on the same file for the thread that calls. What one of the two holds, both show."""
-        store = Store(self._database.beside())
-        store._unwritten, store._lock = self._unwritten, self._lock
-        return store
-
-    def empty_log(self, largest_bytes: int) -> None:
-        """Empties the log into the file if it is larger. A store made by `beside` does so only here."""
-        with suppress(OSError, StoreError):  # the next time will do
-            if self._database.path.with_name(f"{self._database.path.name}-wal").stat().st_size > largest_bytes:
-                self._database.rows("PRAGMA wal_checkpoint (PASSIVE)")
-
     def close(self) -> None:
         """Purges what was deleted, and closes the file. A second call does nothing."""
         if self._database.owner and self._database.writable and not self._closed:
@@ -129,16 +131,33 @@ class Store:
             back_up(self._database.path, self._database.connection)
 
     def _mark_cut_replies(self) -> None:
-        """Marks replies that are no longer streamed as cut, and makes all messages searchable."""
+        """Marks replies that are no longer streamed as cut, with the text and the numbers of all of their rounds, and
+        makes all messages searchable."""
+        rows = self._database.rows("SELECT id, statistics FROM message WHERE state = 'streaming'")
         with self._database.change():
-            self._database.run("UPDATE message SET state = 'cut', note = ? WHERE state = 'streaming'", CUT_NOTE)
-        self._make_searchable(0)
+            for message, numbers in rows:
+                self._mark_cut_reply(message, read_json(numbers, Statistics))
+        self._make_searchable()
 
-    def _make_searchable(self, since: int) -> None:
-        """Makes messages searchable from the id `since` on. They are on disk: if this fails, the next start does it."""
+    def _mark_cut_reply(self, message: int, before: Statistics | None) -> None:
+        """Marks a reply as cut. before: its numbers when it was stopped and then continued, if it was."""
+        rounds = self._rounds_on_disk(message)
+        answer, thought = text_of(rounds), text_of(rounds, "thought")
+        metrics = Metrics.of(one.round for one in rounds)
+        metrics.prompt_tokens = before.prompt_tokens if before else 0
+        numbers = Statistics.of(metrics, before.plain_s if before else None) if rounds else before
+        self._database.run(
+            "UPDATE message SET state = 'cut', note = ?, statistics = ?, "
+            "text = iif(length(text) > length(?3), text, ?3), "
+            "thought = iif(length(thought) > length(?4), thought, nullif(?4, '')) WHERE id = ?5",
+            *(CUT_NOTE, to_json(numbers), answer, thought, message),
+        )
+
+    def _make_searchable(self) -> None:
+        """Makes the messages searchable that are not yet. They are on disk: if this fails, the next search does it."""
         with suppress(StoreError):
-            if texts := folded_texts(self._database, since):
-                with self._lock, self._database.change():
+            if texts := folded_texts(self._database):
+                with self._database.change():
                     make_searchable(self._database, texts)
 
     # --- conversations ------------------------------------------------------------------------
@@ -221,6 +240,7 @@ class Store:
     def search(self, text: str, limit: int = 50) -> list[SearchHit]:
         """Returns titles first, then messages, newest first; every word of `text` is in each, or "words in quotes" in a
         row. Places in snippets are of Python's characters, not of Qt's UTF-16."""
+        self._make_searchable()
         return search(self._database, text, limit)
 
     # --- messages -----------------------------------------------------------------------------
@@ -228,23 +248,25 @@ class Store:
     def path(self, conversation: int) -> list[MessageRecord]:
         """Returns the current branch, from its root. A reply that streams has its text so far."""
         self.conversation(conversation)
-        with self._lock:
-            return [self.message(id) for (id,) in self._database.rows(BRANCH, conversation)]
+        return [self.message(id) for (id,) in self._database.rows(BRANCH, conversation)]
 
     def message(self, message: int) -> MessageRecord:
         """Returns one message, on whichever branch."""
-        with self._lock:
-            row = self._database.row(MESSAGE, message)
-            if row is None:
-                raise StoreError(f"message {message} no longer exists; open its conversation again")
-            return self._with_unwritten(message_of(row))
+        row = self._database.row(MESSAGE, message)
+        if row is None:
+            raise StoreError(f"message {message} no longer exists; open its conversation again")
+        record = message_of(row)
+        return record if record.state != "streaming" else self._with_rounds(record)
 
-    def _with_unwritten(self, record: MessageRecord) -> MessageRecord:
-        unwritten = self._unwritten.get(record.id)
-        if not unwritten:
-            return record
-        thought = record.thought + text_of(unwritten, "thought")
-        return replace(record, text=record.text + text_of(unwritten), thought=thought)
+    def _with_rounds(self, record: MessageRecord) -> MessageRecord:
+        """Returns a reply that streams with its text so far."""
+        written = self._streaming.get(record.id)
+        if written is not None:
+            answer, thought = "".join(written.answer), "".join(written.thought)
+            return replace(record, text=record.text + answer, thought=record.thought + thought)
+        rounds = self._rounds_on_disk(record.id)  # another process writes it
+        answer, thought = text_of(rounds), text_of(rounds, "thought")
+        return replace(record, text=max(record.text, answer, key=len), thought=max(record.thought, thought, key=len))
 
     def select(self, message: int) -> None:
         """Makes the branch that leads to this message the current one."""
@@ -287,9 +309,8 @@ class Store:
         if trim is not None:
             trim = ContextTrim(kept=trim.kept, summary=clean(trim.summary))
         columns = {"text": clean(text), "attachments": to_json(files or None), "trim": to_json(trim)}
-        with self._lock, self._database.change():  # in the order of the writer, which would be waited for otherwise
+        with self._database.change():
             added = self._insert(conversation, parent, "user", state="complete", **columns)
-        self._make_searchable(added)
         return self.message(added)
 
     # --- replies: begin or continue one, append its rounds in batches, end it --------------------
@@ -300,9 +321,9 @@ class Store:
         """Adds an empty reply to the question `parent`, streaming; where that has one already, another version."""
         system = None if system is None else clean(system)
         columns = {"text": "", "pair": to_json(pair), "sampling": to_json(sampling), "system": system}
-        with self._lock, self._database.change():
+        with self._database.change():
             added = self._insert(conversation, parent, "assistant", state="streaming", **columns)
-        self._unwritten[added] = []
+        self._streaming[added] = _Streaming()
         return self.message(added)
 
     def resume_reply(self, message: int) -> MessageRecord:
@@ -313,57 +334,53 @@ class Store:
         with self._database.change():
             self._database.run("UPDATE message SET state = 'streaming', note = '', tail = '' WHERE id = ?", message)
             self._database.run("DELETE FROM folded WHERE message = ?", message)
-        self._unwritten[message] = []
+        self._streaming[message] = _Streaming()
         return self.message(message)
 
     def append(self, message: int, rounds: list[RoundDone]) -> None:
-        """Writes rounds of a reply that streams here. Raises StoreError where that fails (the disk is full): the rounds
-        are kept, and go with the next append, which may be of none, or with the end. They are never handed over twice.
-        """
-        with self._lock:
-            unwritten = self.hold(message, rounds)
-            if unwritten:
-                with self._database.change():
-                    self._write(message, unwritten)
-                unwritten.clear()
-
-    def hold(self, message: int, rounds: list[RoundDone]) -> list[RoundDone]:
-        """Keeps rounds for the next append, without trying to write them. Returns all that are kept."""
-        with self._lock:
-            unwritten = self._unwritten_of(message)
-            unwritten.extend(rounds)
-            return unwritten
+        """Writes rounds of a reply that streams here. Raises StoreError where that fails (the disk is full) and where
+        another program is writing, which is not waited for."""
+        written = self._written(message)
+        data = pack(rounds)
+        with self._database.change(wait=False):
+            number = "coalesce(max(number) + 1, 0)"
+            self._database.run(
+                f"INSERT INTO rounds SELECT ?1, {number}, ?2 FROM rounds WHERE message = ?1", message, data
+            )
+        written.answer.append(text_of(rounds))
+        written.thought.append(text_of(rounds, "thought"))
+        self._appends += 1
+        if self._appends >= APPENDS:
+            self._appends = 0
+            self._database.empty_log()
 
     def end_reply(self, message: int, ending: Ending) -> MessageRecord:
         """Ends a reply. Raises StoreError where that fails: it still streams, and can be ended again."""
-        with self._lock:
-            with self._database.change():
-                self._write(message, self._unwritten_of(message))
-                self._database.run(
-                    "UPDATE message SET state = ?, note = ?, tail = ?, statistics = coalesce(?, statistics), "
-                    "sampling = coalesce(?, sampling), prompt = coalesce(prompt, ?) WHERE id = ?",
-                    *(ending.state, clean(ending.note), clean(ending.tail), to_json(ending.statistics)),
-                    *(to_json(ending.sampling), clean(ending.prompt) or None, message),
-                )
-            del self._unwritten[message]
-        self._make_searchable(message)
+        written = self._written(message)
+        with self._database.change():
+            self._database.run(
+                "UPDATE message SET state = ?, note = ?, tail = ?, statistics = coalesce(?, statistics), "
+                "sampling = coalesce(?, sampling), prompt = coalesce(prompt, ?), text = text || ?, "
+                "thought = nullif(coalesce(thought, '') || ?, '') WHERE id = ?",
+                *(ending.state, clean(ending.note), clean(ending.tail), to_json(ending.statistics)),
+                *(to_json(ending.sampling), clean(ending.prompt) or None),
+                *("".join(written.answer), "".join(written.thought), message),
+            )
+        del self._streaming[message]
         return self.message(message)
 
-    def _unwritten_of(self, message: int) -> list[RoundDone]:
-        if message not in self._unwritten:
+    def _written(self, message: int) -> _Streaming:
+        if message not in self._streaming:
             raise StoreError(f"message {message} is not being written; begin or resume a reply first")
-        return self._unwritten[message]
+        return self._streaming[message]
 
-    def _write(self, message: int, rounds: list[RoundDone]) -> None:
-        if rounds:
-            self._database.run(
-                "INSERT INTO rounds SELECT ?1, coalesce(max(number) + 1, 0), ?2 FROM rounds WHERE message = ?1",
-                *(message, pack(rounds)),
-            )
-            self._database.run(
-                "UPDATE message SET text = text || ?1, thought = coalesce(thought || ?2, ?2, thought) WHERE id = ?3",
-                *(text_of(rounds), text_of(rounds, "thought") or None, message),
-            )
+    def _rounds_on_disk(self, message: int) -> list[RoundDone]:
+        """Returns the rounds of a reply that streams, up to the first batch that is damaged."""
+        rounds: list[RoundDone] = []
+        with suppress(DamageError):
+            for (data,) in self._database.rows("SELECT data FROM rounds WHERE message = ? ORDER BY number", message):
+                rounds += unpack(data)
+        return rounds
 
     def rounds(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply so far; none of a question. Raises StoreError where they are damaged."""
@@ -371,25 +388,23 @@ class Store:
 
     def iterate_rounds(self, message: int) -> Iterator[RoundDone]:
         """Yields the rounds of a reply as they are when the first is asked for, each batch unpacked when it is reached.
-        Raises StoreError where they are damaged, which is known for certain only at the end."""
-        with self._lock:
-            rows = self._database.rows("SELECT data FROM rounds WHERE message = ? ORDER BY number", message)
-            row = self._database.row("SELECT CAST(text AS BLOB) FROM message WHERE id = ?", message)
-            unwritten = list(self._unwritten.get(message, ()))
-        text, at = row[0] if row else b"", 0
+        Raises StoreError where they are damaged, which is known for certain only at the end. The text of a reply that
+        streams is not compared with them."""
+        rows = self._database.rows("SELECT data FROM rounds WHERE message = ? ORDER BY number", message)
+        row = self._database.row("SELECT CAST(text AS BLOB), state FROM message WHERE id = ?", message)
+        (text, state), at = row or (b"", ""), 0
         try:
             for (data,) in rows:
                 for one in unpack(data):
                     part = one.round.text_in("answer").encode()
-                    if not text.startswith(part, at):
+                    if state != "streaming" and not text.startswith(part, at):
                         raise DamageError("some are missing")
                     at += len(part)
                     yield one
-            if at not in (0, len(text)):
+            if state != "streaming" and at not in (0, len(text)):
                 raise DamageError("some are missing")
         except DamageError as error:
             raise StoreError(f"the rounds of this reply are damaged, but its text is intact; {error}") from error
-        yield from unwritten
 
     def save_receipt(self, message: int, receipt: StoredReceipt) -> MessageRecord:
         """Stores the receipt of a reply, in place of an older one."""
@@ -434,18 +449,18 @@ class Store:
         path = [latest(message) for message in self.path(conversation)]
         return json_export.to_markdown(self.conversation(conversation).title, path)
 
-    def export_json(self, conversation: int, latest: Latest = _as_stored) -> str:
+    def export_json(self, conversation: int, latest: Latest = _as_stored, held: Held = lambda _: ()) -> str:
         """Returns the whole tree with its rounds; see `app.store.json_export`. Damaged rounds are left out. latest:
-        returns a message with all of its text so far, the part that the disk has refused included."""
+        returns a message with all of its text so far, the part that the disk has refused included; held: the rounds
+        of that part."""
         record = self.conversation(conversation)
         children = "SELECT NULL, shown FROM conversation WHERE id = ?1 UNION ALL SELECT id, shown FROM message"
         rounds: dict[int, list[RoundDone]] = {}
-        with self._lock:  # texts and rounds of one moment: a reply may be streaming
-            rows = self._database.rows(f"{children} WHERE conversation = ?1", conversation)
-            messages = [latest(self.message(id)) for id in sorted(id for id, _ in rows if id)]
-            for message in messages:
-                with suppress(StoreError):
-                    rounds[message.id] = self.rounds(message.id)
+        rows = self._database.rows(f"{children} WHERE conversation = ?1", conversation)
+        messages = [latest(self.message(id)) for id in sorted(id for id, _ in rows if id)]
+        for message in messages:
+            with suppress(StoreError):
+                rounds[message.id] = [*self.rounds(message.id), *held(message.id)]
         return json_export.to_document(record, messages, dict(rows), rounds)
 
     def import_json(self, text: str) -> ConversationRecord:
@@ -459,7 +474,7 @@ class Store:
         documents.sort(key=lambda document: document.updated_s)
         with self._database.change():
             added = [json_export.insert(self._database, document, self._show) for document in documents]
-        self._make_searchable(min((first for _, first in added if first), default=0))
+        self._make_searchable()
         return [self.conversation(conversation) for conversation, _ in reversed(added)]
 
 

@@ -7,7 +7,8 @@ Invariants:
     1. A message's id is greater than its parent's: the tree has no cycle, and ids order versions by age.
     2. `shown` of a message is its child on the current branch, that of a conversation its root; NULL only without
        children.
-    3. A reply that has rounds consists of their texts (`text`) and of what was held back at its end (`tail`).
+    3. A reply that has rounds consists of their texts (`text`) and of what was held back at its end (`tail`). While it
+       streams, `text` has those from before it was continued.
     4. Ids are never used again (AUTOINCREMENT): what the window still holds cannot come to mean something else.
 
 A connection belongs to the thread that opened it. Every error of SQLite that a user can meet becomes a StoreError with
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,7 @@ _PRAGMAS = (
     "secure_delete = ON",  # deleted text is overwritten
     "checkpoint_fullfsync = ON",  # macOS: past the drive's cache before the log starts over
     "journal_size_limit = 8388608",
+    "wal_autocheckpoint = 4000",  # pages; `empty_log` comes first while replies stream
     "trusted_schema = OFF",
     "temp_store = MEMORY",
     "cache_size = -32000",  # KiB: search reads all folded texts
@@ -202,6 +205,12 @@ def damage_reported() -> Iterator[None]:
         raise DamageError(" ".join(str(error).split()) or "its sizes are impossible") from error
 
 
+def _empty_log(path: Path) -> None:
+    with suppress(sqlite3.Error, MemoryError), closing(connect(path)) as connection:  # the next time will do
+        prepare(connection)
+        connection.execute("PRAGMA wal_checkpoint (PASSIVE)").fetchall()
+
+
 # --- use --------------------------------------------------------------------------------------
 
 
@@ -251,10 +260,11 @@ class Database:
         return self.run(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places})", *values.values())
 
     @contextmanager
-    def change(self) -> Iterator[None]:
-        """One transaction: after it all is on disk, or nothing. Does not nest. Raises StoreError."""
+    def change(self, wait: bool = True) -> Iterator[None]:
+        """One transaction: after it all is on disk, or nothing. Does not nest. wait: for another process that writes,
+        for a while. Raises StoreError."""
         with self.explained():
-            self.connection.execute("BEGIN IMMEDIATE")
+            self._begin(wait)
             try:
                 yield
                 self.connection.execute("COMMIT")
@@ -263,14 +273,19 @@ class Database:
                     self.connection.execute("ROLLBACK")
                 raise
 
-    def beside(self) -> Database:
-        """Returns another connection to the same file, for the thread that calls. It does not empty the log by itself.
-        Raises StoreError."""
-        with self.explained():
-            connection = connect(self.path)
-            prepare(connection)
-            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
-        return Database(connection, self.path, None, owner=False, writable=True)
+    def _begin(self, wait: bool) -> None:
+        if not wait:
+            self.connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        finally:
+            if not wait:
+                self.connection.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
+
+    def empty_log(self) -> None:
+        """Empties the log into the file, in a thread with a connection of its own: it waits for the drive, up to a
+        second, and nobody waits for it."""
+        threading.Thread(target=_empty_log, args=(self.path,), name="checkpoint", daemon=True).start()
 
     def close(self) -> None:
         """Closes the connection; a second time does nothing."""

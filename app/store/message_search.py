@@ -28,16 +28,12 @@ _LETTERS = (0, 7, 8, 9)
 _QUOTES = dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"')
 
 
-def folded_texts(database: Database, since: int) -> list[tuple[str, int]]:
-    """Returns the folded texts and the ids of the messages that are not findable yet, from the id `since` on, except
-    replies that are streaming.
-
-    Call it outside of a change: millions of characters take seconds to fold, and whoever else writes would wait.
-    """
+def folded_texts(database: Database) -> list[tuple[str, int]]:
+    """Returns the folded texts and the ids of the messages that are not findable yet, except replies that are
+    streaming. Call it outside of a change: millions of characters take seconds to fold."""
     missing = database.rows(
         "SELECT id, role, text || tail, attachments FROM message "
-        "WHERE id >= ? AND state != 'streaming' AND id NOT IN (SELECT message FROM folded)",
-        since,
+        "WHERE state != 'streaming' AND id NOT IN (SELECT message FROM folded)"
     )
     return [(fold(_searchable(*columns)), message) for message, *columns in missing]
 

@@ -13,8 +13,8 @@ import msgspec
 
 from app.markdown_blocks import fenced
 from app.protocol import Message, Pair, RoundDone, RoundTokens, SamplingSettings, Struct, Verify
+from app.reply_statistics import Statistics as Statistics
 from engine.audit.receipt import Receipt
-from engine.metrics import Metrics
 from engine.settings import MODEL_DEFAULTS
 
 Role = Literal["user", "assistant"]
@@ -58,41 +58,6 @@ class ContextTrim(Struct, frozen=True, kw_only=True):
 
     kept: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
     summary: str = ""
-
-
-class Statistics(Struct, frozen=True, kw_only=True):
-    """The numbers of one reply by the definitions of `engine.metrics`. None: the number means nothing here. plain_s:
-    what a plain step took on this machine, by the last measurement."""
-
-    prompt_tokens: int
-    tokens: int
-    rounds: int
-    drafted: int
-    accepted: int
-    ttft_s: float | None
-    tokens_per_s: float | None
-    acceptance_rate: float | None
-    mean_acceptance_length: float | None
-    acceptance_by_position: tuple[float, ...]
-    thought_tokens: int = 0
-    thought_s: float | None = None
-    plain_s: float | None = None
-
-    @classmethod
-    def of(cls, metrics: Metrics, plain_s: float | None = None) -> Statistics:
-        """Returns the numbers of a reply so far."""
-        reached = tuple(metrics.acceptance_by_position)
-        names = (name for name in cls.__struct_fields__ if name not in ("acceptance_by_position", "plain_s"))
-        values = {name: getattr(metrics, name) for name in names}
-        return cls(**values, acceptance_by_position=reached, plain_s=plain_s)
-
-    @property
-    def saved_s(self) -> float | None:
-        """An estimate of how much later the reply would have ended by plain decoding; negative if sooner, None if
-        nothing was drafted or no plain step was measured."""
-        if not self.drafted or not self.plain_s or not self.tokens_per_s:
-            return None
-        return (self.tokens - 1) * (self.plain_s - 1 / self.tokens_per_s)
 
 
 class Ending(Struct, frozen=True):

@@ -7,7 +7,8 @@ zlib's checksum detects a damaged batch.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -93,12 +94,19 @@ _MOST: dict[str, float] = {
 
 def in_range(record: Any) -> bool:
     """Returns whether no number of a record is impossible by the name of its field; fields without a value are fine."""
-    for name, most in _MOST.items():
-        value = getattr(record, name, None)
-        numbers = value if isinstance(value, tuple) else (value,)
-        if not all(number is None or 0 <= number <= most for number in numbers):
-            return False
+    for name, most in _bounds(record.__class__):
+        value = getattr(record, name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not 0 <= number <= most:
+                return False
     return True
+
+
+@cache
+def _bounds(kind: Hashable) -> tuple[tuple[str, float], ...]:
+    """Returns the bounded fields of records of a kind, and their largest values."""
+    names = {*getattr(kind, "__struct_fields__", ()), *getattr(kind, "__dataclass_fields__", ())}
+    return tuple((name, most) for name, most in _MOST.items() if name in names)
 
 
 def fault_of_round(one: RoundDone) -> str:

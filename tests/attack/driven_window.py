@@ -17,7 +17,7 @@ from typing import Any
 
 from PySide6.QtCore import QTimer
 
-from app.protocol import RoundDone
+from app.reply import Change
 from app.window.chat import Controller, Notice, SpeculationStatus
 from app.window.main_window import secondary_windows
 from app.window.main_window import start as window
@@ -34,10 +34,9 @@ class Driver:
     def __init__(self, controller: Controller, commands: Sequence[str]) -> None:
         self.controller = controller
         self.commands = list(commands)
-        self.shown = self.tokens = 0
         self.stalling = QTimer()
-        controller.status_changed.connect(self.go_on)
-        controller.rounds_received.connect(self.tell)
+        controller.pair.status_changed.connect(self.go_on)
+        controller.replies.changed.connect(self.tell)
         controller.notice.connect(self.notify)
 
     def go_on(self, state: SpeculationStatus) -> None:
@@ -63,10 +62,8 @@ class Driver:
         self.stalling.timeout.connect(stall)
         self.stalling.start(round(1500 * seconds))
 
-    def tell(self, _: int, told: list[RoundDone]) -> None:
-        self.shown += sum(len(text) for one in told for text in one.round.texts)
-        self.tokens += sum(len(one.round.tokens) for one in told)
-        say(shown=self.shown, tokens=self.tokens)
+    def tell(self, message: int, change: Change) -> None:
+        say(shown=change.end, tokens=self.controller.replies.reply_of(message).metrics.tokens)
 
     def notify(self, notice: Notice) -> None:
         say(notice=notice.text)

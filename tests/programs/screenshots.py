@@ -27,6 +27,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QScrollArea, QWidget
 from app.api.key_file import ADDRESS, PORT
 from app.inference.host_file import Host, write_hosts
 from app.protocol import Loaded, Machines, Pair, RoundDone, SamplingSettings, decode_answer
+from app.reply import Reply
 from app.store.records import ChatSettings, ContextTrim, MessageRecord, Statistics, StoredReceipt
 from app.window.api.api_server import ApiState
 from app.window.chat import Controller, Notice, SpeculationStatus
@@ -109,7 +110,7 @@ def made_up(text: str, seed: int) -> list[RoundDone]:
 
 def first_run(stage: Stage) -> QWidget:
     stage.controller.library.conversations = list  # type: ignore[method-assign]  # as at the first start
-    stage.controller.conversations_changed.emit()
+    stage.controller.library.changed.emit()
     return stage.window
 
 
@@ -121,7 +122,7 @@ def offer(state: Literal["offered", "downloading", "ready", "in use"]) -> Callab
         scenes.offered(stage.window, state)
         if state == "in use":
             used = SpeculationStatus("on", target="Qwen2.5 32B", drafter="Qwen2.5 0.5B")
-            stage.controller.status_changed.emit(used)
+            stage.controller.pair.status_changed.emit(used)
         return stage.window
 
     return scene
@@ -146,12 +147,14 @@ def streaming(stage: Stage) -> QWidget:
     stage.window.show_side("inspector")
     stage.window.panes.setSizes([248, 632, 400])
     controller.open(1)
-    path(controller, [ask(1, SKY), live], {})
+    path(controller, [ask(1, SKY), live], {2: []})
     controller.busy_changed.emit(True)
     controller.reply_began.emit(live)
+    reply = controller.replies.reply_of(2)
     for one in told[: round(len(told) * SHOWN)]:
-        controller.rounds_received.emit(2, [one])
-    controller.context_counted.emit(148, 8192)
+        reply.add(one)
+        controller.replies.changed.emit(2, reply.take_change())
+    controller.pair.counted.emit(148, 8192)
     return stage.window
 
 
@@ -170,7 +173,7 @@ def markdown(stage: Stage) -> QWidget:
     told = made_up(MARKDOWN, 3)
     stage.controller.open(2)
     path(stage.controller, [ask(1, SEARCH), answered(2, told)], {2: told})
-    stage.controller.context_counted.emit(412, 8192)
+    stage.controller.pair.counted.emit(412, 8192)
     return stage.window
 
 
@@ -184,7 +187,7 @@ def long(stage: Stage) -> QWidget:
     stage.controller.open(1)
     path(stage.controller, shown, known)
     stage.window.change_preferences(tints=False)
-    stage.controller.context_counted.emit(1834, 8192)
+    stage.controller.pair.counted.emit(1834, 8192)
     return stage.window
 
 
@@ -216,9 +219,9 @@ def machines(stage: Stage) -> QWidget:
         controller.host.loaded = loaded
         cut = answered(2, told, pair=pair, state="cut", note="The engine stopped while writing this reply.")
         path(controller, [ask(1, SKY), cut], {2: told})
-        controller.pair_loaded.emit(loaded)
+        controller.host.pair_loaded.emit(loaded)
         controller.host.show_pair_status()
-        controller.status_changed.emit(controller.host.status)
+        controller.pair.status_changed.emit(controller.host.status)
         stage.window.show_side("chat settings")
         settle()
         scroll = stage.window.parts.panel.findChild(QScrollArea)
@@ -276,7 +279,7 @@ def full_context(stage: Stage) -> QWidget:
     stage.window.parts.composer.editor.setPlainText("And what would you read next?")
     settle()
     controller.pair._count_timer.stop()
-    controller.context_counted.emit(8502, 8192)
+    controller.pair.counted.emit(8502, 8192)
     return stage.window
 
 
@@ -303,7 +306,7 @@ def error(stage: Stage) -> QWidget:
     cut = answered(2, told, state="cut", note="The engine was killed while writing this reply.")
     path(controller, [ask(1, SKY), cut], {2: told})
     cause = "was killed (SIGKILL; the system may have run out of memory)"
-    controller.status_changed.emit(SpeculationStatus("host down", detail=f"The engine {cause}. It is restarting."))
+    controller.pair.status_changed.emit(SpeculationStatus("host down", detail=f"The engine {cause}. It is restarting."))
     said = f"The engine {cause} while writing a reply. The text so far is saved."
     controller.notice.emit(Notice("error", said, (("Continue", print), ("Copy Report", print))))
     return stage.window
@@ -321,8 +324,8 @@ def receipt(stage: Stage) -> QWidget:
         shown[id - 1] = replace(shown[id - 1], receipt=StoredReceipt(receipt=changed(kept, tokens=tokens[id])))
     stage.controller.open(1)
     path(stage.controller, shown, known)
-    stage.controller.verification_progressed.emit(6, f"Verifying, 24 of {tokens[6]} tokens")
-    stage.controller.context_counted.emit(412, 8192)
+    stage.controller.verification.progressed.emit(6, f"Verifying, 24 of {tokens[6]} tokens")
+    stage.controller.pair.counted.emit(412, 8192)
     return stage.window
 
 
@@ -377,7 +380,8 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
 def path(controller: Controller, shown: list[MessageRecord], told: dict[int, list[RoundDone]]) -> None:
     """Shows this branch, which is in no store."""
     controller.path = list(shown)
-    controller.iterate_rounds = lambda message: iter(told.get(message, []))  # type: ignore[method-assign]
+    replies = {record.id: Reply(told.get(record.id, ())) for record in shown}
+    controller.replies.reply_of = replies.__getitem__  # type: ignore[method-assign]
     controller.path_changed.emit(list(shown))
 
 

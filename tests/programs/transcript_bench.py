@@ -22,6 +22,7 @@ from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
+from app.reply import Reply
 from app.window.common.appearance import LIGHT
 from app.window.markdown import write
 from app.window.transcript import Transcript
@@ -46,6 +47,7 @@ class Streamed:
 def stream(text: str, rate: float, transcript: Transcript, message: int = 2) -> Streamed:
     """Tell `text` at `rate` tokens a second, in what came since the last frame, as the controller does."""
     transcript.begin_reply(live(message, 1))
+    reply = transcript.column.entries[-1].reply
     waiting = list(rounds(text, per_s=rate))
     begin_s = waiting[0].round.time_s
     _set_aside()
@@ -60,7 +62,9 @@ def stream(text: str, rate: float, transcript: Transcript, message: int = 2) -> 
             due.append(batch)
             batch = next(feed, None)
         if due:
-            transcript.add_rounds(message, due)
+            for one in due:
+                reply.add(one)
+            transcript.show_change(message, reply.take_change())
         if batch is None and not told_s:
             told_s = time.perf_counter()
         if told_s and transcript.column.entries[-1].source == text:
@@ -114,11 +118,11 @@ def open_long(messages: int, tokens: int) -> Opened:
     transcript, asked = shown(), []
     _set_aside()
 
-    def told_of(message: int) -> list[RoundDone]:
+    def reply_of(message: int) -> Reply:
         asked.append(message)
-        return told[message]
+        return Reply(told.get(message, ()))
 
-    first = _timed(transcript, lambda: transcript.show_branch(path, told_of))
+    first = _timed(transcript, lambda: transcript.show_branch(path, reply_of))
     lazily = len(asked)
     sizes = [(700, 800), (1100, 800), (900, 600)]
     resize = max(_timed(transcript, lambda size=size: transcript.resize(*size)) for size in sizes)
@@ -171,7 +175,7 @@ def main() -> None:
         transcript = shown()
         transcript.set_raw(asked.raw)
         transcript.set_refused_shown(asked.refused)
-        transcript.show_branch([question(1)], lambda _: [])
+        transcript.show_branch([question(1)], lambda _: Reply())
         done = stream(text, asked.rate, transcript)
         gaps = "".join(f"{share_ms(s, share):9.1f}" for s in (done.gaps_s, done.busy_s) for share in (0.99, 1.0))
         print(f"{name:16}{done.tokens:8,}{done.seconds:7.1f}{gaps}{done.behind_s:10.3f}")

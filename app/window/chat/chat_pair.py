@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from msgspec.structs import replace as changed
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
-from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Pair
-from app.store.records import Attachment, MessageRecord, messages_of
+from app.protocol import AnyAnswer, Count, Counted, Failed, Pair
+from app.store.records import Attachment, ChatSettings, MessageRecord
+from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationStatus
 from app.window.common.sentence import sentence
 from app.window.common.timer import Timer
-
-if TYPE_CHECKING:
-    from app.window.chat.controller import Controller
 
 PAUSE_MS = 150  # of typing, before the message is counted
 MINUTE_S = 60.0
@@ -26,16 +23,29 @@ MINUTE_S = 60.0
 class ChatPair(QObject):
     """Keeps the pair of the open conversation loaded while it is needed, unless the host is in use for another.
 
-    Status and counts are emitted as signals of the controller.
-
     status: of speculation for the open conversation, whose pair may not be the one that is loaded.
+
+    settings: returns those of the open conversation. in_use: whether the host is in use for anything that another pair
+    would disturb. request: returns the request to count the next message, given what is typed of it; None while nothing
+    can be counted.
     """
 
-    def __init__(self, controller: Controller) -> None:
-        super().__init__(controller)
-        host = controller.host
+    status_changed = Signal(object)  # SpeculationStatus
+    counted = Signal(int, int)  # tokens that the next message takes of the context, and how many there may be
+    use_alone_asked = Signal(object)  # Pair: the open conversation should use no other machines, if it uses this one
+    notice = Signal(object)  # Notice
+
+    def __init__(
+        self,
+        host: HostConnection,
+        settings: Callable[[], ChatSettings],
+        in_use: Callable[[], bool],
+        request: Callable[[MessageRecord], Count | None],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
         self.status = host.status
-        self._controller, self._host = controller, host
+        self._host, self._settings, self._in_use, self._request = host, settings, in_use, request
         self._load_later = False  # once the host is not in use any more
         self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text="")
         self._count_request = 0  # 0 while nothing is being counted
@@ -47,14 +57,14 @@ class ChatPair(QObject):
         host.status_changed.connect(self.update_status)
         host.became_ready.connect(self.load)
         host.race_ended.connect(self.load)
-        host.pair_loaded.connect(self._handle_loaded)
+        host.pair_loaded.connect(lambda _: self.schedule_count())
         host.frame_ended.connect(self._restart_idle)
         host.died.connect(self.cancel_count)
 
     def load(self) -> None:
         """Loads the pair of the open conversation, unless another is in use or it has failed to load."""
-        pair, failure = self._controller.conversation.settings.pair, self._host.failure
-        if self._controller.in_use:
+        pair, failure = self._settings().pair, self._host.failure
+        if self._in_use():
             self._load_later = self._host.pair != pair
         elif failure is None or failure.pair != pair:
             self._load_later = False
@@ -71,27 +81,17 @@ class ChatPair(QObject):
         self.update_status()
         actions: list[Action] = [("Try Again", partial(self._load_again, pair))]
         if (failure := self._host.failure) is not None and failure.fits_alone:
-            actions.append(("Use This Computer Alone", partial(self._use_alone, pair)))
-        self._controller.notice.emit(Notice("error", sentence(reason), tuple(actions)))
+            actions.append(("Use This Computer Alone", partial(self.use_alone_asked.emit, pair)))
+        self.notice.emit(Notice("error", sentence(reason), tuple(actions)))
 
     def _load_again(self, pair: Pair) -> None:
         self._host.failure = None
-        if not self._controller.in_use:
+        if not self._in_use():
             self._host.load(pair)
 
-    def _use_alone(self, pair: Pair) -> None:
-        """Has the open conversation use no other machines, if it still would use these."""
-        settings = self._controller.conversation.settings
-        if settings.pair == pair:
-            self._controller.change_settings(changed(settings, pair=changed(pair, hosts="")))
-
-    def _handle_loaded(self, loaded: Loaded) -> None:
-        self._controller.pair_loaded.emit(loaded)
-        self.schedule_count()
-
     def update_status(self, _: object = None) -> None:
-        """Works the status out again."""
-        status, settings = self._host.status, self._controller.conversation.settings
+        """Recomputes the status."""
+        status, settings = self._host.status, self._settings()
         failure, pair = self._host.failure, self._host.pair
         if failure is not None and failure.pair == settings.pair and self._host.ready:
             status = SpeculationStatus("unsupported", detail=sentence(failure.reason))
@@ -102,13 +102,13 @@ class ChatPair(QObject):
             status = replace(status, state="off", detail="The draft length is 0.")
         if status != self.status:
             self.status = status
-            self._controller.status_changed.emit(status)
+            self.status_changed.emit(status)
 
     # --- unloading -----------------------------------------------------------------------------
 
     def unload(self) -> None:
         """Unloads the models to free their memory, unless they are in use; writing loads them again."""
-        if not self._controller.in_use:
+        if not self._in_use():
             self._host.unload()
 
     def set_idle_minutes(self, minutes: float) -> None:
@@ -122,7 +122,7 @@ class ChatPair(QObject):
             self._idle_timer.start(milliseconds(self._idle_minutes * MINUTE_S))
 
     def _unload_idle(self) -> None:
-        if self._controller.in_use:
+        if self._in_use():
             self._restart_idle()
         else:
             self._host.unload()
@@ -148,24 +148,18 @@ class ChatPair(QObject):
     def _count(self) -> None:
         """Counts if the pair is there to do it; otherwise nothing is known."""
         self.cancel_count()
-        controller, loaded = self._controller, self._host.loaded
-        settings = controller.conversation.settings
-        if controller.busy:
+        loaded, count = self._host.loaded, self._request(self._draft)
+        if count is None:
             return
-        if loaded is None or not self._host.has(settings.pair):
-            controller.context_counted.emit(0, 0)
-            return
-        draft = [self._draft] if self._draft.content.strip() else []
-        if messages := messages_of(settings.system, [*controller.path, *draft]):
-            history = controller.replies.history
-            cache = history.written_cache_file(controller.conversation.id) if history is not None else ""
-            count = Count(id=0, messages=messages, sampling=settings.sampling, cache=cache)
+        if loaded is None or not self._host.has(self._settings().pair):
+            self.counted.emit(0, 0)
+        elif count.messages:
             self._count_request = self._host.request(count, self._receive_count)
         else:
-            controller.context_counted.emit(0, loaded.context)
+            self.counted.emit(0, loaded.context)
 
     def _receive_count(self, answer: AnyAnswer) -> None:
         if isinstance(answer, Counted | Failed):
             self.cancel_count()
         if isinstance(answer, Counted):
-            self._controller.context_counted.emit(answer.tokens, answer.context)
+            self.counted.emit(answer.tokens, answer.context)

@@ -6,19 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from msgspec.structs import replace as changed
+from msgspec.structs import replace as replace_fields
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, Reply, ReplyDone, RoundDone, Stop
-from app.store.records import ContextTrim, MessageRecord, messages_of
-from app.store.round_encoding import text_of
+from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, ReplyDone, RoundDone, Stop
+from app.protocol import Reply as ReplyRequest
+from app.reply import InconsistentRound, Reply
+from app.store.records import Attachment, ChatSettings, ContextTrim, MessageRecord, messages_of
+from app.window.chat.host_connection import HostConnection
 from app.window.common.sentence import sentence
-
-if TYPE_CHECKING:
-    from app.store.records import Attachment
-    from app.window.chat.controller import Controller
 
 SUMMARY_TOKENS = 400  # of a summary, at most
 THOUGHT_TOKENS = 4096  # of a thought that cannot be turned off, at most; nor more than a quarter of the context
@@ -54,13 +51,13 @@ class ContextTrimmer(QObject):
     failed = Signal(str)
     progressed = Signal(str)
 
-    def __init__(self, controller: Controller) -> None:
-        super().__init__(controller)
-        self._controller, self._host = controller, controller.host
+    def __init__(self, host: HostConnection, parent: QObject) -> None:
+        super().__init__(parent)
+        self._host, self._settings = host, ChatSettings()
         self._request = 0  # of the host; 0 while nothing is asked
         self._before: list[MessageRecord] = []
         self._carried = ""  # the summary of an earlier trim
-        self._rounds: list[RoundDone] = []  # of the summary
+        self._summary = Reply()
         self._host.died.connect(lambda cause: self._fail(f"The engine {cause}. Nothing was sent."))
 
     @property
@@ -68,20 +65,26 @@ class ContextTrimmer(QObject):
         return self._request > 0
 
     def begin(
-        self, before: Sequence[MessageRecord], text: str, attachments: tuple[Attachment, ...], summarize: bool
+        self,
+        settings: ChatSettings,
+        before: Sequence[MessageRecord],
+        text: str,
+        attachments: tuple[Attachment, ...],
+        summarize: bool,
     ) -> None:
         """Finds how many of the messages `before` a question fit with it, and has the others summarized, if that is
         wanted."""
         loaded = self._host.loaded
         if self.active or loaded is None:
             return
+        self._settings = settings
         self._before, self._carried = _visible(before)
-        self._rounds = []
+        self._summary = Reply()
         question = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
         if summarize:  # which is worthwhile only if it leaves room for some turns
             room, then = loaded.context // 2, self._summarize
         else:
-            longest = self._controller.conversation.settings.sampling.max_tokens
+            longest = self._settings.sampling.max_tokens
             room, then = loaded.context - min(longest, loaded.context // 4), self._keep
         self._search(_Search(self._before, question, room, then, -1, len(self._before) // 2 + 1))
 
@@ -103,8 +106,8 @@ class ContextTrimmer(QObject):
     def _messages(self, search: _Search, turns: int) -> tuple[Message, ...]:
         """Returns what the model would be given."""
         trim = ContextTrim(kept=2 * turns, summary=self._carried)
-        path = [*search.path, changed(search.question, trim=trim)]
-        return messages_of(self._controller.conversation.settings.system, path)
+        path = [*search.path, replace_fields(search.question, trim=trim)]
+        return messages_of(self._settings.system, path)
 
     def _receive_count(self, search: _Search, turns: int, answer: AnyAnswer) -> None:
         if isinstance(answer, Failed):
@@ -127,7 +130,7 @@ class ContextTrimmer(QObject):
         self._search(_Search(rest, request, room, then, -1, len(rest) // 2 + 1))
 
     def _request_summary(self, rest: list[MessageRecord], request: MessageRecord, kept: int, read: int) -> None:
-        settings, loaded = self._controller.conversation.settings, self._host.loaded
+        settings, loaded = self._settings, self._host.loaded
         assert loaded is not None  # it has just counted
         sampling = replace(
             settings.sampling,
@@ -138,23 +141,30 @@ class ContextTrimmer(QObject):
             seed=None,
         )
         trim = ContextTrim(kept=read, summary=self._carried)
-        messages = messages_of(settings.system, [*rest, changed(request, trim=trim)])
-        self._ask(Reply(id=0, messages=messages, sampling=sampling), partial(self._receive_summary, kept))
+        messages = messages_of(settings.system, [*rest, replace_fields(request, trim=trim)])
+        self._ask(ReplyRequest(id=0, messages=messages, sampling=sampling), partial(self._receive_summary, kept))
 
     def _receive_summary(self, kept: int, answer: AnyAnswer) -> None:
         if isinstance(answer, RoundDone):
-            self._rounds.append(answer)
-            self.progressed.emit(text_of(self._rounds))
+            self._add_round(answer)
         elif isinstance(answer, Failed):
             self._fail(sentence(answer.message))
         elif isinstance(answer, ReplyDone):
             tail = answer.finished.text if answer.finished.reason != "thought" else ""
-            if summary := f"{text_of(self._rounds)}{tail}".strip():
+            if summary := f"{self._summary.answer_since(0)}{tail}".strip():
                 self._finish(ContextTrim(kept=kept, summary=summary))
             else:
                 self._fail(EMPTY)
 
-    def _ask(self, request: Count | Reply, on_answer: Callable[[AnyAnswer], None]) -> None:
+    def _add_round(self, answer: RoundDone) -> None:
+        try:
+            self._summary.add(answer)
+        except InconsistentRound as error:
+            self._fail(f"The engine sent inconsistent data ({error}). Nothing was sent.")
+        else:
+            self.progressed.emit(self._summary.answer_since(0))
+
+    def _ask(self, request: Count | ReplyRequest, on_answer: Callable[[AnyAnswer], None]) -> None:
         self._host.use(self, True)
         self._host.forget(self._request)
         self._request = self._host.request(request, on_answer)
@@ -185,4 +195,4 @@ def _visible(path: Sequence[MessageRecord]) -> tuple[list[MessageRecord], str]:
     trim = path[trimmed[-1]].trim if trimmed else None
     if trim is None:
         return list(path), ""
-    return [changed(record, trim=None) for record in path[max(0, trimmed[-1] - trim.kept) :]], trim.summary
+    return [replace_fields(record, trim=None) for record in path[max(0, trimmed[-1] - trim.kept) :]], trim.summary

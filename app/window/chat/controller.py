@@ -7,17 +7,17 @@ open conversation or in another.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from msgspec.structs import replace as changed
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import Loaded, Pair, RoundDone, SamplingSettings
+from app.protocol import Count, Loaded, Pair, RoundDone, SamplingSettings
+from app.reply_history import ReplyHistory
+from app.store import Store
 from app.store.import_files import read_texts
 from app.store.records import (
     UNTITLED,
@@ -27,6 +27,7 @@ from app.store.records import (
     ConversationRecord,
     MessageRecord,
     Role,
+    StoredReceipt,
     messages_of,
 )
 from app.window.chat.chat_pair import ChatPair
@@ -38,12 +39,6 @@ from app.window.chat.host_process import RESTARTED, HostProcess
 from app.window.chat.notices import Action, Notice, SpeculationStatus
 from app.window.chat.reply_controller import ReplyController
 from app.window.chat.reply_verification import ReplyVerification
-from engine.errors import RedlineError
-from engine.events import PromptProgress
-
-if TYPE_CHECKING:
-    from app.reply_history import ReplyHistory
-    from app.store import Store
 
 UNSAVED = 0  # the id of a conversation that is not on disk
 SAME_AGAIN = (
@@ -53,35 +48,22 @@ SAME_AGAIN = (
 
 
 class Controller(QObject):
-    """Carries out what the user does and emits what happens.
-
-    Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply is
-    part of `path_changed`, and `reply_began` is emitted for it again.
+    """Carries out what the user does and emits what happens to the open conversation; its parts emit the rest.
 
     library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
     its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: the reply that is
-    being written, and how. deletion: deletes conversations and restores them. learned: earlier replies to draft from.
+    being written, and how. verification: of a reply. trimmer: what goes on where the context is full. deletion: deletes
+    conversations and restores them. learned: earlier replies to draft from.
     """
 
     conversation_opened = Signal(object)  # ConversationRecord
-    conversations_changed = Signal()
-    conversation_updated = Signal(object)  # ConversationRecord: the only one that has changed
     settings_changed = Signal(object)  # ConversationRecord
     path_changed = Signal(object)  # list[MessageRecord], the listener's to keep
-    reply_began = Signal(object)  # MessageRecord
+    reply_began = Signal(object)  # MessageRecord; also where the reply is shown again
     reply_ended = Signal(object)  # MessageRecord
-    rounds_received = Signal(int, object)  # a message, list[RoundDone]; a part of what was written
-    prompt_progressed = Signal(int, object)  # a message, PromptProgress
     busy_changed = Signal(bool)  # whether a reply of the open conversation is being written
-    status_changed = Signal(object)  # SpeculationStatus
-    pair_loaded = Signal(object)  # Loaded
-    context_counted = Signal(int, int)  # tokens, and how many there may be
-    verification_progressed = Signal(int, str)  # a message, the progress as text; "" once it is over
-    reply_verified = Signal(object)  # MessageRecord, with its receipt
-    verification_failed = Signal(int, str)  # a message, why it cannot be verified
-    summary_progressed = Signal(str)  # the summary of earlier messages so far
     question_sent = Signal()  # the one that waited for `send_trimmed`
-    notice = Signal(object)  # Notice
+    notice = Signal(object)  # Notice, of any part
 
     def __init__(
         self,
@@ -91,38 +73,36 @@ class Controller(QObject):
         history: ReplyHistory | None = None,
     ) -> None:
         super().__init__(parent)
-        self.library = ConversationLibrary(store, self)
-        self.host = HostConnection(process, self)
-        self.conversation = _unsaved(self.library.default_settings())
+        self.library = library = ConversationLibrary(store, self)
+        self.host = host = HostConnection(process, self)
+        self.conversation = _unsaved(library.default_settings())
         self.path: list[MessageRecord] = []
-        self.replies = ReplyController(self.host, store, self)
-        self.library.latest = self.replies.for_export
+        self.replies = ReplyController(host, library, self)
         self.learned = history
-        self._verification = ReplyVerification(self)
-        self._trimmer = ContextTrimmer(self)
-        self._untrimmed: tuple[int | None, str, tuple[Attachment, ...]] = (None, "", ())  # a question that waits for it
-        self.pair = ChatPair(self)
-        self.deletion = ConversationDeletion(self)
+        self.verification = ReplyVerification(host, self._is_in_use, self._save_receipt, self.verify, self)
+        self.trimmer = ContextTrimmer(host, self)
+        self._waiting_question: tuple[int | None, str, tuple[Attachment, ...]] = (None, "", ())  # for the trimmer
+        self.pair = ChatPair(host, lambda: self.conversation.settings, self._is_in_use, self._count_request, self)
+        self.deletion = ConversationDeletion(library, history, self._leave, self.open, self)
         self._was_busy = False
-        self._death = ""  # the cause of the last death of the host, which interrupted a reply
         self._connect()
 
     def _connect(self) -> None:
-        library, host, replies, verification = self.library, self.host, self.replies, self._verification
-        for part in (library, host, replies):
+        library, replies, verification = self.library, self.replies, self.verification
+        for part in (library, self.host, replies, verification, self.pair, self.deletion):
             part.notice.connect(self.notice)
-        library.changed.connect(self._handle_library)
+        library.latest, library.held = replies.latest, replies.held
+        library.changed.connect(self._refresh_record)
         library.updated.connect(self._handle_update)
-        replies.rounds_received.connect(self._handle_rounds)
-        replies.progress.connect(self._handle_progress)
+        replies.changed.connect(self._handle_change)
         replies.ended.connect(self._handle_reply_ended)
-        verification.verified.connect(self._handle_verified)
+        verification.verified.connect(self._replace)
         verification.ended.connect(self.pair.load)
-        self._trimmer.found.connect(self._send_with)
-        self._trimmer.failed.connect(self._handle_trim_failure)
-        self._trimmer.progressed.connect(self.summary_progressed)
-        host.load_failed.connect(self._handle_load_failure)
-        host.died.connect(self._handle_death)
+        self.pair.use_alone_asked.connect(self._use_alone)
+        self.trimmer.found.connect(self._send_with)
+        self.trimmer.failed.connect(self._handle_trim_failure)
+        self.host.load_failed.connect(self._handle_load_failure)
+        self.host.died.connect(self._handle_death)
 
     # --- start and end -------------------------------------------------------------------------
 
@@ -138,7 +118,8 @@ class Controller(QObject):
 
     def close(self) -> None:
         """Saves everything and ends the engine, within two seconds."""
-        self.replies.close("Redline quit while writing this reply.")
+        self.replies.finish("Redline quit while writing this reply.")
+        self.replies.save()
         self.host.process.quit()
         self.library.close()
 
@@ -156,14 +137,14 @@ class Controller(QObject):
     @property
     def busy(self) -> bool:
         """Whether a reply of the open conversation, or a summary of it, is being written."""
-        reply = self.replies.reply
-        return self._trimmer.active or (reply is not None and reply.record.conversation == self.conversation.id)
+        current = self.replies.current
+        return self.trimmer.active or (current is not None and current.record.conversation == self.conversation.id)
 
     @property
     def in_use(self) -> bool:
         """Whether a reply, a verification or a race is in progress, in any conversation."""
-        decodes = self.replies.reply is not None or self._verification.message is not None
-        return decodes or self.host.racing or self._trimmer.active
+        decodes = self.replies.current is not None or self.verification.message is not None
+        return decodes or self.host.racing or self.trimmer.active
 
     @property
     def status(self) -> SpeculationStatus:
@@ -178,7 +159,7 @@ class Controller(QObject):
     @property
     def verifying_message(self) -> int | None:
         """The message that is being verified."""
-        return self._verification.message
+        return self.verification.message
 
     def find(self, message: int) -> MessageRecord | None:
         """Returns a message of the current branch."""
@@ -195,16 +176,21 @@ class Controller(QObject):
 
     def rounds_of(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply, the newest included; none where they are damaged, and a notice says so."""
-        with suppress(RedlineError):
-            return list(self.iterate_rounds(message))
-        return []
+        reply = self.replies.reply_of(message)
+        reply.read()
+        return reply.rounds
 
-    def iterate_rounds(self, message: int) -> Iterator[RoundDone]:
-        """Returns the rounds of a reply, the newest included, one by one; see `ConversationLibrary.iterate_rounds`."""
-        reply = self.replies.reply
-        if reply is not None and reply.record.id == message:
-            return iter(reply.rounds[: reply.shown])
-        return self.library.iterate_rounds(message)
+    def _is_in_use(self) -> bool:
+        return self.in_use
+
+    def _count_request(self, draft: MessageRecord) -> Count | None:
+        """Returns the request to count the next message, of which `draft` is typed; None during a reply."""
+        if self.busy:
+            return None
+        settings, history = self.conversation.settings, self.replies.history
+        path = [*self.path, *([draft] if draft.content.strip() else [])]
+        cache = history.written_cache_file(self.conversation.id) if history is not None else ""
+        return Count(id=0, messages=messages_of(settings.system, path), sampling=settings.sampling, cache=cache)
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -223,18 +209,18 @@ class Controller(QObject):
     def send_trimmed(self, text: str, attachments: Sequence[Attachment], summarize: bool) -> None:
         """Sends a message although the context is full, with the last messages that fit before it and, to `summarize`,
         what the model writes about the others. `question_sent` is emitted once it is sent; a notice says why not."""
-        if self._refuse_second_reply() or self._trimmer.active or not (text.strip() or attachments):
+        if self._refuse_second_reply() or self.trimmer.active or not (text.strip() or attachments):
             return
         last = self.path[-1] if self.path else None
         before = self.path[:-1] if last is not None and last.role == "user" else self.path
-        self._untrimmed = (before[-1].id if before else None, text, tuple(attachments))
+        self._waiting_question = (before[-1].id if before else None, text, tuple(attachments))
         self.pair.cancel_count()
-        self._trimmer.begin(before, text, tuple(attachments), summarize)
+        self.trimmer.begin(self.conversation.settings, before, text, tuple(attachments), summarize)
         self._update_busy()
 
     def _send_with(self, trim: ContextTrim) -> None:
         """Sends the question that waited."""
-        parent, text, attachments = self._untrimmed
+        parent, text, attachments = self._waiting_question
         retry = partial(self.send_trimmed, text, attachments, bool(trim.summary))
         if (parent is None or self.find(parent)) and self._ask(parent, text, attachments, retry, trim):
             self.question_sent.emit()
@@ -276,20 +262,21 @@ class Controller(QObject):
             text = "Only the last reply can be continued, and only if it was interrupted."
             self.notice.emit(Notice("info", text))
             return False
-        earlier = self.rounds_of(message)
         retry: Action = ("Try Again", partial(self.resume, message))
         resumed = self.library.attempt(lambda: self.library.store.resume_reply(message), None, (retry,))
         if resumed is None:
             return False
         sampling = resumed.sampling  # noise of its seed may have been used for drafts that were lost
-        sampling = replace(sampling, fresh=False) if sampling else _with_seed(self.conversation.settings.sampling)
-        self._begin_reply(changed(resumed, sampling=sampling), self._pair_to_resume(resumed), earlier)
+        sampling = (
+            replace_fields(sampling, fresh=False) if sampling else _with_seed(self.conversation.settings.sampling)
+        )
+        self._begin_reply(replace(resumed, sampling=sampling), self._pair_to_resume(resumed))
         return True
 
     def stop(self) -> None:
         """Stops the reply of the open conversation; its text so far stays. Or the summary of one."""
-        if self._trimmer.active:
-            self._trimmer.stop()
+        if self.trimmer.active:
+            self.trimmer.stop()
         elif self.busy:
             self.replies.stop()
 
@@ -301,10 +288,13 @@ class Controller(QObject):
     def verify(self, message: int) -> bool:
         """Compares a reply with plain decoding and saves the receipt; stops where that is in progress. Returns whether
         a verification has begun."""
-        if self._verification.message == message:
-            self._verification.stop()
+        if self.verification.message == message:
+            self.verification.stop()
             return False
-        return self._verification.begin(message)
+        return self.verification.begin(self.path_to(message), self.rounds_of, self.conversation.settings)
+
+    def _save_receipt(self, message: int, receipt: StoredReceipt) -> MessageRecord | None:
+        return self.library.attempt(lambda: self.library.store.save_receipt(message, receipt), None)
 
     def _ask(
         self,
@@ -343,17 +333,17 @@ class Controller(QObject):
         branch = self.path_to(question.id)
         if len(branch) < len(self.path):
             self._show(branch)
-        self._begin_reply(reply, pair, [])
+        self._begin_reply(reply, pair)
         return True
 
-    def _begin_reply(self, reply: MessageRecord, pair: Pair, earlier: list[RoundDone]) -> None:
+    def _begin_reply(self, reply: MessageRecord, pair: Pair) -> None:
         before = [record for record in self.path if record.id != reply.id]
         system = self.conversation.settings.system if reply.system is None else reply.system
         self.path = [*before, reply]
-        self._verification.stop()
+        self.verification.stop()
         self.pair.cancel_count()
+        self.replies.begin(reply, pair, messages_of(system, before))
         self.reply_began.emit(reply)
-        self.replies.begin(reply, pair, messages_of(system, before), earlier)
         self._update_busy()
         self.library.report(reply.conversation)
 
@@ -365,17 +355,17 @@ class Controller(QObject):
 
     def _refuse_second_reply(self) -> bool:
         """Returns whether another reply is being written, which a notice says."""
-        reply = self.replies.reply
-        if reply is None:
+        current = self.replies.current
+        if current is None:
             return False
         stop: Action = ("Stop Reply", self.replies.stop)
         if self.busy:
             text = "A reply is still being written. Wait for it to finish, or stop it first."
             self.notice.emit(Notice("info", text, (stop,)))
         else:
-            found = self.library.find(reply.record.conversation)
+            found = self.library.find(current.record.conversation)
             text = f"Redline writes one reply at a time, and is writing one in “{found.title if found else ''}”."
-            self.notice.emit(Notice("info", text, (self._show_action(reply.record.conversation), stop)))
+            self.notice.emit(Notice("info", text, (self._show_action(current.record.conversation), stop)))
         return True
 
     # --- conversations and settings ------------------------------------------------------------
@@ -408,10 +398,26 @@ class Controller(QObject):
         elif not self.library.change(lambda: self.library.store.change_settings(conversation, settings)):
             return
         system = self.library.default_settings().system
-        self.library.set_default_settings(changed(settings, system=system))
+        self.library.set_default_settings(replace(settings, system=system))
         self.settings_changed.emit(self.conversation)
         self.pair.load()
         self.pair.schedule_count()
+
+    def _use_alone(self, pair: Pair) -> None:
+        """Has the open conversation use no other machines, if it still would use these."""
+        settings = self.conversation.settings
+        if settings.pair == pair:
+            self.change_settings(replace(settings, pair=replace(pair, hosts="")))
+
+    def _leave(self, conversation: int) -> bool:
+        """Stops the reply in a conversation and opens another, if that one is open; returns whether it was."""
+        current = self.replies.current
+        if current is not None and current.record.conversation == conversation:
+            self.replies.stop()
+        if conversation != self.conversation.id:
+            return False
+        self.new()
+        return True
 
     def _open_saved(self, conversation: int) -> bool:
         """Opens a conversation; returns whether it exists."""
@@ -421,7 +427,7 @@ class Controller(QObject):
         return record is not None
 
     def _open(self, record: ConversationRecord) -> None:
-        self._trimmer.stop()
+        self.trimmer.stop()
         self.conversation = record
         self.library.set_value(LAST_OPEN, str(record.id))
         self.pair.cancel_count()
@@ -453,34 +459,24 @@ class Controller(QObject):
     def _show(self, path: list[MessageRecord]) -> None:
         self.path = path
         self.path_changed.emit(list(path))
-        reply = self.replies.reply
-        if reply is not None and (shown := self.find(reply.record.id)):
+        current = self.replies.current
+        if current is not None and (shown := self.find(current.record.id)):
             self.reply_began.emit(shown)
         self._update_busy()
         self.pair.schedule_count()
 
     # --- events --------------------------------------------------------------------------------
 
-    def _handle_library(self) -> None:
-        self._refresh_record()
-        self.conversations_changed.emit()
-
     def _handle_update(self, record: ConversationRecord) -> None:
         if record.id == self.conversation.id:
             self.conversation = record
-        self.conversation_updated.emit(record)
 
-    def _handle_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        if self.find(message) is None:
-            return
-        self.rounds_received.emit(message, rounds)
-        reply, pair = self.replies.reply, self.host.loaded
-        if reply is not None and pair is not None:
-            self.context_counted.emit(reply.metrics.prompt_tokens + reply.metrics.tokens, pair.context)
-
-    def _handle_progress(self, message: int, progress: PromptProgress) -> None:
-        if self.find(message) is not None:
-            self.prompt_progressed.emit(message, progress)
+    def _handle_change(self, message: int, _: object) -> None:
+        """Counts how much of the context the reply has taken."""
+        pair = self.host.loaded
+        if pair is not None and self.find(message) is not None:
+            metrics = self.replies.reply_of(message).metrics
+            self.pair.counted.emit(metrics.prompt_tokens + metrics.tokens, pair.context)
 
     def _handle_reply_ended(self, record: MessageRecord) -> None:
         if self._replace(record):
@@ -490,13 +486,7 @@ class Controller(QObject):
         self._update_busy()
         self.library.report(record.conversation)
         self.pair.schedule_count()
-        if record.state == "cut" and self.library.find(record.conversation) is not None:
-            self._report_cut(record)
         self.pair.load_if_waiting()
-
-    def _handle_verified(self, record: MessageRecord) -> None:
-        self._replace(record)
-        self.reply_verified.emit(record)
 
     def _replace(self, record: MessageRecord) -> bool:
         """Puts a record in place of its older state; returns whether it is on the branch."""
@@ -521,24 +511,19 @@ class Controller(QObject):
             self.busy_changed.emit(self._was_busy)
 
     def _handle_load_failure(self, pair: Pair, reason: str) -> None:
-        if not self._verification.handle_load_failure(pair, reason):
+        if not self.verification.handle_load_failure(pair, reason):
             self.pair.handle_load_failure(pair, reason)
 
     def _handle_death(self, cause: str) -> None:
-        """Reports the death of the host, unless it interrupted a reply, which is reported with its end."""
-        ending = self.replies.reply.ending if self.replies.reply is not None else None
-        if ending is not None and ending.state == "cut":
-            self._death = cause  # reported once the reply is saved
-        elif not self.host.gave_up and cause != RESTARTED:
-            copy: Action = ("Copy Report", self.host.copy_error_report)
-            self.notice.emit(Notice("warning", f"The engine {cause} and is restarting.", (copy,)))
-
-    def _report_cut(self, record: MessageRecord) -> None:
-        """Reports a reply that the death of the host interrupted, and offers to continue it."""
-        resume: Action = ("Continue", partial(self._resume_cut, record))
+        """Reports the death of the host, and a reply that it interrupted, which can be continued."""
+        cut = self.replies.handle_death(cause)
         copy: Action = ("Copy Report", self.host.copy_error_report)
-        text = f"The engine {self._death} while writing a reply. The text so far is saved."
-        self.notice.emit(Notice("error", text, (resume, copy)))
+        if cut is not None and self.library.find(cut.conversation) is not None:
+            resume: Action = ("Continue", partial(self._resume_cut, cut))
+            text = f"The engine {cause} while writing a reply. The text so far is saved."
+            self.notice.emit(Notice("error", text, (resume, copy)))
+        elif cut is None and not self.host.gave_up and cause != RESTARTED:
+            self.notice.emit(Notice("warning", f"The engine {cause} and is restarting.", (copy,)))
 
     def _resume_cut(self, record: MessageRecord) -> None:
         if self.conversation.id == record.conversation or self._open_saved(record.conversation):
@@ -561,9 +546,11 @@ def _repeats(record: MessageRecord, settings: ChatSettings) -> bool:
 
 def _shape(sampling: SamplingSettings) -> SamplingSettings:
     """Returns the settings without those that leave a greedy text as it is."""
-    return replace(sampling, seed=None, fresh=False, acceptance="rejection", draft_length=None)
+    return replace_fields(sampling, seed=None, fresh=False, acceptance="rejection", draft_length=None)
 
 
 def _with_seed(sampling: SamplingSettings) -> SamplingSettings:
     """Returns the settings with a seed, so that a reply that is interrupted can be continued with the same one."""
-    return sampling if sampling.seed is not None else replace(sampling, seed=secrets.randbelow(2**31), fresh=True)
+    return (
+        sampling if sampling.seed is not None else replace_fields(sampling, seed=secrets.randbelow(2**31), fresh=True)
+    )

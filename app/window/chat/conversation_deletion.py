@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from app.reply_history import ReplyHistory
 from app.store.records import UNTITLED
+from app.window.chat.conversation_library import ConversationLibrary
 from app.window.chat.notices import Notice
-
-if TYPE_CHECKING:
-    from app.window.chat.controller import Controller
 
 
 class ConversationDeletion(QObject):
-    """Deletes conversations and restores them. changed(): another one can be restored, or one fewer."""
+    """Deletes conversations and restores them.
 
-    changed = Signal()
+    history: earlier replies to draft from, of which a conversation's go with it. leave: stops what is written in a
+    conversation, and opens another if it is open; returns whether it was. open: opens a conversation.
+    """
 
-    def __init__(self, controller: Controller) -> None:
-        super().__init__(controller)
-        self._controller = controller
+    changed = Signal()  # another one can be restored, or one fewer
+    notice = Signal(object)  # Notice
+
+    def __init__(
+        self,
+        library: ConversationLibrary,
+        history: ReplyHistory | None,
+        leave: Callable[[int], bool],
+        open: Callable[[int], object],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._library, self._history, self._leave, self._open = library, history, leave, open
         self._deleted: list[tuple[int, bool]] = []  # that can be restored, the last one last; whether it was open
 
     @property
@@ -31,23 +42,16 @@ class ConversationDeletion(QObject):
 
     def delete(self, conversation: int) -> None:
         """Deletes a conversation until `undo`, or for good when the window closes. A reply there is stopped."""
-        controller, library = self._controller, self._controller.library
+        library = self._library
         record = library.find(conversation)
-        if record is None:
+        if record is None or not library.change(partial(library.store.delete, conversation)):
             return
-        reply = controller.replies.reply
-        if reply is not None and reply.record.conversation == conversation:
-            controller.replies.stop()
-        if not library.change(partial(library.store.delete, conversation)):
-            return
-        if (history := controller.learned) is not None:
-            library.attempt(partial(history.forget, conversation), None)
-        was_open = conversation == controller.conversation.id
+        if self._history is not None:
+            library.attempt(partial(self._history.forget, conversation), None)
+        was_open = self._leave(conversation)
         self._deleted.append((conversation, was_open))
-        if was_open:
-            controller.new()
         undo = ("Undo", partial(self._restore, conversation, was_open))
-        controller.notice.emit(Notice("info", f"“{record.title or UNTITLED}” was deleted.", (undo,)))
+        self.notice.emit(Notice("info", f"“{record.title or UNTITLED}” was deleted.", (undo,)))
         self.changed.emit()
 
     def undo(self) -> None:
@@ -56,11 +60,10 @@ class ConversationDeletion(QObject):
             self._restore(*self._deleted[-1])
 
     def _restore(self, conversation: int, was_open: bool) -> None:
-        library = self._controller.library
         if (conversation, was_open) not in self._deleted:
             return
-        if library.change(partial(library.store.undelete, conversation)):
+        if self._library.change(partial(self._library.store.undelete, conversation)):
             self._deleted.remove((conversation, was_open))
             if was_open:
-                self._controller.open(conversation)
+                self._open(conversation)
             self.changed.emit()

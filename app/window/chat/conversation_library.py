@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.protocol import RoundDone
+from app.store import Store
 from app.store.records import NEW_CHAT, ChatSettings, ConversationRecord, MessageRecord, SearchHit
 from app.window.chat.notices import Action, Notice
 from app.window.common.sentence import sentence
 from engine.errors import RedlineError
-
-if TYPE_CHECKING:
-    from app.store import Store
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ def title_of(text: str) -> str:
 class ConversationLibrary(QObject):
     """Reads and changes what the store holds. Where it fails, methods emit a notice and return nothing, [] or "".
 
-    latest: returns a message with what the disk has refused of it, for exports.
+    latest, held: return a message with what the disk has refused of it, and the rounds of that, for exports.
     """
 
     changed = Signal()  # a title, the order, or the number of conversations
@@ -50,6 +48,7 @@ class ConversationLibrary(QObject):
         super().__init__(parent)
         self.store = store
         self.latest: Callable[[MessageRecord], MessageRecord] = lambda message: message
+        self.held: Callable[[int], list[RoundDone]] = lambda _: []
         self._closed = False
         self._reported_values = False  # that values cannot be saved
 
@@ -111,7 +110,7 @@ class ConversationLibrary(QObject):
 
     def export_json(self, conversation: int) -> str:
         """Returns the whole conversation as JSON, rounds and statistics included."""
-        return self.attempt(lambda: self.store.export_json(conversation, self.latest), "")
+        return self.attempt(lambda: self.store.export_json(conversation, self.latest, self.held), "")
 
     def close(self) -> None:
         """Closes the store. Nothing else may be called after it but `set_value`, which then does nothing."""

@@ -85,10 +85,11 @@ class HostProcess(QObject):
         self.phase: Phase = "down"
         self._stderr = b""
         self._kill_cause = ""  # what this window killed the host for
+        self._exit: tuple[int, QProcess.ExitStatus] | None = None  # of a host that has ended, and left answers to read
         self.refused = False
         self._did_work = False  # it has carried out a request
         self._quick_deaths = 0
-        self._began_s = self._frame_s = 0.0
+        self._began_s = self._next_frame_s = 0.0
         self._process = QProcess(self)
         self._frame = self._timer(self._deliver)
         self._restart_timer = self._timer(self.start)
@@ -124,7 +125,10 @@ class HostProcess(QObject):
     def restart(self) -> None:
         """Ends the host, if one runs, and starts another at once, as the user asked for it."""
         self._quick_deaths = 0
-        if self.running:
+        if self._exit is not None:
+            self._report_exit(RESTARTED)
+            self.start()
+        elif self.running:
             self._kill(RESTARTED)
         else:
             self.start()
@@ -133,7 +137,7 @@ class HostProcess(QObject):
         """Writes a request; returns whether its line is no longer than the protocol allows, and the host can read it.
         Without a running host it is dropped; `died` has been emitted by then."""
         line = encode_request(request)
-        if self.running and line is not None:
+        if self.running and self._exit is None and line is not None:
             self._process.write(line)
         return line is not None
 
@@ -165,25 +169,34 @@ class HostProcess(QObject):
         if self._process.bytesAvailable() > MAX_UNREAD_BYTES:
             self._kill("sent more data than the window can process")
         elif not self._frame.isActive():
-            since_s = clock_s() - self._frame_s
-            self._frame.start(milliseconds(max(0.0, FRAME_S - since_s)))
+            self._start_frame()
 
-    def _deliver(self, budget_s: float = READ_BUDGET_S) -> None:
+    def _start_frame(self) -> None:
+        """Starts the next frame when it is due. This is the one timer of all that streams: what a frame brings is saved
+        and shown before it ends, and what takes long to show comes less often: a third of the time is left for all
+        else."""
+        self._frame.start(milliseconds(max(0.0, self._next_frame_s - clock_s())))
+
+    def _deliver(self) -> None:
         """Reads, decodes and emits the answers of one frame. What does not fit waits for the next."""
-        self._frame_s = clock_s()
+        began_s = clock_s()
         answers: list[AnyAnswer] = []
-        while self._process.canReadLine() and clock_s() < self._frame_s + budget_s:
+        while self._process.canReadLine() and clock_s() < began_s + READ_BUDGET_S:
             line = bytes(self._process.readLine().data())[:-1]
             try:
                 answers.append(decode_answer(line))
             except MalformedError as error:
                 start = line[:80].decode(errors="replace")
                 self.unreadable.emit(f"A line from the engine could not be read and was ignored ({error}: {start}).")
-        if self._process.canReadLine():
-            self._frame.start(milliseconds(FRAME_S))
         if answers and self._accepts(answers[0]):
             self._did_work = self._did_work or any(isinstance(one, Loaded | ReplyDone | Counted) for one in answers)
             self.answered.emit(answers)
+        ended_s = clock_s()
+        self._next_frame_s = max(began_s + FRAME_S, ended_s + (ended_s - began_s) / 2)
+        if self.running and self._process.canReadLine():
+            self._start_frame()
+        elif self.running and self._exit is not None:
+            self._report_exit()
 
     def _accepts(self, first: AnyAnswer) -> bool:
         """Returns whether the host speaks this version of the protocol, as its first answer says."""
@@ -211,6 +224,7 @@ class HostProcess(QObject):
         """Forgets the last process."""
         self._stderr = b""
         self._kill_cause = ""
+        self._exit = None
         self.refused = self._did_work = False
         self._began_s = clock_s()
 
@@ -236,14 +250,22 @@ class HostProcess(QObject):
             self._report_death(f"could not start ({self._process.errorString()})")
 
     def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
-        """Emits all remaining answers before the death, except where the host was killed for what it sent."""
+        """Has all remaining answers emitted, frame by frame, before the death, except where the host was killed for
+        what it sent."""
         if not self.running:
             return
         self._read_stderr()
-        while not self._kill_cause and self._process.canReadLine():
-            self._deliver(float("inf"))
-        if self.running:  # else a listener has quit meanwhile
-            self._report_death(self._kill_cause or _cause_of_death(code, status, self.stderr))
+        self._exit = code, status
+        if not self._kill_cause and self._process.canReadLine():
+            self._start_frame()
+        else:
+            self._report_exit()
+
+    def _report_exit(self, cause: str = "") -> None:
+        assert self._exit is not None
+        code, status = self._exit
+        self._exit = None
+        self._report_death(cause or self._kill_cause or _cause_of_death(code, status, self.stderr))
 
     def _report_death(self, cause: str) -> None:
         """Schedules a restart, later after each quick death, or gives up."""

@@ -6,22 +6,19 @@ A reply that begins ends the verification, which can be started again later.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
-from msgspec.structs import replace as changed
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from app.protocol import AnyAnswer, Failed, Pair, PrefillProgress, RoundDone, Verify, VerifyDone, VerifyProgress
-from app.store.records import MessageRecord, StoredReceipt, verify_request
-from app.window.chat.host_connection import HostTask
+from app.store.records import ChatSettings, MessageRecord, StoredReceipt, verify_request
+from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
-
-if TYPE_CHECKING:
-    from app.window.chat.controller import Controller
 
 
 @dataclass(frozen=True)
@@ -39,14 +36,28 @@ class _Job:
 
 
 class ReplyVerification(QObject):
-    """Verifies one reply at a time. Its progress and its failures are signals of the controller."""
+    """Verifies one reply at a time.
 
+    in_use: whether the host is in use for anything. save: saves a receipt with its message, and returns that; None
+    where the store fails. again: verifies a message after a failure, as the user asked for it.
+    """
+
+    progressed = Signal(int, str)  # a message, the progress as text; "" once it is over
     verified = Signal(object)  # MessageRecord, with its receipt, which is saved
+    failed = Signal(int, str)  # a message, why it cannot be verified
     ended = Signal()  # whatever came of it
+    notice = Signal(object)  # Notice
 
-    def __init__(self, controller: Controller) -> None:
-        super().__init__(controller)
-        self._controller, self._host = controller, controller.host
+    def __init__(
+        self,
+        host: HostConnection,
+        in_use: Callable[[], bool],
+        save: Callable[[int, StoredReceipt], MessageRecord | None],
+        again: Callable[[int], object],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._host, self._in_use, self._store_receipt, self._again = host, in_use, save, again
         self._job: _Job | None = None
         self._task = HostTask(self._host, self)
         self._task.answered.connect(self._receive)
@@ -58,17 +69,19 @@ class ReplyVerification(QObject):
         """The message that is being verified."""
         return self._job.message if self._job is not None else None
 
-    def begin(self, message: int) -> bool:
-        """Verifies a reply of the current branch; returns whether that has begun."""
-        controller = self._controller
-        branch = controller.path_to(message)
+    def begin(
+        self, branch: list[MessageRecord], rounds_of: Callable[[int], list[RoundDone]], chat: ChatSettings
+    ) -> bool:
+        """Verifies the reply that a branch ends with; returns whether that has begun. chat: the settings of the
+        conversation, for what the reply does not know of itself."""
         if not branch or branch[-1].role != "assistant" or self._refuse_while_busy():
             return False
-        record, rounds, settings = branch[-1], controller.rounds_of(message), controller.conversation.settings
+        record = branch[-1]
+        rounds = rounds_of(record.id)
         if not rounds or record.sampling is None:
-            self._fail(message, "there is no record of how it was generated. Regenerate it and verify the new reply")
+            self._fail(record.id, "there is no record of how it was generated. Regenerate it and verify the new reply")
             return False
-        self._job = _Job(branch, rounds, settings.system, record.pair or settings.pair)
+        self._job = _Job(branch, rounds, chat.system, record.pair or chat.pair)
         self._show("Verifying" if self._host.ready else "Starting the engine")
         self._task.begin(self._make_request)
         return True
@@ -93,14 +106,14 @@ class ReplyVerification(QObject):
         """Returns whether something else is in progress, which a notice names."""
         if self._job is not None:
             text = "Another reply is being verified. Wait for it to finish, or stop it first."
-            self._controller.notice.emit(Notice("info", text, (("Stop Verifying", self.stop),)))
+            self.notice.emit(Notice("info", text, (("Stop Verifying", self.stop),)))
         elif self._host.racing:
             text = "A race is running. Wait for it to finish, or stop it, before you verify."
-            self._controller.notice.emit(Notice("info", text))
-        elif self._controller.in_use:
+            self.notice.emit(Notice("info", text))
+        elif self._in_use():
             text = "A reply is being written. Wait for it to finish, or stop it, before you verify another."
-            self._controller.notice.emit(Notice("info", text))
-        return self._controller.in_use
+            self.notice.emit(Notice("info", text))
+        return self._in_use()
 
     def _make_request(self) -> Verify | None:
         """Returns the request, or has the model of the reply loaded first. Its drafter is not needed."""
@@ -117,7 +130,7 @@ class ReplyVerification(QObject):
         """Returns the target and context of `pair`, with the loaded drafter where it can stay."""
         loaded = self._host.pair
         if loaded is not None and loaded.target == pair.target:
-            return changed(loaded, context=pair.context)
+            return replace(loaded, context=pair.context)
         return Pair(target=pair.target, drafter="none", context=pair.context, hosts=pair.hosts)
 
     def _receive(self, answer: AnyAnswer) -> None:
@@ -137,22 +150,21 @@ class ReplyVerification(QObject):
 
     def _show(self, progress: str) -> None:
         if self._job is not None:
-            self._controller.verification_progressed.emit(self._job.message, progress)
+            self.progressed.emit(self._job.message, progress)
 
     def _save(self, job: _Job, found: VerifyDone) -> None:
         """Saves the receipt with the message; where the store fails, the window shows it until it closes."""
         stored = StoredReceipt(receipt=found.receipt, made_s=time.time(), redline=_version(), reference=found.reference)
-        library = self._controller.library
-        record = library.attempt(lambda: library.store.save_receipt(job.message, stored), None)
+        record = self._store_receipt(job.message, stored)
         self._end()
-        self.verified.emit(record or changed(job.branch[-1], receipt=stored))
+        self.verified.emit(record or replace(job.branch[-1], receipt=stored))
 
     def _fail(self, message: int, reason: str) -> None:
         """Reports that nothing was found out. An earlier receipt stays."""
-        self._controller.verification_failed.emit(message, reason)
-        retry = ("Try Again", partial(self.begin, message))
+        self.failed.emit(message, reason)
+        retry = ("Try Again", partial(self._again, message))
         text = sentence(f"The reply could not be verified: {reason}")
-        self._controller.notice.emit(Notice("warning", text, (retry,)))
+        self.notice.emit(Notice("warning", text, (retry,)))
 
     def _end(self, _: object = None) -> None:
         if self._job is not None:
@@ -163,7 +175,7 @@ class ReplyVerification(QObject):
 
     def _report_silence(self) -> None:
         text = "The engine has stopped responding while verifying a reply."
-        self._controller.notice.emit(Notice("warning", text, (self._host.restart_action,)))
+        self.notice.emit(Notice("warning", text, (self._host.restart_action,)))
 
 
 def _version() -> str:

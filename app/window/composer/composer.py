@@ -26,7 +26,7 @@ SAVED_FROM = 720  # px: nor, up to this, for the time that was saved
 CHOOSE = "Choose how to send your message, or edit an earlier one."
 CHOICES = {
     "keep_recent": "Send the message with the last messages that fit. The model no longer sees the others.",
-    "summarize": "Have the model summarise the earlier messages first, and send the message with the summary.",
+    "summarize": "Have the model summarize the earlier messages first, and send the message with the summary.",
     "new_chat": "Start an empty chat with the same settings.",
 }
 
@@ -73,7 +73,7 @@ class Composer(QWidget):
         self.attach, self.send = IconButton("attach", "Attach Files"), SendButton()
         self.keep_recent, self.summarize = (
             QPushButton("Keep Recent Messages"),
-            QPushButton("Summarise Earlier Messages"),
+            QPushButton("Summarize Earlier Messages"),
         )
         self.new_chat, self._choices = QPushButton("New Chat"), QWidget()
         self._box, self._meter, self._legend = QFrame(), meter, legend
@@ -151,7 +151,7 @@ class Composer(QWidget):
 
     def show_summary(self, text: str) -> None:
         """Shows the summary of earlier messages while the model writes it."""
-        self.warning.setText(f"Summarising earlier messages: {text}")
+        self.warning.setText(f"Summarizing earlier messages: {text}")
         style(self.warning, tone="warning")
         self.warning.show()
 

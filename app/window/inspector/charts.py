@@ -16,13 +16,14 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QStackedWidget, QWidget
 
 from app.palette import Palette, mix
+from app.reply import Reply
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.layouts import column, row
 from app.window.common.widgets import style
 from app.window.inspector.reply_summary import FocusRing
 from app.window.inspector.round_list import LEFT, RIGHT
-from app.window.inspector.round_rows import WINDOW_S, RoundSeries, averaged, compact, mean, stride, wilson
+from app.window.inspector.round_rows import WINDOW_S, RoundRows, averaged, compact, mean, stride, wilson
 
 SMALL_SAMPLE = 30  # rounds; a share of fewer is drawn pale
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -46,10 +47,10 @@ class Plot(NamedTuple):
     bars: Sequence[tuple[float, float, float, str]] = ()
 
 
-def acceptance_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
+def acceptance_plot(rounds: RoundRows, look: Palette) -> Plot | str:
     """Plots how many of the tokens drafted at each position were accepted, of how many, and how certain that is."""
-    reached, shares = rounds.metrics.reached, rounds.metrics.acceptance_by_position
-    if not rounds.metrics.drafted:
+    reached, shares = rounds.reply.metrics.reached, rounds.reply.metrics.acceptance_by_position
+    if not rounds.reply.metrics.drafted:
         return "Nothing was drafted, so there is no acceptance to show."
     hue, pale = look.hues["accepted"], mix(look.hues["accepted"], look.background, 0.6)
     pen, width = _pen(look.text, 1.2), 1 / len(reached)
@@ -59,12 +60,12 @@ def acceptance_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
         words.append(f"position {place + 1}: {share:.0%} of {of:,}")
         below.append((x, f"{place + 1} ({compact(of)})"))
         bars.append((x - 0.31 * width, x + 0.31 * width, share, hue if of >= SMALL_SAMPLE else pale))
-        curves.append(((x, x), wilson(rounds.metrics.kept[place], of), pen))
+        curves.append(((x, x), wilson(rounds.reply.metrics.kept[place], of), pen))
     marks = (("■", hue, "accepted"), ("■", pale, f"of fewer than {SMALL_SAMPLE}"), ("I", look.text, "95%"))
     return Plot("; ".join(words), marks, below, curves, ("0%", "50%", "100%"), bars=bars)
 
 
-def speed_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
+def speed_plot(rounds: RoundRows, look: Palette) -> Plot | str:
     """Plots tokens per second and tokens per pass, over the last WINDOW_S at each moment."""
     columns = [rounds.column(name) for name in ("clock_s", "tokens_per_s", "tokens_per_pass")]
     words = "Available from the second round."
@@ -87,7 +88,7 @@ def speed_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
     )
 
 
-def time_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
+def time_plot(rounds: RoundRows, look: Palette) -> Plot | str:
     """Plots the time of each round's draft and verify pass, and of the whole round."""
     columns = {name: rounds.column(f"{name}_ms") for name in ("whole", "verify", "draft")}
     means = [f"{name} {found:.1f} ms" for name, values in columns.items() if isfinite(found := mean(values))]
@@ -117,10 +118,10 @@ class Chart(FocusRing):
     """Draws a plot. name: of the chart. bottom: what its horizontal axis is. make: returns the plot, or why there is
     none."""
 
-    def __init__(self, name: str, bottom: str, make: Callable[[RoundSeries, Palette], Plot | str]) -> None:
+    def __init__(self, name: str, bottom: str, make: Callable[[RoundRows, Palette], Plot | str]) -> None:
         super().__init__()
         self.name, self._bottom, self._make = name, bottom, make
-        self.rounds = RoundSeries()
+        self.rounds = RoundRows(Reply())
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName(name)
 
@@ -222,7 +223,7 @@ class Charts(QWidget):
         self._stack.setCurrentIndex(which)
         self.charts[which].describe()
 
-    def show_rounds(self, rounds: RoundSeries, describe: bool = False) -> None:
+    def show_rounds(self, rounds: RoundRows, describe: bool = False) -> None:
         """Shows these rounds as they are now. describe: whether the chart in sight says it in words, too."""
         for chart in self.charts:
             chart.rounds = rounds

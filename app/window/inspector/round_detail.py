@@ -37,7 +37,7 @@ from app.window.inspector.round_list import (
     times_text,
     tip,
 )
-from app.window.inspector.round_rows import Piece, RoundRow, emitted_pieces, refused_pieces, shape
+from app.window.inspector.round_rows import RoundRow, RoundToken, emitted_tokens, refused_tokens, shape
 from app.window.inspector.token_painter import token_painter
 
 PIECE = Qt.ItemDataRole.UserRole
@@ -51,7 +51,7 @@ INDENT = 8.0  # px a level of a tree
 HINT = "Point at a round or select one to see the probabilities of its tokens."
 
 
-class PieceDelegate(QStyledItemDelegate):
+class TokenDelegate(QStyledItemDelegate):
     """Draws a token with its kind beside it, and a probability as a number over a bar. branched: whether tokens are
     indented by their level in a tree."""
 
@@ -60,7 +60,7 @@ class PieceDelegate(QStyledItemDelegate):
     @property
     def height(self) -> int:
         """The height of a row, px."""
-        return round(token_painter().piece_height + 4)
+        return round(token_painter().token_height + 4)
 
     @property
     def number_width(self) -> int:
@@ -71,7 +71,7 @@ class PieceDelegate(QStyledItemDelegate):
         return QSize(self.number_width, self.height)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        piece: Piece = index.data(PIECE)
+        piece: RoundToken = index.data(PIECE)
         box = QRectF(item_rect(option))
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -83,12 +83,12 @@ class PieceDelegate(QStyledItemDelegate):
             _draw_prob(painter, box.adjusted(MARGIN, 0, -MARGIN, 0), piece.p if index.column() == P else piece.q)
         painter.restore()
 
-    def _draw_token(self, painter: QPainter, box: QRectF, piece: Piece) -> None:
+    def _draw_token(self, painter: QPainter, box: QRectF, piece: RoundToken) -> None:
         ink = token_painter()
         left = box.left() + MARGIN + (INDENT * (piece.depth - 1) if self.branched else 0)
         width = min(ink.width(piece.text), box.right() - left)
         painter.setClipRect(box)
-        ink.draw_piece(painter, QRectF(left, box.top() + 2, width, ink.piece_height), piece)
+        ink.draw_token(painter, QRectF(left, box.top() + 2, width, ink.token_height), piece)
         painter.setFont(ink.small_font)
         painter.setPen(ink.faint)
         painter.drawText(box.adjusted(left + width + MARGIN - box.left(), 0, 0, 0), LEFT, piece.kind)
@@ -116,7 +116,7 @@ class RoundDetail(QWidget):
         self._title, self._about = wrapped(role="heading"), wrapped(role="caption")
         self._model, self._table = QStandardItemModel(0, len(HEADINGS), self), QTableView(self)
         self._why = _explanation_view()
-        self._delegate = PieceDelegate(self)
+        self._delegate = TokenDelegate(self)
         self._table.setModel(self._model)
         self._table.setItemDelegate(self._delegate)
         set_up_table(self._table, "Tokens of the round", self._delegate.height)
@@ -173,8 +173,8 @@ class RoundDetail(QWidget):
         self._title.setText(f"Round {row.number:,}: {shape(round_)}{kept}")
         self._about.setText(about(row, self._machines))
         self._delegate.branched = round_.parents is not None
-        emitted = emitted_pieces(row.done)
-        for piece in (*emitted, *refused_pieces(row.done)):
+        emitted = emitted_tokens(row.done)
+        for piece in (*emitted, *refused_tokens(row.done)):
             self._model.appendRow(_items(piece, _explanation(row.done, piece)))
         if emitted:  # the target's own token: what a reader asks about first
             self._table.setCurrentIndex(self._model.index(len(emitted) - 1, TOKEN))
@@ -196,12 +196,12 @@ def _explanation_view() -> QPlainTextEdit:
     return view
 
 
-def _explanation(done: RoundDone, piece: Piece) -> TokenExplanation:
+def _explanation(done: RoundDone, piece: RoundToken) -> TokenExplanation:
     explain = explain_refused if piece.kind == "refused" else explain_emitted
     return explain(done, piece.place)
 
 
-def _items(piece: Piece, why: TokenExplanation) -> list[QStandardItem]:
+def _items(piece: RoundToken, why: TokenExplanation) -> list[QStandardItem]:
     """Returns the cells of a token."""
     items = [QStandardItem(text) for text in (f"{piece.text}, {piece.kind}", _number(piece.p), _number(piece.q))]
     for item in items:

@@ -31,11 +31,12 @@ from PySide6.QtWidgets import (
 )
 
 from app.protocol import RoundDone
+from app.reply import Reply
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import item_rect, item_state
 from app.window.common.widgets import style
-from app.window.inspector.round_rows import Piece, RoundRow, RoundSeries, describe, emitted_pieces, refused_pieces
+from app.window.inspector.round_rows import RoundRow, RoundRows, RoundToken, describe, emitted_tokens, refused_tokens
 from app.window.inspector.token_painter import APART, PADDING, token_painter, tree_width
 
 Index = QModelIndex | QPersistentModelIndex
@@ -52,7 +53,7 @@ class Placed(NamedTuple):
     """The places of the parts of a row. left: of what stands beside the number. more: tokens there was no room for."""
 
     left: float
-    pieces: list[tuple[QRectF, Piece]]
+    pieces: list[tuple[QRectF, RoundToken]]
     more: int
 
 
@@ -70,7 +71,7 @@ class RoundDelegate(QStyledItemDelegate):
     def height(self) -> int:
         """The height of a row, px."""
         ink = token_painter()
-        return round(MARGIN + ink.piece_height + LINE_GAP + ink.small_metrics.height())
+        return round(MARGIN + ink.token_height + LINE_GAP + ink.small_metrics.height())
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(240, self.height)
@@ -88,19 +89,19 @@ class RoundDelegate(QStyledItemDelegate):
 
     def place(self, done: RoundDone, box: QRectF) -> Placed:
         """Returns the places of the tokens of a round in `box`."""
-        ink, is_tree, lost = token_painter(), done.round.parents is not None, refused_pieces(done)
+        ink, is_tree, lost = token_painter(), done.round.parents is not None, refused_tokens(done)
         left = box.left() + _number_width() + MARGIN + (tree_width(done.round) + MARGIN if is_tree else 0)
-        pieces = emitted_pieces(done) + [piece for piece in lost if piece.offered or not is_tree]
+        pieces = emitted_tokens(done) + [piece for piece in lost if piece.offered or not is_tree]
         hidden = sum(not piece.offered for piece in lost) if is_tree else 0
         right = box.right() - ink.token_metrics.horizontalAdvance("16/16") - 2 * MARGIN
         more_width = ink.small_metrics.horizontalAdvance("+16") + APART
-        x, found = left, list[tuple[QRectF, Piece]]()
+        x, found = left, list[tuple[QRectF, RoundToken]]()
         for i, piece in enumerate(pieces):
             width = ink.width(piece.text)
             last = i == len(pieces) - 1 and not hidden
             if x + width > right - (0 if last else more_width):
                 break
-            found.append((QRectF(x, box.top() + MARGIN / 2, width, ink.piece_height), piece))
+            found.append((QRectF(x, box.top() + MARGIN / 2, width, ink.token_height), piece))
             x += width + APART
         return Placed(left, found, len(pieces) - len(found) + hidden)
 
@@ -131,12 +132,12 @@ class RoundDelegate(QStyledItemDelegate):
 
     def _draw_first_line(self, painter: QPainter, box: QRectF, row: RoundRow, placed: Placed) -> None:
         ink, round_ = token_painter(), row.done.round
-        line = QRectF(box.left(), box.top() + MARGIN / 2, box.width() - MARGIN, ink.piece_height)
+        line = QRectF(box.left(), box.top() + MARGIN / 2, box.width() - MARGIN, ink.token_height)
         if round_.parents is not None:
             inset = box.adjusted(_number_width() + MARGIN, MARGIN * 0.75, 0, -MARGIN * 0.75)
             ink.draw_tree(painter, inset, round_)
         for spot, piece in placed.pieces:
-            ink.draw_piece(painter, spot, piece)
+            ink.draw_token(painter, spot, piece)
         if round_.drafted:
             painter.setFont(ink.token_font)
             painter.setPen(ink.text)
@@ -179,7 +180,7 @@ def figures(value: float) -> str:
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
-def tip(piece: Piece) -> str:
+def tip(piece: RoundToken) -> str:
     """Returns what a token is, its id and its probabilities."""
     kind = "plain, nothing was drafted" if piece.kind == "plain" else piece.kind
     probs = [f"{name} {prob:.3f}" for name, prob in (("p", piece.p), ("q", piece.q)) if prob is not None]
@@ -191,7 +192,7 @@ class RoundModel(QAbstractTableModel):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.series = RoundSeries()
+        self.rounds = RoundRows(Reply())
         self._count = 0
 
     def rowCount(self, parent: Index = NOWHERE) -> int:
@@ -203,22 +204,24 @@ class RoundModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        row = self.series.rows[index.row()]
+        row = self.rounds.rows[index.row()]
         if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.DisplayRole):
             parts = (f"round {row.number}, {describe(row.done)}", row.done.round.reason, times_text(row))
             return "; ".join(part for part in parts if part)
         return row if role == ROUND else None
 
-    def show(self, series: RoundSeries) -> None:
-        """Shows another reply, or the same with rows that have moved."""
+    def show(self, rounds: RoundRows) -> None:
+        """Shows another reply."""
         self.beginResetModel()
-        self.series, self._count = series, len(series.rows)
+        self.rounds, self._count = rounds, len(rounds.rows)
         self.endResetModel()
 
     def grow(self) -> None:
         """Shows the rounds that have come since."""
-        count = len(self.series.rows)
-        if count > self._count:
+        count = len(self.rounds.rows)
+        if count < self._count:  # they were damaged
+            self.show(self.rounds)
+        elif count > self._count:
             self.beginInsertRows(NOWHERE, self._count, count - 1)
             self._count = count
             self.endInsertRows()
@@ -256,10 +259,10 @@ class RoundList(QTableView):
         if event.type() == QEvent.Type.StyleChange:
             set_row_height(self, self._delegate.height)
 
-    def show_rounds(self, series: RoundSeries) -> None:
+    def show_rounds(self, rounds: RoundRows) -> None:
         """Shows another reply, and follows its newest round."""
         self._looked = None
-        self.round_model.show(series)
+        self.round_model.show(rounds)
         self.follow()
         self.looked_at.emit(None)
 
@@ -267,15 +270,6 @@ class RoundList(QTableView):
         """Shows the rounds that have come since."""
         self.round_model.grow()
         self._keep_following()  # at once, since a layout that comes after the first paint makes a second one
-
-    def renew(self) -> None:
-        """Shows the same reply with rows that have moved: the selection and the scroll position stay."""
-        place, spot, following = self.currentIndex().row(), self.verticalScrollBar().value(), self.following
-        self.round_model.show(self.round_model.series)
-        if place >= 0:
-            self.setCurrentIndex(self.round_model.index(place, 0))
-        self.following = following
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum() if following else spot)
 
     def follow(self) -> None:
         """Shows the newest round, and those to come."""

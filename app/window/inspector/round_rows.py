@@ -1,23 +1,16 @@
-"""The rounds of one reply as rows to show, with the tokens of each. Knows no Qt.
-
-A round is known by its index, which goes on when a stopped reply is resumed, as its time does. One that arrives twice
-counts once, one that comes late goes where it belongs, and one that contradicts itself is left out.
-"""
+"""The rounds of one reply as rows to show, with the tokens of each. Knows no Qt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import isfinite, nan, sqrt
 from operator import attrgetter
 from typing import Literal, NamedTuple, TypeVar
 
 from app.protocol import RoundDone
-from app.store.records import Statistics
-from app.store.round_encoding import fault_of_round
+from app.reply import Reply
 from engine.events import Origin, Round
-from engine.metrics import Metrics
 
 # refused: drafted, but not kept. plain: the target's own, where nothing was drafted.
 Kind = Origin | Literal["refused", "plain"]
@@ -50,50 +43,35 @@ class RoundRow(NamedTuple):
         return self.done.round.index + 1
 
 
-class RoundSeries:
-    """Rows for the rounds of a reply as they arrive, in order, and its numbers by `engine.metrics`."""
+class RoundRows:
+    """The rounds of `reply` as rows, as far as they have been taken in."""
 
-    def __init__(self) -> None:
-        self._known: set[int] = set()
-        self._clear()
-
-    def add(self, rounds: Sequence[RoundDone]) -> bool:
-        """Takes the rounds that are new. Returns False if one came late, so that rows have moved."""
-        fresh = [one for one in rounds if self._is_new(one)]
-        last = [row.done for row in self.rows[-1:]]
-        ordered = all(a.round.index < b.round.index for a, b in pairwise([*last, *fresh]))
-        if not ordered:
-            fresh = sorted([*(row.done for row in self.rows), *fresh], key=lambda one: one.round.index)
-            self._clear()
-        for one in fresh:
-            self._append(one)
-        return ordered
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self.rows: list[RoundRow] = []
+        self._tail = 0  # the last row before the window of the speed
 
     @property
-    def statistics(self) -> Statistics:
-        """The numbers of the rounds so far."""
-        return Statistics.of(self.metrics)
+    def complete(self) -> bool:
+        """Whether there is a row for every round so far."""
+        return self.reply.is_read and len(self.rows) == len(self.reply.rounds)
+
+    def grow(self, most: int) -> None:
+        """Adds rows for at most so many rounds. There are none for rounds that turned out to be damaged."""
+        if len(self.rows) > len(self.reply.rounds):
+            self.rows, self._tail = [], 0
+        for done in self.reply.rounds[len(self.rows) : len(self.rows) + most]:
+            self._append(done)
 
     def column(self, name: str) -> list[float]:
         """Returns one number of every row."""
         return list(map(attrgetter(name), self.rows))
 
-    def _clear(self) -> None:
-        self.rows: list[RoundRow] = []
-        self.metrics = Metrics()
-        self._tail = 0  # the last row before the window of the speed
-
-    def _is_new(self, done: RoundDone) -> bool:
-        if done.round.index in self._known or fault_of_round(done):
-            return False
-        self._known.add(done.round.index)
-        return True
-
     def _append(self, done: RoundDone) -> None:
         round_, place = done.round, len(self.rows)
-        self.metrics.add(round_)
         before = self.rows[-1] if self.rows else None
-        tokens, clock_s = self.metrics.tokens, max(round_.time_s, before.clock_s if before else 0.0)
+        tokens = len(round_.tokens) + (before.tokens if before else 0)
+        clock_s = max(round_.time_s, before.clock_s if before else 0.0)
         row = RoundRow(done, _ms(round_.draft_s), _ms(round_.verify_s), clock_s, tokens)
         if before is None or done.id != before.done.id:  # the time before a reply is resumed is no part of the speed
             self._tail = place
@@ -139,7 +117,7 @@ def wilson(kept: int, of: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Piece:
+class RoundToken:
     """A token. p: the target's probability, known for emitted tokens and for the first refused one. q: the drafter's,
     for what it drafted. depth: levels below the place where the round began, from 1. offered: refused where the target
     emitted its own. place: in `tokens` of the round, or in `drafted` if it was refused."""
@@ -154,7 +132,7 @@ class Piece:
     place: int = 0
 
 
-def emitted_pieces(done: RoundDone) -> list[Piece]:
+def emitted_tokens(done: RoundDone) -> list[RoundToken]:
     """Returns the tokens that the round committed, in order."""
     round_, nodes, pieces = done.round, done.round.kept, []
     for i, token in enumerate(round_.tokens):
@@ -162,11 +140,11 @@ def emitted_pieces(done: RoundDone) -> list[Piece]:
         text, q = _at(round_.texts, i), None
         if i < round_.accepted:
             text, q = text or _at(done.drafted_texts, nodes[i]), _at(round_.q, nodes[i])
-        pieces.append(Piece(shown(text, token), kind, token, _at(round_.p, i), q, i + 1, place=i))
+        pieces.append(RoundToken(shown(text, token), kind, token, _at(round_.p, i), q, i + 1, place=i))
     return pieces
 
 
-def refused_pieces(done: RoundDone) -> list[Piece]:
+def refused_tokens(done: RoundDone) -> list[RoundToken]:
     """Returns the refused tokens. First those offered where the target emitted its own token, then what stood beside
     the accepted path, from its end back, each branch whole; in a chain simply the rest."""
     round_, levels, kept = done.round, depths(done.round), done.round.kept
@@ -174,7 +152,7 @@ def refused_pieces(done: RoundDone) -> list[Piece]:
     offered = round_.offered(round_.accepted)
     lost = [node for stem in (*reversed(kept), -1) for node in branches(parents, stem, kept)]
     return [
-        Piece(
+        RoundToken(
             shown(_at(done.drafted_texts, node), round_.drafted[node]),
             "refused",
             round_.drafted[node],
@@ -213,10 +191,10 @@ def depths(round_: Round) -> list[int]:
 def describe(done: RoundDone) -> str:
     """Returns a round in words, for a screen reader."""
     round_ = done.round
-    own = "".join(f" {piece.text}" for piece in emitted_pieces(done))
+    own = "".join(f" {piece.text}" for piece in emitted_tokens(done))
     if not round_.drafted:
         return f"plain, 1 token:{own}"
-    lost = ", ".join(piece.text for piece in refused_pieces(done))
+    lost = ", ".join(piece.text for piece in refused_tokens(done))
     ends = round_.origins[-1] if round_.tokens else "nothing"
     refusals = f"; refused {lost}" if lost else ""
     return f"{shape(round_)}, {round_.accepted} of {len(round_.drafted)} accepted, then {ends}:{own}{refusals}"

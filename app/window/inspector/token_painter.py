@@ -10,7 +10,7 @@ from app.palette import mix
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
 from app.window.common.layouts import FlowLayout
-from app.window.inspector.round_rows import Kind, Piece, branches, depths
+from app.window.inspector.round_rows import Kind, RoundToken, branches, depths
 from engine.events import Round
 
 PADDING = 4.0  # px, left and right of a piece's text
@@ -42,7 +42,7 @@ class TokenPainter:
         self._path = QPen(self._hue, 1.8)
 
     @property
-    def piece_height(self) -> float:
+    def token_height(self) -> float:
         """The height of a token, px."""
         return self.token_metrics.height() + 3
 
@@ -50,7 +50,7 @@ class TokenPainter:
         """Returns the width of a token that shows `text`, px."""
         return self.token_metrics.horizontalAdvance(text) + 2 * PADDING
 
-    def draw_piece(self, painter: QPainter, box: QRectF, piece: Piece) -> None:
+    def draw_token(self, painter: QPainter, box: QRectF, piece: RoundToken) -> None:
         """Draws a token over all of `box`."""
         painter.setFont(self.token_font)
         if piece.kind in self._tints:
@@ -127,7 +127,7 @@ class Swatch(QWidget):
 
     def __init__(self, kind: Kind, parent: QWidget) -> None:
         super().__init__(parent)
-        self._piece = Piece(kind, kind, 0)
+        self._piece = RoundToken(kind, kind, 0)
         self.setToolTip(MEANINGS[kind])
         self._resize()
 
@@ -139,11 +139,11 @@ class Swatch(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        token_painter().draw_piece(painter, QRectF(self.rect()), self._piece)
+        token_painter().draw_token(painter, QRectF(self.rect()), self._piece)
         painter.end()
 
     def _resize(self) -> None:
-        self.setFixedSize(round(token_painter().width(self._piece.text)), round(token_painter().piece_height))
+        self.setFixedSize(round(token_painter().width(self._piece.text)), round(token_painter().token_height))
 
 
 class Legend(QWidget):

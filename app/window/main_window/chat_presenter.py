@@ -14,8 +14,9 @@ from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from app.protocol import Loaded, RoundDone
+from app.protocol import Loaded
 from app.replay_page import Lane, replay_page
+from app.reply import Change
 from app.reply_statistics import in_words
 from app.store.records import NEW_CHAT, UNTITLED, Attachment, ConversationRecord, MessageRecord
 from app.window.chat.notices import Notice, SpeculationStatus
@@ -96,33 +97,33 @@ class ChatPresenter(QObject):
         if record is None:
             inspector.clear()
         else:
-            inspector.show_reply(self._controller.iterate_rounds(record.id), record.statistics)
+            inspector.show_reply(self._controller.replies.reply_of(record.id), record.statistics)
             self._show_machines(self._controller.loaded_pair)
 
     def _connect_events(self) -> None:
         controller, parts = self._controller, self._parts
         controller.conversation_opened.connect(self._show_conversation)
         controller.settings_changed.connect(self._show_settings)
-        controller.conversations_changed.connect(self._show_list)
-        controller.conversation_updated.connect(self._show_update)
+        controller.library.changed.connect(self._show_list)
+        controller.library.updated.connect(self._show_update)
         controller.path_changed.connect(self._show_path)
         controller.reply_began.connect(self._begin_reply)
-        controller.rounds_received.connect(self._add_rounds)
-        controller.prompt_progressed.connect(parts.transcript.show_progress)
+        controller.replies.changed.connect(self._show_change)
+        controller.replies.progress.connect(parts.transcript.show_progress)
         controller.reply_ended.connect(self._end_reply)
-        controller.status_changed.connect(self._show_status)
-        controller.pair_loaded.connect(self._show_pair)
-        controller.context_counted.connect(parts.composer.set_count)
+        controller.pair.status_changed.connect(self._show_status)
+        controller.host.pair_loaded.connect(self._show_pair)
+        controller.pair.counted.connect(parts.composer.set_count)
         controller.notice.connect(parts.notices.show_notice)
         controller.busy_changed.connect(parts.composer.set_busy)
-        controller.summary_progressed.connect(parts.composer.show_summary)
-        controller.verification_progressed.connect(parts.transcript.show_verification_progress)
-        controller.reply_verified.connect(parts.transcript.show_receipt)
-        controller.verification_failed.connect(parts.transcript.show_verification_error)
+        controller.trimmer.progressed.connect(parts.composer.show_summary)
+        controller.verification.progressed.connect(parts.transcript.show_verification_progress)
+        controller.verification.verified.connect(parts.transcript.show_receipt)
+        controller.verification.failed.connect(parts.transcript.show_verification_error)
         for signal in (
-            *(controller.conversation_opened, controller.conversations_changed, controller.path_changed),
-            *(controller.reply_began, controller.reply_ended, controller.busy_changed, controller.status_changed),
-            controller.verification_progressed,
+            *(controller.conversation_opened, controller.library.changed, controller.path_changed),
+            *(controller.reply_began, controller.reply_ended, controller.busy_changed),
+            *(controller.pair.status_changed, controller.verification.progressed),
         ):
             signal.connect(self.update_commands)
 
@@ -225,7 +226,7 @@ class ChatPresenter(QObject):
 
     def _show_path(self, path: list[MessageRecord]) -> None:
         parts = self._parts
-        parts.transcript.show_branch(path, self._controller.iterate_rounds, self._draft.edits)
+        parts.transcript.show_branch(path, self._controller.replies.reply_of, self._draft.edits)
         parts.middle.setCurrentWidget(parts.transcript if path else parts.welcome)
         self._inspect(self._controller.last("assistant"))
 
@@ -233,10 +234,10 @@ class ChatPresenter(QObject):
         self._parts.transcript.begin_reply(record)
         self._inspect(record)
 
-    def _add_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        self._parts.transcript.add_rounds(message, rounds)
+    def _show_change(self, message: int, change: Change) -> None:
+        self._parts.transcript.show_change(message, change)
         if self._inspected is not None and message == self._inspected.id and not self._inspector_outdated:
-            self._parts.inspector.add_rounds(rounds)
+            self._parts.inspector.grow()
 
     def _end_reply(self, record: MessageRecord) -> None:
         self._parts.transcript.end_reply(record)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QByteArray, QEvent, QLocale, QPoint, QSize, Qt, Signal
@@ -12,6 +11,7 @@ from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QStackedWidget, QWidget
 
 from app.reply_statistics import saved_in_words
+from app.window.chat import Controller
 from app.window.common.appearance import INSPECTOR_WIDTH, SIDEBAR_WIDTH
 from app.window.common.layouts import column
 from app.window.common.preferences import (
@@ -39,6 +39,7 @@ from app.window.main_window.pair_menu import PairMenu
 from app.window.main_window.quit_question import QuitQuestion
 from app.window.main_window.secondary_windows import (
     ApiOpener,
+    MainContext,
     ModelsOpener,
     RaceOpener,
     SettingsOpener,
@@ -50,9 +51,6 @@ from app.window.markdown import ask_to_open
 from app.window.settings.chat_panel import ChatPanel
 from app.window.sidebar.sidebar import Sidebar
 from app.window.transcript import Transcript
-
-if TYPE_CHECKING:
-    from app.window.chat import Controller
 
 FIRST_SIZE, MIN_SIZE = QSize(1180, 780), QSize(640, 480)
 SAVE_PLACES_MS = 500  # after the last change
@@ -173,6 +171,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.controller = controller
         self.preferences = read(controller.library.value(PREFERENCES), Preferences)
+        self._learns: bool | None = None  # whether drafts may copy from earlier replies; None until that is applied
         self.theme = Theme(self)
         self.theme.apply(self.preferences)
         self.commands = Commands(self)
@@ -181,9 +180,15 @@ class MainWindow(QMainWindow):
         self.panes = self._lay_out()
         self.drop_target = DropTarget(self)
         self.presenter = ChatPresenter(controller, self.parts, self.commands, self)
-        self.settings, self.races, self.models = SettingsOpener(self, store_file), RaceOpener(self), ModelsOpener(self)
-        self.api = ApiOpener(self, store_file)
-        self.pair_menu = PairMenu(self)
+        main = MainContext(
+            *(self, controller, self.parts, self.commands, self.theme),
+            *(lambda: self.preferences, self.change_preferences),
+        )
+        self.settings, self.races, self.models = SettingsOpener(main, store_file), RaceOpener(main), ModelsOpener(main)
+        self.api = ApiOpener(main, store_file)
+        more = [self.commands["models"], self.commands["chat settings"]]
+        chip, used = self.parts.header.chip, lambda: controller.conversation.settings.pair
+        self.pair_menu = PairMenu(chip, used, self.models, more)
         self.undo = UndoCommand(self.commands["undo"], controller.deletion, self)
         self.quit_question = QuitQuestion(self, controller)
         self._save_timer = Timer(self, singleShot=True, interval=SAVE_PLACES_MS)
@@ -263,6 +268,12 @@ class MainWindow(QMainWindow):
         self.drop_target.dropped.connect(parts.composer.attach_files)
         self.drop_target.image_dropped.connect(parts.composer.refuse_image)
         parts.header.chip.clicked.connect(self.pair_menu.open)
+        self.models.found.connect(self.pair_menu.refresh)
+        for form in (parts.panel.form.pair, self.settings):
+            self.models.named.connect(form.offer_models)
+        self.settings.preferred.connect(self.set_preferences)
+        self.settings.import_asked.connect(self.presenter.import_file)
+        self.settings.models_asked.connect(self.models.show)
         parts.panel.closed.connect(lambda: self.show_side(""))
         parts.transcript.link_clicked.connect(lambda url: ask_to_open(self, url))
         parts.transcript.race.connect(self.races.show_message)
@@ -327,7 +338,9 @@ class MainWindow(QMainWindow):
         self.preferences = preferences
         self.theme.apply(preferences)
         self.controller.pair.set_idle_minutes(preferences.unload_minutes)
-        self.controller.set_learning(preferences.learn_replies)
+        if self._learns != preferences.learn_replies:
+            self._learns = preferences.learn_replies
+            self.controller.set_learning(self._learns)
         for name, on in (("tints", preferences.tints), ("refused", preferences.show_refused)):
             self.commands[name].setChecked(on)
         transcript.set_tints(preferences.tints)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QMenu
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu, QWidget
 
 from app.protocol import Pair
+from app.window.main_window.secondary_windows import ModelsOpener
 from app.window.models.known_models import KnownModels, ModelRow
 from app.window.models.model_text import BADGES
 
 if TYPE_CHECKING:
-    from app.window.main_window.main_window import MainWindow
     from app.window.models.model_library import ModelLibrary
 
 LOADING = "Looking for models…"
@@ -22,18 +24,18 @@ DRAFTERS = {"lookup": "prompt lookup", "none": "no drafter"}
 class PairMenu(QMenu):
     """Chooses the pair of the open conversation: each model on this computer, with its best drafter and its fit."""
 
-    def __init__(self, main: MainWindow) -> None:
-        super().__init__("Models", main)
+    def __init__(self, chip: QWidget, used: Callable[[], Pair], models: ModelsOpener, more: Sequence[QAction]) -> None:
+        """chip: below which it opens. used: returns the pair of the open conversation. more: the last entries."""
+        super().__init__("Models", chip)
         self.setAccessibleName("Choose models")
-        self._main = main
+        self._chip, self._used, self._models, self._more = chip, used, models, more
         self._library: ModelLibrary | None = None
 
     def open(self) -> None:
         """Opens the list, the pair in use highlighted, and looks for models again."""
-        self._library = self._main.models.look()
+        self._library = self._models.look()
         self._fill()
-        chip = self._main.parts.header.chip
-        self.popup(chip.mapToGlobal(QPoint(0, chip.height() + 2)))
+        self.popup(self._chip.mapToGlobal(QPoint(0, self._chip.height() + 2)))
         used = next((action for action in self.actions() if action.isChecked()), self.actions()[0])
         self.setActiveAction(used)
 
@@ -53,15 +55,14 @@ class PairMenu(QMenu):
         self.clear()
         if self._library is None:
             return
-        pair, known = self._main.controller.conversation.settings.pair, self._library.known
+        pair, known = self._used(), self._library.known
         for row in known.rows({}):
             if row.usable and row.here is not None:
                 self._add(row, row.here.name, known, pair)
         if self._library.loading:
             self.addAction(LOADING).setEnabled(False)
         self.addSeparator()
-        self.addAction(self._main.commands["models"])
-        self.addAction(self._main.commands["chat settings"])
+        self.addActions(self._more)
 
     def _add(self, row: ModelRow, target: str, known: KnownModels, pair: Pair) -> None:
         """Adds a model. The pair in use stays as it is when it is chosen again."""
@@ -75,4 +76,4 @@ class PairMenu(QMenu):
         action.setCheckable(True)
         action.setChecked(used)
         if not used:
-            action.triggered.connect(lambda: self._main.models.use(Pair(target=target)))
+            action.triggered.connect(lambda: self._models.use(Pair(target=target)))

@@ -31,7 +31,7 @@ class QuitQuestion(QObject):
     def allows_quit(self) -> bool:
         """Returns whether the window may close: everything is saved, or the user gives up what is not. Asks
         otherwise."""
-        if self._answered or self._controller.replies.save(SAVE_S):
+        if self._answered or self._controller.replies.save():
             return True
         if self.box is None:
             self._ask()
@@ -71,7 +71,7 @@ class QuitQuestion(QObject):
         for conversation in replies.unsaved():
             path = files.ask_export_path(self._window, self._title(conversation), "json")
             if path is not None:
-                replies.finish("Redline quit while writing this reply.", SAVE_S)
+                replies.finish("Redline quit while writing this reply.")
             text = self._controller.library.export_json(conversation) if path is not None else ""
             if path is None or not text:
                 return

@@ -3,11 +3,13 @@ alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.api.key_file import KEY_FILE
@@ -15,16 +17,18 @@ from app.protocol import Pair
 from app.race.race_document import DEMONSTRATION
 from app.store.records import ChatSettings, MessageRecord
 from app.window.api.api_server import ApiServer, ApiState
+from app.window.chat import Controller
 from app.window.chat.notices import Notice
 from app.window.common.preferences import Preferences
+from app.window.common.theme import Theme
 from app.window.main_window import files
-from app.window.main_window.menus import shortcut_list
+from app.window.main_window.chat_presenter import Parts
+from app.window.main_window.menus import Commands, shortcut_list
 from app.window.main_window.welcome import PROMPTS
 from app.window.settings.settings_window import SettingsWindow
 
 if TYPE_CHECKING:
     from app.window.api.api_window import ApiWindow
-    from app.window.main_window.main_window import MainWindow
     from app.window.models.downloads import DownloadQueue
     from app.window.models.model_library import ModelLibrary
     from app.window.models.models_window import ModelsWindow
@@ -33,13 +37,27 @@ if TYPE_CHECKING:
 STOPPED_FOR_REPLY = "The race was stopped because a reply was requested."
 
 
+@dataclass(frozen=True)
+class MainContext:
+    """What the other windows are given of the main one. window: their parent. preferences: returns those in use.
+    change: changes the preferences that it names."""
+
+    window: QWidget
+    controller: Controller
+    parts: Parts
+    commands: Commands
+    theme: Theme
+    preferences: Callable[[], Preferences]
+    change: Callable[..., None]
+
+
 class SecondaryWindow(QObject):
     """Opens one window beside the main one. window: None until it is made."""
 
     window: QWidget | None = None
 
-    def __init__(self, main: MainWindow) -> None:
-        super().__init__(main)
+    def __init__(self, main: MainContext) -> None:
+        super().__init__(main.window)
         self._main, self._controller = main, main.controller
 
     @property
@@ -50,23 +68,28 @@ class SecondaryWindow(QObject):
 class SettingsOpener(SecondaryWindow):
     """Opens the Settings window. store_file: the file that holds the conversations, to be shown to the user."""
 
-    def __init__(self, main: MainWindow, store_file: Path | None) -> None:
+    preferred = Signal(object)  # Preferences, as the user chose them
+    import_asked = Signal()
+    models_asked = Signal()
+
+    def __init__(self, main: MainContext, store_file: Path | None) -> None:
         super().__init__(main)
         self.window: SettingsWindow | None = None
         self._store_file = store_file
+        self._models: tuple[list[str], list[str]] = ([], [])  # targets and drafters to be offered
 
     def show(self, page: str) -> SettingsWindow:
         """Shows the Settings window at one of its pages."""
         main = self._main
         if self.window is None:
-            self.window = SettingsWindow(self._store_file, shortcut_list(), main)
+            self.window = SettingsWindow(self._store_file, shortcut_list(), main.window)
             self.window.addActions([main.commands["close"], main.commands["minimise"]])
-            self.window.preferred.connect(main.set_preferences)
+            self.window.preferred.connect(self.preferred)
             self.window.defaulted.connect(self._change_defaults)
             self.window.data.export_asked.connect(self._export_all)
-            self.window.data.import_asked.connect(main.presenter.import_file)
-            self.window.defaults.pair.models_asked.connect(main.models.show)
-            self.offer_models(*main.models.names)
+            self.window.data.import_asked.connect(self.import_asked)
+            self.window.defaults.pair.models_asked.connect(self.models_asked)
+            self.offer_models(*self._models)
         self.show_values()
         self.window.show_page(page)
         come_forward(self.window)
@@ -77,10 +100,11 @@ class SettingsOpener(SecondaryWindow):
         if self.window is not None:
             if (loaded := self._controller.loaded_pair) is not None:
                 self.window.defaults.set_model(loaded)
-            self.window.show_values(self._main.preferences, self._controller.library.default_settings())
+            self.window.show_values(self._main.preferences(), self._controller.library.default_settings())
 
     def offer_models(self, targets: list[str], drafters: list[str]) -> None:
         """Offers these downloaded models in the form."""
+        self._models = targets, drafters
         if self.window is not None:
             self.window.defaults.pair.offer_models(targets, drafters)
 
@@ -91,7 +115,7 @@ class SettingsOpener(SecondaryWindow):
         self._controller.library.set_default_settings(settings)
 
     def _export_all(self) -> None:
-        folder = files.ask_folder(self._main)
+        folder = files.ask_folder(self._main.window)
         if folder is not None and self.window is not None:
             files.ConversationExport(folder, self._controller.library, self.window.data.show_result, self)
 
@@ -99,7 +123,7 @@ class SettingsOpener(SecondaryWindow):
 class RaceOpener(SecondaryWindow):
     """Opens the Race window, and stops its race when a reply begins."""
 
-    def __init__(self, main: MainWindow) -> None:
+    def __init__(self, main: MainContext) -> None:
         super().__init__(main)
         self.window: RaceWindow | None = None
         self._suggested: ChatSettings | None = None  # what the form was filled with
@@ -112,7 +136,7 @@ class RaceOpener(SecondaryWindow):
             from app.window.race.race_window import RaceWindow
 
             request = RaceRequest(self._controller.host, parent=self)
-            self.window = RaceWindow(request, lambda: self._chat_settings.pair, self._reason_to_wait, parent=self._main)
+            self.window = RaceWindow(request, lambda: self._chat_settings.pair, self._reason_to_wait, self._main.window)
             self.window.addAction(self._main.commands["minimise"])
         if self._chat_settings != self._suggested and not self.window.request.busy:
             self._suggested = self._chat_settings
@@ -156,7 +180,7 @@ class RaceOpener(SecondaryWindow):
         return "A reply is being written or verified. Wait for it to finish, or stop it, before you race."
 
     def _stop_for_reply(self, _: MessageRecord) -> None:
-        """Whoever writes should not have to wait for a measurement."""
+        """Stops the race, as a reply would have to wait for it."""
         if self.window is not None and self.window.request.busy:
             self.window.request.stop(STOPPED_FOR_REPLY)
 
@@ -167,12 +191,15 @@ class ModelsOpener(SecondaryWindow):
     command: of the child processes; the terminal command itself if empty.
     """
 
-    def __init__(self, main: MainWindow) -> None:
+    found = Signal()  # something about the models on this computer
+    named = Signal(object, object)  # the downloaded targets and drafters, to be offered in forms
+
+    def __init__(self, main: MainContext) -> None:
         super().__init__(main)
         self.window: ModelsWindow | None = None
         self.command: list[str] = []
         self._offers = False  # a pair, on the welcome page
-        self._untold = {"use", "race"}  # steps of the offer to be told once to who chats meanwhile
+        self._unannounced = {"use", "race"}  # steps of the offer of which a notice has yet to tell, in the chat
         self.library: ModelLibrary | None = None
         self.downloads: DownloadQueue | None = None
         for signal in (self._controller.settings_changed, self._controller.conversation_opened):
@@ -188,7 +215,7 @@ class ModelsOpener(SecondaryWindow):
         if self.window is None:
             from app.window.models.models_window import ModelsWindow
 
-            self.window = ModelsWindow(library, downloads, lambda: self._chat_settings.pair, self._main)
+            self.window = ModelsWindow(library, downloads, lambda: self._chat_settings.pair, self._main.window)
             self.window.addAction(self._main.commands["minimise"])
             self.window.use_asked.connect(self.use)
         library.refresh()
@@ -225,8 +252,8 @@ class ModelsOpener(SecondaryWindow):
             offer.hide()
         else:
             offer.show_state(self.library.known, self.downloads.downloads, self._chat_settings.pair)
-            if offer.accepted and not offer.isVisible() and offer.step in self._untold:
-                self._untold.remove(offer.step)
+            if offer.accepted and not offer.isVisible() and offer.step in self._unannounced:
+                self._unannounced.remove(offer.step)
                 action = (offer.button.text(), offer.act)
                 text = f"{offer.title.text()}. {offer.text.text()}"
                 self._controller.notice.emit(Notice("info", text, (action,)))
@@ -253,24 +280,17 @@ class ModelsOpener(SecondaryWindow):
             self.library = ModelLibrary(self.command, self)
             self.downloads = DownloadQueue(self.command, self)
             self.downloads.ended.connect(lambda _, library=self.library: library.refresh())
-            self.library.listed.connect(self._offer_names)
-            self.library.changed.connect(self._main.pair_menu.refresh)
+            self.library.listed.connect(self._name_models)
+            self.library.changed.connect(self.found)
             for changed in (self.library.changed, self.downloads.changed):
                 changed.connect(self.show_offer)
         return self.library, self.downloads
 
-    @property
-    def names(self) -> tuple[list[str], list[str]]:
-        """The downloaded targets and drafters, as far as they are known."""
+    def _name_models(self) -> None:
         complete = [one for one in self.library.known.installed if one.complete] if self.library else []
         targets = [one.name for one in complete if one.kind == "model"]
         drafters = [one.name for one in complete if one.kind not in ("gguf", "unknown")]
-        return targets, drafters
-
-    def _offer_names(self) -> None:
-        """Offers the downloaded models in the forms."""
-        self._main.parts.panel.form.pair.offer_models(*self.names)
-        self._main.settings.offer_models(*self.names)
+        self.named.emit(targets, drafters)
 
     def use(self, pair: Pair) -> None:
         """Chooses a pair for the open conversation and for new ones."""
@@ -281,7 +301,7 @@ class ApiOpener(SecondaryWindow):
     """Opens the window of the API, which other programs use while the preferences say so. store_file: beside which the
     key is kept; without one, programs cannot be served."""
 
-    def __init__(self, main: MainWindow, store_file: Path | None) -> None:
+    def __init__(self, main: MainContext, store_file: Path | None) -> None:
         super().__init__(main)
         self.window: ApiWindow | None = None
         self.server: ApiServer | None = None
@@ -295,10 +315,10 @@ class ApiOpener(SecondaryWindow):
         if self.window is None:
             from app.window.api.api_window import ApiWindow
 
-            self.window = window = ApiWindow(self._main)
+            self.window = window = ApiWindow(self._main.window)
             window.addActions([self._main.commands["close"], self._main.commands["minimise"]])
-            window.switched.connect(lambda on: self._main.change_preferences(serve=on))
-            window.port_chosen.connect(lambda port: self._main.change_preferences(serve_port=port))
+            window.switched.connect(lambda on: self._main.change(serve=on))
+            window.port_chosen.connect(lambda port: self._main.change(serve_port=port))
         self.show_values()
         come_forward(self.window)
         self.window.switch.setFocus()
@@ -317,7 +337,7 @@ class ApiOpener(SecondaryWindow):
         """Shows what was chosen and what runs now."""
         if self.window is None:
             return
-        chosen, state = self._main.preferences, self.server.state() if self.server is not None else ApiState()
+        chosen, state = self._main.preferences(), self.server.state() if self.server is not None else ApiState()
         self.window.show_state(chosen.serve, chosen.serve_port, state)
 
 

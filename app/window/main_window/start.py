@@ -144,7 +144,7 @@ def _connect(application: Application, controller: Controller, window: MainWindo
     from app.window.main_window.secondary_windows import come_forward
 
     window.parts.panel.shown.connect(window.models.find_names)
-    controller.pair_loaded.connect(window.models.offer_pair)
+    controller.host.pair_loaded.connect(window.models.offer_pair)
     server = InstanceServer(folder, controller)
     application.file_opened.connect(controller.import_file)
     for signal in (server.raise_requested, application.file_opened):

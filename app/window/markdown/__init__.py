@@ -17,7 +17,6 @@ from app.window.markdown.growing_document import GrowingDocument, write
 from app.window.markdown.links import ask_to_open
 from app.window.markdown.reader import CodeBlock, Reader, code_blocks, decorate, plain_text
 from app.window.markdown.source_pieces import SourcePieces
-from app.window.markdown.text_blocks import Span
 from app.window.markdown.token_tints import token_of, token_runs
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "GrowingDocument",
     "Reader",
     "SourcePieces",
-    "Span",
     "ask_to_open",
     "code_blocks",
     "decorate",

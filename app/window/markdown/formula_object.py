@@ -22,11 +22,12 @@ from PySide6.QtGui import (
     QTextFormat,
 )
 
+from app.reply import Span
 from app.window.common.appearance import Appearance
 from app.window.common.screens import text_dpi
 from app.window.markdown.formula_layout import Box, Mark, formula_box, formula_lines
 from app.window.markdown.formula_spans import in_dollars
-from app.window.markdown.text_blocks import Formula, Span
+from app.window.markdown.text_blocks import Formula
 from app.window.markdown.text_formats import (
     APPEARANCE,
     DISPLAY,

@@ -20,6 +20,7 @@ from PySide6.QtGui import (
     QTextTableCellFormat,
 )
 
+from app.reply import Span
 from app.window.common.appearance import Appearance
 from app.window.markdown.code_colours import code_colour
 from app.window.markdown.formula_object import formula_format, install_formulas
@@ -28,7 +29,6 @@ from app.window.markdown.source_pieces import Piece, SourcePieces, joint, piece_
 from app.window.markdown.text_blocks import (
     Block,
     Run,
-    Span,
     TableBlock,
     TextBlock,
     TokenRuns,

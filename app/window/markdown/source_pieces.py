@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from app.reply import Section
 from app.window.markdown.traced_parser import ParsedBlock, blocks, is_closed, unclosed_formulas
 
 PIECE = 2000  # characters: about 8 ms to write and lay out
@@ -268,15 +269,6 @@ def _normal(text: str) -> str:
 
 
 # --- what a model thought, and what it wrote -------------------------------------------------------
-
-
-class Section(NamedTuple):
-    """source[start:end], its tags excluded. open: the closing tag has not come yet."""
-
-    kind: Literal["text", "think"]
-    start: int
-    end: int
-    open: bool
 
 
 def sections(source: str) -> list[Section]:

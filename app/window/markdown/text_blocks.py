@@ -16,23 +16,13 @@ from typing import NamedTuple
 
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
+from app.reply import Span
 from app.window.markdown.text_formats import BODY, Style
 from app.window.markdown.traced_parser import Traced
-from engine.events import Origin
 
 OBJECT = "\ufffc"  # the character that stands for a formula
 _BLANKS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 _LONGEST_REFUSED = 120  # characters of one refused text
-
-
-class Span(NamedTuple):
-    """Characters [start, end) of a source that one token completed. token: its running number in the message.
-    origin: None for text that no round is known of, such as an old message without rounds."""
-
-    start: int
-    end: int
-    origin: Origin | None
-    token: int
 
 
 class Formula(NamedTuple):

@@ -32,10 +32,10 @@ Failure = Callable[[str], None]
 Then = Callable[[Removal], None]
 
 
-class Command(QProcess):
+class CommandProcess(QProcess):
     """One command. type: of its document. then, fail: called with the document, or with why there is none.
 
-    ended(Command): it ended, or could not start. Its slots are methods, because a lambda that is connected to
+    ended(CommandProcess): it ended, or could not start. Its slots are methods, because a lambda that is connected to
     `QProcess.finished` and starts another process crashes PySide 6.9.
     """
 
@@ -86,8 +86,8 @@ class CommandQueue(QObject):
     def __init__(self, command: Sequence[str] = (), parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.command = list(command) or models_command()
-        self._waiting: deque[Command] = deque()
-        self._running: list[Command] = []
+        self._waiting: deque[CommandProcess] = deque()
+        self._running: list[CommandProcess] = []
 
     @property
     def busy(self) -> bool:
@@ -106,7 +106,7 @@ class CommandQueue(QObject):
 
         A command that already waits with the same words is dropped. first: before all others that wait.
         """
-        command = Command(words, type, then, fail, self)
+        command = CommandProcess(words, type, then, fail, self)
         command.ended.connect(self._end)
         for other in [one for one in self._waiting if one.words == command.words]:
             self._waiting.remove(other)
@@ -128,7 +128,7 @@ class CommandQueue(QObject):
             self._running.append(command)
             command.begin(self.command)
 
-    def _end(self, command: Command) -> None:
+    def _end(self, command: CommandProcess) -> None:
         if command in self._running:
             self._running.remove(command)
             command.deleteLater()

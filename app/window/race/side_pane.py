@@ -12,13 +12,13 @@ from app.palette import mix
 from app.protocol.race_messages import Run
 from app.race import race_text
 from app.race.race_replay import PaneState
+from app.reply import Reply
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.widgets import ElidedLabel, ProgressBar, label, style
 from app.window.inspector import NumberTile
 from app.window.markdown import GrowingDocument, Reader, token_runs
-from app.window.transcript.reply_tokens import ReplyTokens
 from app.window.transcript.text_page import document_font
 
 APART = 14  # px, between two numbers
@@ -30,9 +30,10 @@ class RevealedText:
     """The text of a run in a document, of which any number of tokens is shown. Going forward costs only what is new."""
 
     def __init__(self, run: Run, document: QTextDocument) -> None:
-        tokens = ReplyTokens(run.rounds)
-        self._spans = tokens.spans
-        self._text = tokens.text + run.finished.text
+        reply = Reply(run.rounds)
+        reply.read()
+        self._spans = reply.spans
+        self._text = reply.text + run.finished.text
         if (answer := race_text.answer_start(run.rounds)) is not None:
             self._insert(f"\n\n*{race_text.THOUGHT_END}*\n\n", answer)
         self._document = document

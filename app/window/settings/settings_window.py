@@ -67,7 +67,7 @@ class AppearancePage(QWidget):
             ("zoom", "Text size", self.text_size, ""),
             ("tints", "Token colours", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
             ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
-            ("motion", "Motion", self.motion, "Reduced motion shows text as it arrives; nothing slides or fades."),
+            ("motion", "Motion", self.motion, "With reduced motion, nothing blinks, slides or fades."),
             ("unload_minutes", "Unload idle models after", self.unload, UNLOADING_HELP),
             ("learn_replies", "Earlier replies", self.learning, LEARNING_HELP),
             ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),

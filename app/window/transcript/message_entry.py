@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
-from app.protocol import RoundDone
-from app.store import StoreError
+from app.reply import Reply, Section, TokenDetail
 from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
-from app.window.markdown.source_pieces import Piece, ReplyPieces, Section, joint, piece_text
+from app.window.markdown.source_pieces import Piece, ReplyPieces, joint, piece_text
 from app.window.markdown.text_blocks import spans_within
-from app.window.transcript.reply_tokens import TURN_TOKENS, ReplyTokens, TokenDetail
 from app.window.transcript.text_page import BODY, DisplayOptions, PageText
 from engine.audit.receipt import Difference
 from engine.events import PromptProgress
 
 WHOLE = -1  # the message instead of one of its pieces
-RoundsOf = Callable[[int], Iterable[RoundDone]]
+ReplyOf = Callable[[int], Reply]
 
 _LETTER, _LINE = 0.52, 1.4  # width of a letter and height of a line, of the font's size
 _EMPTY = 0.5  # of a line
-_LONG = 20_000  # characters; the height of a longer text is guessed by its beginning, and its tokens are read in turns
+_LONG = 20_000  # characters; the height of a longer text is guessed by its beginning, and its rounds are read in turns
 _AROUND = 6 * GAP  # px of a message that are not its text
 
 
 class MessageEntry:
     """A message and the state of its view, which outlives its widget.
 
-    rounds_of: returns the rounds of a reply; called when it first comes into view. Where they are damaged it raises
-    StoreError, at the latest at their end. live: whether the reply is being written. check_progress: how far its
-    verification is, "" while there is none. check_error: why the last one came to nothing, or "". unfolded: the
-    sections of thought that the reader unfolded. expanded: whether a long question is shown whole. edit: the new text
-    of a question that has not been sent, or "". editing: whether its editor is open. height: px, an
-    estimate until the message has been laid out.
+    reply_of: returns a reply, called when it comes into view. live: whether it is being written. check_progress: how
+    far its verification is, "" while there is none. check_error: why the last one came to nothing, or "". unfolded:
+    the sections of thought that the reader unfolded. expanded: whether a long question is shown whole. edit: the new
+    text of a question that has not been sent, or "". editing: whether its editor is open. height: px, an estimate until
+    the message has been laid out.
     """
 
-    def __init__(self, record: MessageRecord, rounds_of: RoundsOf, edit: str = "") -> None:
+    def __init__(self, record: MessageRecord, reply_of: ReplyOf, edit: str = "") -> None:
         self.record = record
         self.edit, self.editing = edit, bool(edit)
         self.live = record.state == "streaming"
@@ -45,47 +42,45 @@ class MessageEntry:
         self.check_progress = self.check_error = ""
         self.unfolded: set[int] = set()
         self.expanded = False
-        self._rounds_of = rounds_of
-        self._tokens: ReplyTokens | None = None  # once all have been read
-        self._unread: tuple[Iterator[RoundDone], ReplyTokens] | None = None  # what is left to read, what has been read
+        self._reply_of = reply_of
+        self._reply: Reply | None = None  # as far as it has been read
+        self._is_read = False
         self._pieces = ReplyPieces()
         self._followed: tuple[object, ...] | None = None
         self._heights: dict[int, tuple[object, int]] = {}  # px by the number of the piece, and for what it holds
 
     @property
     def long_unread(self) -> bool:
-        """Whether this is a long reply that is stored and whose tokens have not been read."""
-        return self._tokens is None and not self.live and len(self.record.text) + len(self.record.thought) > _LONG
+        """Whether this is a long reply that is stored and whose rounds have not been read."""
+        return not self._is_read and not self.live and len(self.record.text) + len(self.record.thought) > _LONG
 
     @property
-    def tokens(self) -> ReplyTokens:
-        """The tokens of the reply, which are requested once."""
-        return self._tokens or self.read()
+    def reply(self) -> Reply:
+        """The reply, all of it."""
+        if self._reply is None or not self._is_read:
+            self.read()
+        assert self._reply is not None
+        return self._reply
 
-    def read(self, pause: Callable[[], bool] = lambda: False) -> ReplyTokens:
-        """Reads the tokens of the reply, until `pause` returns true; the next call goes on. Returns those read."""
-        rounds, tokens = self._unread or (iter(self._rounds_of(self.record.id)), ReplyTokens())
-        self._unread = rounds, tokens
-        try:
-            for one in rounds:
-                tokens.receive(one)
-                if pause():
-                    return tokens
-        except StoreError:
-            tokens = ReplyTokens()
-        while tokens.waiting:
-            tokens.show(most=TURN_TOKENS)
-            if tokens.waiting and pause():
-                return tokens
-        if len(self.record.text) + len(self.record.thought) > len(tokens.text) or not self.live:
-            tokens.finish(self.record.text, self.record.thought)
-        self._tokens, self._unread = tokens, None
-        return tokens
+    def read(self, pause: Callable[[], bool] = lambda: False) -> None:
+        """Reads the rounds of the reply, until `pause` returns true; the next call goes on."""
+        if self._reply is None:
+            self._reply = self._reply_of(self.record.id)
+        if self._reply.read(pause):
+            self._is_read = True
+            if not self.live:
+                self._reply.finish(self.record.text, self.record.thought)
+
+    def release(self) -> None:
+        """Forgets what can be read again, as the message is far from the view."""
+        if not self.live:
+            self._reply, self._is_read, self._followed = None, False, None
+            self._pieces = ReplyPieces()
 
     @property
     def source(self) -> str:
         """What has been shown of the message so far."""
-        return self.record.text if self.record.role == "user" else self.tokens.text
+        return self.record.text if self.record.role == "user" else self.reply.text
 
     @property
     def pieces(self) -> list[Piece]:
@@ -108,7 +103,7 @@ class MessageEntry:
     def _sections(self) -> list[Section] | None:
         """The sections of a reply whose tokens tell its thought; None where tags are looked for in the text, as in
         replies that were stored before tokens told it, and in those of models without such tokens."""
-        return None if self.record.role == "user" else self.tokens.sections
+        return None if self.record.role == "user" else self.reply.sections
 
     def thinks(self, section: int) -> bool:
         """Whether a section of thought is still being written."""
@@ -122,21 +117,21 @@ class MessageEntry:
     def thought_in(self, section: int) -> tuple[int, float | None]:
         """Returns how many tokens a section has and how many seconds they took, as far as is known."""
         if self._sections is not None:
-            tokens, seconds = self.tokens.thought(section)
+            tokens, seconds = self.reply.thought_in(section)
             return tokens, seconds if tokens else None
-        whole, spans = self._pieces.sections[section], self.tokens.spans
+        whole, spans = self._pieces.sections[section], self.reply.spans
         first = bisect_left(spans, whole.start, key=lambda span: span.start)
         return bisect_left(spans, whole.end, key=lambda span: span.start) - first, None
 
     def end(self, record: MessageRecord) -> None:
         """Ends the reply, and shows all of it."""
-        self.tokens.finish(record.text, record.thought)
+        self.reply.finish(record.text, record.thought)
         self.record, self.live, self.progress = record, False, None
 
     def resume(self, record: MessageRecord) -> None:
         """Continues a reply that had ended."""
         self.record, self.live = record, True
-        self.tokens.resume()
+        self._reply, self._is_read = None, False
 
     @property
     def differences(self) -> dict[int, Difference]:
@@ -146,7 +141,7 @@ class MessageEntry:
 
     def detail(self, number: int) -> TokenDetail | None:
         """Returns the detail of a token with what its verification found; None if there is no such token."""
-        detail, difference = self.tokens.detail(number), self.differences.get(number)
+        detail, difference = self.reply.detail(number), self.differences.get(number)
         return detail if detail is None or difference is None else replace(detail, differs=difference)
 
     def text_of(self, index: int, options: DisplayOptions) -> PageText:
@@ -161,9 +156,9 @@ class MessageEntry:
             elif source[start:end].endswith("\n"):
                 end -= 1
             text = source[start:end]
-        spans = spans_within(self.tokens.spans, start, end, len(carry) - start)
+        spans = spans_within(self.reply.spans, start, end, len(carry) - start)
         shown = options.refused and spans
-        refused = self.tokens.refused(spans[0].token, spans[-1].token + 1) if shown else {}
+        refused = self.reply.refused(spans[0].token, spans[-1].token + 1) if shown else {}
         plain = pieces[index].plain and not options.raw
         return PageText(text, spans, refused, plain, plain and pieces[index].noted)
 
@@ -195,7 +190,7 @@ class MessageEntry:
         if key == wanted:
             return height
         if number == WHOLE:
-            return _AROUND + guess(self.record.text if self._tokens is None else self.source, width, options.appearance)
+            return _AROUND + guess(self.source if self._is_read else self.record.text, width, options.appearance)
         piece = self._pieces.pieces[number]
         height = guess(self.source, width, options.appearance, piece.start, piece.end)
         if final:  # a long reply has thousands of pieces

@@ -21,9 +21,10 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 
 from app.palette import mix
+from app.reply import Span
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.common.screens import text_dpi
-from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text, token_of, token_runs
+from app.window.markdown import GrowingDocument, Reader, code_blocks, plain_text, token_of, token_runs
 from app.window.markdown.formula_object import formula_mark, token_within
 from app.window.markdown.markdown_writer import first_code
 from app.window.markdown.text_formats import FORMULA, WHOLE

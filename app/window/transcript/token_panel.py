@@ -8,12 +8,12 @@ from textwrap import wrap
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
+from app.reply import TokenDetail
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
 from app.window.common.layouts import column
 from app.window.common.widgets import style
 from app.window.markdown.text_blocks import visible
-from app.window.transcript.reply_tokens import TokenDetail
 from engine.audit.receipt import Difference
 
 _MOST = 4  # proposals that are listed

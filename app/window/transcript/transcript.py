@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextDocument
 from PySide6.QtWidgets import QWidget
 
-from app.protocol import RoundDone
+from app.reply import Change, Reply
 from app.store.records import MessageRecord
 from app.window.common import theme
 from app.window.common.appearance import GAP, LIGHT
@@ -19,12 +19,12 @@ from app.window.common.timer import Timer, clock_s
 from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
 from app.window.markdown.text_blocks import common_length
+from app.window.transcript.announcer import Announcer, Say
 from app.window.transcript.find_bar import FindBar
-from app.window.transcript.message_entry import MessageEntry, RoundsOf
+from app.window.transcript.message_entry import MessageEntry, ReplyOf
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.receipt_badge import receipt_text
-from app.window.transcript.reply_streams import Announcer, ReplyStreams, Say
 from app.window.transcript.reply_tile import ReplyTile, ending
 from app.window.transcript.text_page import NONE, DisplayOptions
 from app.window.transcript.token_panel import TokenPanel, as_text
@@ -61,7 +61,7 @@ class Transcript(QWidget):
     def __init__(self, parent: QWidget | None = None, say: Say | None = None) -> None:
         super().__init__(parent)
         self.options = DisplayOptions(theme.current())
-        self._rounds_of: RoundsOf = lambda _: []
+        self._reply_of: ReplyOf = lambda _: Reply()
         self._edits: Mapping[int, str] = {}
         self._say: Say = say or (lambda text: announce(self, text))
         self.column = VirtualList(_tile, self.options, self)
@@ -80,7 +80,7 @@ class Transcript(QWidget):
         self._preloaded = iter(PRELOADED)
         self._preload = Timer(self, interval=_PRELOAD_MS)
         self._preload.timeout.connect(self._preload_next)
-        self._streams = ReplyStreams(self.column, Announcer(self._say), self)
+        self._announcer = Announcer(self._say)
 
     def _make_jump_button(self) -> IconButton:
         button = IconButton("latest", "Jump to Latest Message", self, _JUMP_SIZE)
@@ -93,12 +93,10 @@ class Transcript(QWidget):
 
     # --- what is shown ------------------------------------------------------------------------
 
-    def show_branch(
-        self, path: list[MessageRecord], rounds_of: RoundsOf, edits: Mapping[int, str] | None = None
-    ) -> None:
-        """Shows a conversation, or another branch of it. rounds_of: returns the rounds of a reply; called when it comes
-        into view. edits: of questions, by their ids, that have not been sent; their editors are opened."""
-        self._rounds_of, self._edits = rounds_of, edits or {}
+    def show_branch(self, path: list[MessageRecord], reply_of: ReplyOf, edits: Mapping[int, str] | None = None) -> None:
+        """Shows a conversation, or another branch of it. reply_of: returns a reply; called when it comes into view.
+        edits: of questions, by their ids, that have not been sent; their editors are opened."""
+        self._reply_of, self._edits = reply_of, edits or {}
         before = self.column.entries
         known = {entry.record.id: entry for entry in before}
         entries = [self._entry(record, known.get(record.id)) for record in path]
@@ -114,10 +112,10 @@ class Transcript(QWidget):
         """Shows a reply that begins, or one that continues."""
         entries, entry = self.column.entries, self._find(record.id)
         if entry is None or not entry.live:
-            self._streams.announcer.begin()
+            self._announcer.begin()
         if entry is None:
             above = next((i for i, entry in enumerate(entries) if entry.record.id == record.parent), len(entries) - 1)
-            entry = MessageEntry(record, self._rounds_of)
+            entry = MessageEntry(record, self._reply_of)
             entry.live = True
             self.column.set_entries([*entries[: above + 1], entry], to_end=True)
         elif not entry.live:
@@ -125,12 +123,13 @@ class Transcript(QWidget):
             self.column.at_end = True
         self._refresh(entry)
 
-    def add_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        """Adds rounds, a part of what was written, which are shown over the time that they took. Those of a reply that
-        is not shown are left to be requested later."""
+    def show_change(self, message: int, change: Change) -> None:
+        """Shows what was added to a reply, if it is here."""
         entry = self._find(message)
         if entry is not None and entry.live:
-            self._streams.receive(entry, rounds)
+            self._announcer.receive(entry.reply.answer_since(change.start), clock_s())  # the thought is not read aloud
+            self.column.touch(entry)
+            self.column.arrange()
 
     def show_progress(self, message: int, progress: PromptProgress) -> None:
         """Shows how far the prompt has been read."""
@@ -148,7 +147,7 @@ class Transcript(QWidget):
             self._refresh(entry)
             how = ending(record)
             said = "The reply is complete." if record.state == "complete" else f"Reply {how[:1].lower()}{how[1:]}"
-            self._streams.announcer.end(said, clock_s())
+            self._announcer.end(said, clock_s())
 
     def show_verification_progress(self, message: int, progress: str) -> None:
         """Shows how far the verification of a reply is; "" once it is over."""
@@ -214,7 +213,7 @@ class Transcript(QWidget):
         self._set(refused=refused)
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Whether tokens are shown as soon as they arrive, and nothing blinks."""
+        """Whether nothing blinks."""
         self._set(still=reduced)
 
     def _set(self, **changes: Any) -> None:
@@ -242,7 +241,7 @@ class Transcript(QWidget):
     def _entry(self, record: MessageRecord, known: MessageEntry | None) -> MessageEntry:
         streams = known is not None and known.live and record.state == "streaming"
         if known is None or not (streams or known.record.text == record.text):
-            return MessageEntry(record, self._rounds_of, self._edits.get(record.id, ""))
+            return MessageEntry(record, self._reply_of, self._edits.get(record.id, ""))
         if known.record != record:
             known.record = record
             tile = self.column.tiles.get(known)

@@ -267,6 +267,7 @@ class VirtualList(QAbstractScrollArea):
         tile = self.tiles.pop(entry)
         tile.hide()
         tile.deleteLater()
+        entry.release()
 
     def shown_tiles(self) -> list[MessageTile]:
         """Returns the widgets there are, in order."""

@@ -74,8 +74,8 @@ def show_loaded(controller: Controller) -> None:
         drafts_trees=False,
         context=8192,
     )
-    controller.pair_loaded.emit(loaded)
-    controller.status_changed.emit(SpeculationStatus("on", loaded.target, loaded.drafter, note))
+    controller.host.pair_loaded.emit(loaded)
+    controller.pair.status_changed.emit(SpeculationStatus("on", loaded.target, loaded.drafter, note))
 
 
 def open_window(controller: Controller) -> MainWindow:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from app.protocol import AnyRequest, Pair, RoundDone
+from app.reply import Change
 from app.reply_history import ReplyHistory
 from app.store import Store
 from app.store.records import MessageRecord
@@ -43,12 +44,12 @@ class Scene:
         self.controller.notice.connect(self.notices.append)
         self.controller.reply_ended.connect(self.ended.append)
         self.controller.reply_began.connect(self.began.append)
-        self.controller.rounds_received.connect(lambda message, new: self.rounds.setdefault(message, []).extend(new))
-        self.controller.status_changed.connect(lambda state: self.states.append(state.state))
-        self.controller.context_counted.connect(lambda *count: self.counts.append(count))
-        self.controller.verification_progressed.connect(lambda *progress: self.verifying.append(progress))
-        self.controller.reply_verified.connect(self.verified.append)
-        self.controller.verification_failed.connect(lambda *failure: self.not_verified.append(failure))
+        self.controller.replies.changed.connect(self._keep_change)
+        self.controller.pair.status_changed.connect(lambda state: self.states.append(state.state))
+        self.controller.pair.counted.connect(lambda *count: self.counts.append(count))
+        self.controller.verification.progressed.connect(lambda *progress: self.verifying.append(progress))
+        self.controller.verification.verified.connect(self.verified.append)
+        self.controller.verification.failed.connect(lambda *failure: self.not_verified.append(failure))
         self._send, self.process.send = self.process.send, self._record_and_send  # type: ignore[method-assign]
 
     def __enter__(self) -> Scene:
@@ -60,6 +61,10 @@ class Scene:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.controller.close()
+
+    def _keep_change(self, message: int, change: Change) -> None:
+        new = self.controller.replies.reply_of(message).rounds[change.first_round :]
+        self.rounds.setdefault(message, []).extend(new)
 
     def _record_and_send(self, request: AnyRequest) -> bool:
         self.requests.append(request)
@@ -135,25 +140,19 @@ def whole_path(folder: Path) -> list[MessageRecord]:
 
 
 class Disk:
-    """The disk of a store, which is full inside of `with`: no connection to the file gets another page."""
+    """The disk of a store, which is full inside of `with`: the file gets no other page."""
 
     def __init__(self, store: Store) -> None:
         self.is_full = False
-        beside = store.beside
-        store.beside = lambda: self._limited(beside())  # type: ignore[method-assign]
-        self._limited(store)
-
-    def _limited(self, store: Store) -> Store:
         database = store._database
         change = database.change
 
-        def limited() -> AbstractContextManager[None]:
+        def limited(wait: bool = True) -> AbstractContextManager[None]:
             pages = database.rows("PRAGMA page_count")[0][0] if self.is_full else 1_000_000
             database.rows(f"PRAGMA max_page_count = {pages}")
-            return change()
+            return change(wait)
 
         database.change = limited  # type: ignore[method-assign]
-        return store
 
     def __enter__(self) -> None:
         self.is_full = True

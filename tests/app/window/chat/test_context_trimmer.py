@@ -82,7 +82,7 @@ def test_what_the_model_sees_survives_a_restart_an_export_and_an_import(tmp_path
 def test_the_rest_is_summarized_by_the_model_and_the_summary_is_shown(tmp_path: Path) -> None:
     seen: list[str] = []
     with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT) as scene:
-        scene.controller.summary_progressed.connect(seen.append)
+        scene.controller.trimmer.progressed.connect(seen.append)
         full(scene)
         request = send_trimmed(scene, summarize=True)
         asked = scene.requested(Reply)[-2]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Count, Reply, RoundDone
+from app.protocol import Count, Reply
 from app.store.records import Attachment
-from app.window.chat import reply_controller, title_of
+from app.window.chat import title_of
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, reopened, whole_path
-from tests.app.window.waiting import HANG_S, until
+from tests.app.window.waiting import until
 
 
 def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_reply_is_announced_and_its_end_comes_last(tmp_path: Path) -> None:
         controller.path_changed.connect(lambda path: seen.append(f"path {len(path)}"))
         controller.busy_changed.connect(lambda busy: seen.append("busy" if busy else "idle"))
         controller.reply_began.connect(lambda _: seen.append("began"))
-        controller.rounds_received.connect(lambda *_: seen.append("rounds"))
+        controller.replies.changed.connect(lambda *_: seen.append("rounds"))
         controller.reply_ended.connect(lambda _: seen.append("ended"))
         scene.ask()
         assert seen[:3] == ["path 1", "began", "busy"] and seen[-2:] == ["ended", "idle"]
@@ -47,53 +47,27 @@ def test_a_reply_is_announced_and_its_end_comes_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_reply_is_shown_in_parts_and_its_end_in_a_turn_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 3)
-    with Scene(tmp_path, rounds=300) as scene:
-        controller, turn = scene.controller, itertools.count()
-        shown, ended = {0: 0}, list[int]()  # rounds of each turn, and the turns of the ends
-        controller.replies._turn.timeout.connect(lambda: shown.update({next(turn) + 1: 0}))
-
-        def count(_: int, rounds: list[RoundDone]) -> None:
-            shown[max(shown)] += len(rounds)
-
-        controller.rounds_received.connect(count)
-        controller.reply_ended.connect(lambda _: ended.append(max(shown)))
-        for record in (scene.ask(), scene.ask("another")):  # sent as soon as the first has ended
-            assert record.text == scene.text(record.id) == text_of(900)
-        assert max(shown.values()) == 3 and len(ended) == 2 and not any(shown[number] for number in ended)
-
-
-@pytest.mark.slow
-def test_what_waits_for_its_turn_is_shown_at_once_when_a_reply_is_ended_without_its_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 1)
+def test_what_a_frame_brought_is_shown_when_a_reply_is_ended_without_its_engine(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=10_000, hold_after=100) as scene:
         scene.controller.send("a long one")
         message = scene.streaming()
-        scene.controller.replies.finish("Redline was restarted.", HANG_S)
+        scene.controller.replies.finish("Redline was restarted.")
         assert [record.note for record in scene.ended] == ["Redline was restarted."]
         assert scene.text(message) == scene.ended[0].text == text_of(len(scene.tokens(message)))
         assert not scene.controller.busy and scene.controller.regenerate(message)
 
 
 @pytest.mark.slow
-def test_what_is_exported_between_the_parts_of_a_reply_can_be_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reply_controller, "TURN_ROUNDS", 1)
+def test_what_is_exported_while_a_reply_is_written_can_be_imported(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=60) as scene:
         exports = list[str]()
         library = scene.controller.library
-        scene.controller.rounds_received.connect(
+        scene.controller.replies.changed.connect(
             lambda *_: exports.append(library.export_json(scene.controller.conversation.id))
         )
         scene.ask()
-        assert len(exports) == 60
-        for text in exports[::10]:
+        assert exports
+        for text in exports[-10:]:
             assert library.store.import_json(text)
 
 
@@ -174,20 +148,15 @@ def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) ->
         controller.send("a long one")
         message, first = scene.streaming(30), controller.conversation.id
         controller.new()
-        emitted = len(scene.tokens(message))
         assert not controller.busy and controller.path == []
         assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
-        reply = controller.replies.reply
-        assert reply is not None
         scene.go_on(20)
-        until(lambda: reply.shown == 30)
-        assert len(scene.tokens(message)) == emitted
+        scene.streaming(90)
         scene.press("one reply at a time", "Show Conversation")
         assert controller.conversation.id == first and controller.busy
         live = controller.path[-1]
         assert live.state == "streaming" and scene.began[-1].id == message
         assert live.text == text_of(len(live.text.split())) and len(live.text.split()) == 90
-        scene.rounds[message] = controller.rounds_of(message)
         controller.stop()
         until(lambda: scene.ended)
         assert scene.text(message) == scene.ended[0].text
@@ -226,7 +195,7 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         conversation = controller.conversation.id
         controller.deletion.delete(conversation)
         assert controller.library.conversations() == [] and controller.conversation.id == 0
-        until(lambda: controller.replies.reply is None)
+        until(lambda: controller.replies.current is None)
         scene.press("was deleted", "Undo")
         assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
         controller.deletion.undo()  # nothing more to undo
@@ -274,7 +243,7 @@ def test_a_reply_that_was_deleted_while_it_streamed_is_not_learned(tmp_path: Pat
         scene.controller.send("doomed")
         scene.streaming()
         scene.controller.deletion.delete(scene.controller.conversation.id)
-        until(lambda: scene.controller.replies.reply is None)
+        until(lambda: scene.controller.replies.current is None)
         assert scene.history.read("abc") == {}
 
 

@@ -6,19 +6,18 @@ import json
 import os
 import random
 import signal
-import sqlite3
-from contextlib import closing
-from dataclasses import replace as changed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtGui import QGuiApplication
 
-from app.protocol import LONGEST_LINE, Count, Message, SamplingSettings, Working
+from app.protocol import LONGEST_LINE, Count, Message, RoundDone, SamplingSettings, Working
+from app.store import Store
 from app.store.records import ChatSettings
 from app.window.common.timer import call_later
-from tests import waiting
+from tests.app.store.toys import crash
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Disk, Scene, reopened, whole_path
 from tests.app.window.stepped_clock import LongWaitsClock
@@ -56,7 +55,7 @@ def test_a_host_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) -> None:
-    with Scene(tmp_path, changed(QUICK, restart_s=(HANG_S,) * 4), rounds=40, kill_after=8) as scene:
+    with Scene(tmp_path, replace(QUICK, restart_s=(HANG_S,) * 4), rounds=40, kill_after=8) as scene:
         scene.controller.send("go on")
         for cuts in range(1, 4):
             until(lambda cuts=cuts: len(scene.ended) == cuts)
@@ -273,33 +272,36 @@ def test_a_missing_round_ends_the_reply_and_what_follows_is_ignored(tmp_path: Pa
 
 def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=60) as scene:
-        beside = sqlite3.connect(tmp_path / "conversations.sqlite")
-        missing: list[str] = []
+        beside = reopened(tmp_path)
+        missing: list[list[RoundDone]] = []
 
         def compare(message: int, _: object) -> None:
-            ((saved,),) = beside.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchall()
-            if not saved.startswith(scene.text(message)):
-                missing.append(scene.text(message).removeprefix(saved))
+            if (saved := beside.rounds(message)) != scene.rounds[message]:
+                missing.append(scene.rounds[message][len(saved) :])
 
-        scene.controller.rounds_received.connect(compare)
+        scene.controller.replies.changed.connect(compare)
         assert scene.ask().text == text_of(180)
         assert missing == [] and scene.text(scene.ended[0].id) == text_of(180)
         beside.close()
 
 
 @pytest.mark.slow
-def test_a_window_that_stalls_keeps_nothing_from_the_disk(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=1000, hold_after=10) as scene:
+def test_a_reply_that_was_cut_continued_and_killed_with_the_window_has_the_numbers_of_all_of_it(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=400, hold_after=20) as scene:
         scene.controller.send("hi")
-        message = scene.controller.path[-1].id
-        until(lambda: scene.controller.replies.reply and scene.controller.replies.reply.handed == 10)
-        waiting.until(lambda: reopened_beside(tmp_path, message) == text_of(30))  # no event of Qt is handled
-
-
-def reopened_beside(folder: Path, message: int) -> str:
-    """Returns the text of a message as another process reads it."""
-    with closing(sqlite3.connect(folder / "conversations.sqlite")) as beside:
-        return str(beside.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchone()[0])
+        message = scene.streaming(60)
+        scene.kill_host()
+        until(lambda: scene.ended)
+        assert scene.ended[0].statistics is not None and scene.ended[0].statistics.tokens == 60
+        scene.press("The text so far is saved", "Continue")
+        scene.streaming(120)
+        whole = crash(scene.controller.library.store, tmp_path / "conversations.sqlite", tmp_path / "killed")
+    opened = Store.open(whole).store
+    cut = opened.message(message)
+    assert cut.state == "cut" and cut.text == text_of(120)
+    assert cut.statistics is not None and (cut.statistics.tokens, cut.statistics.rounds) == (120, 40)
+    assert cut.statistics.prompt_tokens == 30
+    opened.close()
 
 
 @pytest.mark.slow

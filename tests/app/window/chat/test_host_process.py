@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace as changed
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -186,9 +186,9 @@ def test_a_host_that_hangs_at_quit_is_ended(listeners: Any, deaf: bool) -> None:
     code = "import signal as s; s.signal(s.SIGTERM, s.SIG_IGN)\nprint(%r, flush=True)\nwhile True: s.pause()"
     ready = encode_line(Ready(version=VERSION, redline="", mlx="", device="")).decode().strip()
     if deaf:
-        listener = listeners(python(code % ready), changed(QUICK, quit_s=0.0, terminate_s=0.0))
+        listener = listeners(python(code % ready), replace(QUICK, quit_s=0.0, terminate_s=0.0))
     else:
-        listener = listeners(hold_at=("quit",), timeouts=changed(QUICK, quit_s=0.0))
+        listener = listeners(hold_at=("quit",), timeouts=replace(QUICK, quit_s=0.0))
     listener.start()
     process = listener.client._process
     assert not listener.client.quit()

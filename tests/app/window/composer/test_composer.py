@@ -323,15 +323,15 @@ def test_the_composer_warns_of_a_full_context_and_keeps_what_is_too_long(
     open_chat(controller, "Why?", "So.")
     composer.editor.setPlainText("And now?")
     for tokens, advice in ((7500, "692 of 8,192 tokens are left"), (8192, "1 token too long")):
-        controller.context_counted.emit(tokens, 8192)
+        controller.pair.counted.emit(tokens, 8192)
         assert composer.warning.isVisible() and advice in composer.warning.text()
     assert not composer.send.isEnabled()
     press(composer, Qt.Key.Key_Return)
     assert composer.editor.toPlainText() == "And now?" and not controller.busy
     assert composer.keep_recent.isEnabled() and composer.summarize.isVisible() and composer.new_chat.isVisible()
-    controller.context_counted.emit(8191, 8192)
+    controller.pair.counted.emit(8191, 8192)
     assert not composer.summarize.isVisible()
-    controller.context_counted.emit(100, 8192)
+    controller.pair.counted.emit(100, 8192)
     assert not composer.warning.isVisible()
     press(composer, Qt.Key.Key_Return)
     assert controller.busy
@@ -341,15 +341,15 @@ def test_a_full_context_goes_on_as_the_user_chooses(composer: Composer, controll
     """The message stays in the composer until it is sent."""
     asked: list[tuple[str, bool]] = []
     composer.trim_asked.connect(lambda text, _, summarize: asked.append((text, summarize)))
-    controller.context_counted.emit(9000, 8192)
+    controller.pair.counted.emit(9000, 8192)
     assert not composer.keep_recent.isEnabled()
     QTest.keyClicks(composer.editor, "And now?")
     for button in (composer.keep_recent, composer.summarize):
         button.click()
         assert button.accessibleDescription() and composer.editor.toPlainText() == "And now?"
     assert asked == [("And now?", False), ("And now?", True)]
-    controller.summary_progressed.emit("They spoke of the sea")
-    assert composer.warning.text() == "Summarising earlier messages: They spoke of the sea"
+    controller.trimmer.progressed.emit("They spoke of the sea")
+    assert composer.warning.text() == "Summarizing earlier messages: They spoke of the sea"
     controller.question_sent.emit()
     assert composer.editor.toPlainText() == ""
 

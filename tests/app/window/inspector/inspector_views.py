@@ -7,8 +7,10 @@ from PySide6.QtGui import QImage, QMouseEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.protocol import RoundDone
+from app.reply import Reply
 from app.store.records import MessageRecord, Statistics
 from app.window.inspector import Inspector
+from app.window.inspector.round_rows import RoundRows
 
 
 def open_inspector(told: list[RoundDone] | None = None, statistics: Statistics | None = None) -> Inspector:
@@ -17,16 +19,24 @@ def open_inspector(told: list[RoundDone] | None = None, statistics: Statistics |
     inspector.resize(320, 820)
     inspector.show()
     if told is not None:
-        inspector.show_reply(told, statistics)
+        inspector.show_reply(Reply(told), statistics)
         take_all(inspector)
         QApplication.processEvents()
     return inspector
 
 
+def rows_of(told: list[RoundDone]) -> RoundRows:
+    """Returns the rows of a reply with these rounds."""
+    found = RoundRows(Reply(told))
+    found.reply.read()
+    found.grow(len(told))
+    return found
+
+
 def take_all(inspector: Inspector) -> None:
     """Has the inspector show all rounds that it was given, at once."""
     while inspector.busy:
-        inspector.update_now()
+        inspector.read_on()
 
 
 def record(statistics: Statistics | None, note: str = "") -> MessageRecord:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec.structs import replace as changed
+from msgspec.structs import replace as replace_fields
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
 from app.protocol import RoundDone
@@ -46,7 +46,9 @@ def test_no_cell_of_csv_begins_like_a_formula() -> None:
     told = chains(1)[0]
     hostile = ("=1+1", "@SUM(A1)", "+2", "-3", "\t=4", '"=5')
     texts = (*hostile, *hostile)[: len(told.round.texts)]
-    told = changed(told, round=replace(told.round, texts=texts, reason="=cmd|' /C calc'!A0"), drafted_texts=hostile[:5])
+    told = replace_fields(
+        told, round=replace(told.round, texts=texts, reason="=cmd|' /C calc'!A0"), drafted_texts=hostile[:5]
+    )
     cells = next(iter(list(csv.reader(io.StringIO(rounds_csv([told]))))[1:]))
     assert not [cell for cell in cells if cell.lstrip().startswith(("=", "@", "+", "-"))]
 

@@ -1,77 +1,32 @@
-"""The fold of rounds: the numbers are those of `engine.metrics`, however the rounds arrive."""
+"""The rows of a reply: times and speeds of each round."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 from math import isnan, nan
 
 import pytest
-from msgspec.structs import replace as changed
 
 from app.protocol import RoundDone
-from app.store.records import Statistics
-from app.window.inspector.round_rows import WINDOW_S, RoundSeries
+from app.reply import Reply
+from app.window.inspector.round_rows import WINDOW_S, RoundRows
 from engine.events import Round
 from engine.metrics import Metrics
+from tests.app.window.inspector.inspector_views import rows_of
 from tests.app.window.inspector.sample_rounds import Maker, chains, mixed, plains, trees
 
 REPLIES = {"chains": chains(60), "trees": trees(60), "mixed": mixed(200), "plain": plains(40)}
 
 
-def series_of(*batches: Sequence[RoundDone]) -> RoundSeries:
-    fold = RoundSeries()
-    for batch in batches:
-        fold.add(batch)
-    return fold
-
-
-def state(fold: RoundSeries) -> tuple[object, ...]:
-    """Everything a fold shows; nan as text, which equals itself."""
-    return [row.done for row in fold.rows], [str(row[1:]) for row in fold.rows], fold.metrics
-
-
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
-def test_numbers_are_those_of_the_metrics_whether_told_in_pieces_or_at_once(reply: list[RoundDone]) -> None:
-    metrics = Metrics.of(told.round for told in reply)
-    draw = random.Random(3)
-    cuts = [0, *sorted(draw.sample(range(len(reply)), 9)), len(reply)]
-    fold = RoundSeries()
-    assert all(fold.add(reply[a:b]) for a, b in pairwise(cuts))  # in order: nothing moved
-    assert (fold.metrics, fold.statistics) == (metrics, Statistics.of(metrics))
-    assert state(fold) == state(series_of(reply))
-
-
-def test_rounds_told_again_change_nothing() -> None:
-    reply = REPLIES["mixed"]
-    assert state(series_of(reply, reply[40:90], reply[::-1])) == state(series_of(reply))
-
-
-def test_rounds_in_any_order_come_to_the_same() -> None:
-    reply = REPLIES["mixed"]
-    shuffled = list(reply)
-    random.Random(1).shuffle(shuffled)
-    fold = RoundSeries()
-    moved = [not fold.add(shuffled[i : i + 17]) for i in range(0, len(shuffled), 17)]
-    assert any(moved)
-    assert state(fold) == state(series_of(reply))
-
-
-def test_a_round_that_contradicts_itself_is_left_out() -> None:
-    told, tree = chains(1)[0], trees(1)[0]
-    wrong = [
-        changed(told, round=replace(told.round, accepted=10**9)),
-        changed(told, round=replace(told.round, accepted=-1)),
-        changed(told, round=replace(told.round, index=-1)),
-        changed(tree, round=replace(tree.round, path=(99,))),
-        changed(tree, round=replace(tree.round, parents=(0, *(tree.round.parents or ())[1:]))),
-        changed(tree, round=replace(tree.round, parents=())),
-    ]
-    assert series_of(wrong).rows == []
-    another = changed(told, round=replace(told.round, reason="another round of this index"))
-    assert [row.done for row in series_of(wrong, [told], [another]).rows] == [told]
+def test_rows_are_the_same_whether_taken_in_pieces_or_at_once(reply: list[RoundDone]) -> None:
+    draw, pieces, whole = random.Random(3), RoundRows(Reply(reply)), rows_of(reply)
+    assert pieces.reply.read()
+    while not pieces.complete:
+        pieces.grow(draw.randrange(1, 20))
+    assert [row.done for row in pieces.rows] == reply
+    assert list(map(str, pieces.rows)) == list(map(str, whole.rows))  # nan as text, which equals itself
+    assert whole.rows[-1].tokens == whole.reply.metrics.tokens == Metrics.of(one.round for one in reply).tokens
 
 
 def plain_round(index: int, time_s: float, tokens: int = 1, id: int = 1) -> RoundDone:
@@ -82,7 +37,7 @@ def plain_round(index: int, time_s: float, tokens: int = 1, id: int = 1) -> Roun
 
 def test_speed_is_tokens_since_the_window_began_by_the_time_since() -> None:
     """A round every half second, of two tokens: 4 tokens/s and 2 a pass, from the second round on."""
-    fold = series_of([plain_round(i, 1.0 + i / 2, tokens=2) for i in range(20)])
+    fold = rows_of([plain_round(i, 1.0 + i / 2, tokens=2) for i in range(20)])
     for name, expected in (("tokens_per_s", 4.0), ("tokens_per_pass", 2.0)):
         assert fold.column(name) == pytest.approx([nan] + [expected] * 19, nan_ok=True)
 
@@ -90,7 +45,7 @@ def test_speed_is_tokens_since_the_window_began_by_the_time_since() -> None:
 def test_speed_forgets_what_lies_before_its_window() -> None:
     slow = [plain_round(i, float(i)) for i in range(5)]
     fast = [plain_round(5 + i, 4 + (i + 1) / 10) for i in range(int(WINDOW_S * 10) + 5)]
-    speed = series_of(slow, fast).column("tokens_per_s")
+    speed = rows_of([*slow, *fast]).column("tokens_per_s")
     assert speed[4] == pytest.approx(1.0)
     assert speed[-1] == pytest.approx(10.0)
 
@@ -98,7 +53,7 @@ def test_speed_forgets_what_lies_before_its_window() -> None:
 def test_a_break_counts_neither_as_a_slow_round_nor_as_a_slow_passage() -> None:
     before = [plain_round(i, i / 10) for i in range(10)]
     after = [plain_round(10 + i, 60 + i / 10, id=2) for i in range(10)]
-    fold = series_of(before, after)
+    fold = rows_of([*before, *after])
     assert fold.column("whole_ms")[10:] == pytest.approx([nan] + [100.0] * 9, nan_ok=True)
     assert fold.column("tokens_per_s")[11:] == pytest.approx([10.0] * 9)
 
@@ -106,7 +61,7 @@ def test_a_break_counts_neither_as_a_slow_round_nor_as_a_slow_passage() -> None:
 def test_times_are_those_measured_and_the_whole_round_else() -> None:
     maker = Maker()
     timed, plain, later = maker.chain(5), maker.plain(), maker.chain(5)
-    fold = series_of([timed, plain, later])
+    fold = rows_of([timed, plain, later])
     assert timed.round.draft_s is not None
     assert fold.rows[0].draft_ms == pytest.approx(timed.round.draft_s * 1000)
     assert isnan(fold.rows[1].verify_ms)
@@ -115,6 +70,6 @@ def test_times_are_those_measured_and_the_whole_round_else() -> None:
 
 
 def test_a_clock_that_goes_back_gives_no_negative_times() -> None:
-    fold = series_of([plain_round(0, 1.0), plain_round(1, 0.5), plain_round(2, 2.0)])
+    fold = rows_of([plain_round(0, 1.0), plain_round(1, 0.5), plain_round(2, 2.0)])
     assert fold.column("clock_s") == [1.0, 1.0, 2.0]
     assert fold.rows[1].whole_ms == 0.0

@@ -10,13 +10,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton, QWidget
 
 from app.protocol import RoundDone
+from app.reply import Reply
 from app.store import StoreError
 from app.store.records import Statistics
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
 from app.window.inspector import Inspector
 from app.window.inspector.charts import CHARTS
-from app.window.inspector.inspector import FRAME_MS, SLICE
+from app.window.inspector.inspector import CHART_S, SLICE
 from app.window.inspector.reply_summary import NUMBERS, figures
 from engine.metrics import Metrics
 from tests.app.window.inspector.inspector_views import (
@@ -38,46 +39,55 @@ pytestmark = pytest.mark.usefixtures("app")
     "told", [chains(50), trees(50), mixed(150), plains(30)], ids=["chains", "trees", "mixed", "plain"]
 )
 def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[RoundDone]) -> None:
-    live = open_inspector()
+    live, reply = open_inspector(), Reply()
+    live.show_reply(reply, None)
     for i in range(0, len(told), 7):
-        live.add_rounds(told[i : i + 7])
-        if i % 3 == 0:
-            live.update_now()
-    statistics = Statistics.of(Metrics.of(one.round for one in told))
-    live.end(record(statistics))
-    take_all(live)
-    whole = open_inspector(told, statistics=statistics)
+        add(live, reply, told[i : i + 7])
+        assert len(rows(live)) == len(told[: i + 7])
+    live.end(record(reply.statistics))
+    whole = open_inspector(told, statistics=reply.statistics)
     assert rows(live) == rows(whole)
-    assert tiles(live) == tiles(whole) == figures(statistics)
+    assert tiles(live) == tiles(whole) == figures(reply.statistics)
     assert plot_words(live) == plot_words(whole)
 
 
+def add(inspector: Inspector, reply: Reply, told: list[RoundDone]) -> None:
+    for one in told:
+        reply.add(one)
+    inspector.grow()
+
+
 def test_numbers_are_those_of_the_record_once_the_reply_is_over() -> None:
-    told = mixed(40)
-    inspector = open_inspector(told)
-    assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in told)))
+    told, reply = mixed(60), Reply(mixed(40))
+    inspector = open_inspector()
+    inspector.show_reply(reply, None)
+    take_all(inspector)
+    assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in told[:40])))
     other = Statistics.of(Metrics.of(one.round for one in told[:10]))
     inspector.end(record(other))
     assert tiles(inspector) == figures(other)
-    inspector.add_rounds(mixed(60)[40:])
-    inspector.update_now()
-    assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in mixed(60))))
+    add(inspector, reply, told[40:])
+    assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in told)))
 
 
-def test_what_comes_between_two_updates_waits_for_the_second(clock: SteppedClock) -> None:
-    inspector = open_inspector([])
-    told = mixed(300)
-    for i in range(0, 300, 3):
-        inspector.add_rounds(told[i : i + 3])
-    assert rows(inspector) == []
-    clock.advance(FRAME_MS / 1000)
-    assert len(rows(inspector)) == 300
+def test_charts_are_drawn_now_and_then_while_a_reply_is_written_and_at_its_end(
+    clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inspector, reply, told = open_inspector(), Reply(), mixed(30)
+    inspector.show_reply(reply, None)
+    drawn: list[int] = []
+    monkeypatch.setattr(inspector.charts, "show_rounds", lambda rows, describe: drawn.append(len(rows.rows)))
+    for i, seconds in ((0, 0.0), (10, 0.0), (20, CHART_S)):
+        clock.advance(seconds)
+        add(inspector, reply, told[i : i + 10])
+    inspector.end(record(reply.statistics))
+    assert drawn == [30, 30] and len(rows(inspector)) == 30
 
 
 def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() -> None:
     inspector = Inspector()
-    inspector.add_rounds(mixed(80))
-    inspector.update_now()
+    inspector.show_reply(Reply(mixed(80)), None)
+    take_all(inspector)
     assert rows(inspector) == []
     inspector.show()
     assert len(rows(inspector)) == 80
@@ -86,7 +96,7 @@ def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() 
 def test_a_long_reply_is_taken_in_slices(clock: SteppedClock) -> None:
     inspector = open_inspector()
     told, read = mixed(3 * SLICE + 10), list[RoundDone]()
-    inspector.show_reply((one for one in told if read.append(one) is None), None)
+    inspector.show_reply(Reply(one for one in told if read.append(one) is None), None)
     assert inspector.busy and len(read) == SLICE  # from the disk, too
     clock.settle()
     assert not inspector.busy
@@ -99,20 +109,18 @@ def test_rounds_that_are_damaged_are_not_shown_and_what_follows_is() -> None:
         raise StoreError("some are missing")
 
     inspector, told = open_inspector(), mixed(SLICE + 20)
-    for meanwhile in (False, True):
-        inspector.show_reply(damaged(), None)
-        if not meanwhile:
-            take_all(inspector)
-            assert rows(inspector) == []
-        inspector.add_rounds(chains(5))
-        take_all(inspector)
-        assert len(rows(inspector)) == 5
+    reply = Reply(damaged())
+    inspector.show_reply(reply, None)
+    take_all(inspector)
+    assert rows(inspector) == []
+    add(inspector, reply, chains(5))
+    assert len(rows(inspector)) == 5
 
 
 def test_another_reply_replaces_one_that_was_still_being_taken_in() -> None:
     inspector = open_inspector()
-    inspector.show_reply(mixed(3 * SLICE), None)
-    inspector.show_reply(chains(5), None)
+    inspector.show_reply(Reply(mixed(3 * SLICE)), None)
+    inspector.show_reply(Reply(chains(5)), None)
     take_all(inspector)
     assert inspector.rounds.round_model.rowCount() == 5
 

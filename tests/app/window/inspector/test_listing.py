@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan
 
 import pytest
+from msgspec.structs import replace as replace_fields
 from PySide6.QtCore import QEvent, QModelIndex, QRectF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QTableView
@@ -12,8 +14,7 @@ from PySide6.QtWidgets import QApplication, QPlainTextEdit, QTableView
 from app.protocol import Machines, RoundDone
 from app.window.inspector.round_detail import about
 from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
-from app.window.inspector.round_rows import RoundSeries
-from tests.app.window.inspector.inspector_views import hover, open_inspector
+from tests.app.window.inspector.inspector_views import hover, open_inspector, rows_of
 from tests.app.window.inspector.sample_rounds import CORRECTED, Maker, chains, mixed, trees
 
 pytestmark = pytest.mark.usefixtures("app")
@@ -23,9 +24,7 @@ def open_list(told: list[RoundDone]) -> RoundList:
     view = RoundList()
     view.resize(320, 300)
     view.show()
-    fold = RoundSeries()
-    fold.add(told)
-    view.show_rounds(fold)
+    view.show_rounds(rows_of(told))
     QApplication.processEvents()
     return view
 
@@ -36,7 +35,10 @@ def newest_in_sight(view: RoundList) -> bool:
 
 
 def grow(view: RoundList, told: list[RoundDone]) -> None:
-    view.round_model.series.add(told)
+    rows = view.round_model.rounds
+    for one in told:
+        rows.reply.add(one)
+    rows.grow(len(told))
     view.grow()
     QApplication.processEvents()
 
@@ -58,25 +60,12 @@ def test_who_scrolled_away_stays_there_until_asking_for_the_newest() -> None:
     assert view.verticalScrollBar().value() == 100
     view.follow()
     assert newest_in_sight(view)
-    grow(view, told)
+    view.grow()
     assert view.following
     view.verticalScrollBar().setValue(0)
     assert not view.following
     view.verticalScrollBar().setValue(view.verticalScrollBar().maximum())
     assert view.following
-
-
-def test_late_rounds_leave_selection_and_place() -> None:
-    told = mixed(200)
-    view = open_list(told[50:])
-    view.setCurrentIndex(view.round_model.index(10, 0))
-    view.verticalScrollBar().setValue(60)
-    view.round_model.series.add(told[:50])
-    view.renew()
-    assert view.currentIndex().row() == 10
-    assert view.verticalScrollBar().value() == 60
-    assert not view.following
-    assert view.round_model.rowCount() == 200
 
 
 def test_a_list_asks_only_for_the_rows_in_sight_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +113,7 @@ def test_the_round_pointed_at_or_selected_last_is_looked_at() -> None:
 
 def test_a_row_says_in_words_what_it_shows() -> None:
     view = open_list(chains(3))
-    row = view.round_model.series.rows[1]
+    row = view.round_model.rounds.rows[1]
     said = view.round_model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
     assert said.startswith("round 2, chain of 5, ")
     assert said.endswith(f"expects 1.62x plain speed; {times_text(row)}")
@@ -132,15 +121,16 @@ def test_a_row_says_in_words_what_it_shows() -> None:
 
 def test_times_are_labelled_by_what_they_are() -> None:
     maker = Maker()
-    timed = open_list([maker.chain(5), maker.plain(), maker.chain(5)]).round_model.series.rows
+    timed = open_list([maker.chain(5), maker.plain(), maker.chain(5)]).round_model.rounds.rows
     assert times_text(timed[0]).startswith("draft 6.0 · verify ")
     assert times_text(timed[0], short=True).startswith("6.0 + ")
     assert times_text(timed[1]).startswith("round ")
-    assert times_text(open_list(mixed(2, timed=False)).round_model.series.rows[0]) == ""
+    assert times_text(open_list(mixed(2, timed=False)).round_model.rounds.rows[0]) == ""
 
 
 def test_the_arrow_keys_go_from_token_to_token_and_each_is_explained() -> None:
-    inspector = open_inspector([*chains(3), CORRECTED])
+    last = replace_fields(CORRECTED, round=replace(CORRECTED.round, index=3))
+    inspector = open_inspector([*chains(3), last])
     table = next(view for view in inspector.findChildren(QTableView) if view.accessibleName() == "Tokens of the round")
     why = inspector.findChild(QPlainTextEdit)
     assert why is not None and why.accessibleName() == "Why this token"
@@ -155,7 +145,7 @@ def test_the_arrow_keys_go_from_token_to_token_and_each_is_explained() -> None:
 
 def test_what_the_network_took_of_a_round_is_an_estimate_and_only_with_machines() -> None:
     machines = Machines(names=("localhost", "studio"), pass_s=0.0014, row_s=0.0001)
-    series = open_list([Maker(timed=True).chain(7)]).round_model.series
+    series = open_list([Maker(timed=True).chain(7)]).round_model.rounds
     row = series.rows[0]._replace(verify_ms=14.0)
     width = row.done.round.width
     assert f"about {1.4 + 0.1 * (width - 1):.1f} of 14 ms on the network" in about(row, machines)

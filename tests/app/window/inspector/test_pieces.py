@@ -10,8 +10,8 @@ from app.window.inspector.round_rows import (
     LONGEST_TEXT,
     depths,
     describe,
-    emitted_pieces,
-    refused_pieces,
+    emitted_tokens,
+    refused_tokens,
     shape,
     shown,
 )
@@ -57,23 +57,23 @@ TREE = RoundDone(
 
 
 def test_emitted_tokens_have_kinds_and_the_probabilities_of_both_models() -> None:
-    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_pieces(CHAIN)]
+    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_tokens(CHAIN)]
     assert pieces == [("the", "accepted", 0.9, 0.7), ("sky", "accepted", 0.8, 0.6), ("is", "corrected", 0.4, None)]
-    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_pieces(TREE)]
+    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_tokens(TREE)]
     assert pieces == [("a", "accepted", 0.9, 0.7), ("c", "accepted", 0.8, 0.6), ("z", "corrected", 0.4, None)]
 
 
 def test_refused_tokens_come_from_the_end_of_the_path_back_each_branch_whole() -> None:
-    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_pieces(CHAIN)]
+    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_tokens(CHAIN)]
     assert pieces == [("was", 0.5, 3, True), ("blue", 0.3, 4, False)]
-    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_pieces(TREE)]
+    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_tokens(TREE)]
     assert pieces == [("e", 0.5, 3, True), ("d", 0.3, 2, False), ("b", 0.2, 1, False), ("f", 0.1, 2, False)]
 
 
 def test_every_drafted_token_is_said_or_refused_once() -> None:
     for told in mixed(200):
-        kept = [piece.token for piece in emitted_pieces(told)[: told.round.accepted]]
-        lost = [piece.token for piece in refused_pieces(told)]
+        kept = [piece.token for piece in emitted_tokens(told)[: told.round.accepted]]
+        lost = [piece.token for piece in refused_tokens(told)]
         assert sorted(kept + lost) == sorted(told.round.drafted)
 
 
@@ -85,19 +85,19 @@ def test_levels_of_a_tree_count_from_the_root_and_are_told_in_words() -> None:
 
 def test_a_round_without_a_draft_is_plain_not_bonus() -> None:
     told = RoundDone(id=1, round=Round(0, (5,), (), 0, (0.5,), (), 1, 0.1, texts=("a",)))
-    assert [piece.kind for piece in emitted_pieces(told)] == ["plain"]
+    assert [piece.kind for piece in emitted_tokens(told)] == ["plain"]
     assert shape(told.round) == "no draft"
 
 
 def test_a_round_that_lacks_texts_and_chances_shows_ids() -> None:
     told = RoundDone(id=1, round=Round(0, (5, 6), (5, 7), 1, (), (), 1, 0.1))
-    assert [(piece.text, piece.p, piece.q) for piece in emitted_pieces(told)] == [
+    assert [(piece.text, piece.p, piece.q) for piece in emitted_tokens(told)] == [
         ("#5", None, None),
         ("#6", None, None),
     ]
-    assert [piece.text for piece in refused_pieces(told)] == ["#7"]
+    assert [piece.text for piece in refused_tokens(told)] == ["#7"]
     named = replace(told, drafted_texts=("<|end|>",))
-    assert emitted_pieces(named)[0].text == "<|end|>"
+    assert emitted_tokens(named)[0].text == "<|end|>"
 
 
 @pytest.mark.parametrize(

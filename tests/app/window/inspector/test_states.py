@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
+from dataclasses import replace as replace_fields
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Loaded, Pair
+from app.reply import Reply
 from tests.app.window.inspector.inspector_views import open_inspector, record, tiles, words
 from tests.app.window.inspector.sample_rounds import chains, mixed, plains
 
@@ -56,13 +57,13 @@ def test_the_note_of_a_reply_is_said_until_another_is_shown() -> None:
     inspector = open_inspector(mixed(20))
     inspector.end(record(None, note="fell back: the drafter ran out of memory"))
     assert "fell back: the drafter" in words(inspector)
-    inspector.show_reply(mixed(10), None)
+    inspector.show_reply(Reply(mixed(10)), None)
     assert "fell back" not in words(inspector)
 
 
 @pytest.mark.parametrize(("waits", "said"), [(1, "1 device wait · 6 rows verified"), (2, "2 device waits · 6 rows")])
 def test_a_round_in_full_says_its_times_and_how_often_it_waited_for_the_device(waits: int, said: str) -> None:
     told = chains(1)[0]
-    shown = words(open_inspector([replace(told, round=changed(told.round, waits=waits))]))
+    shown = words(open_inspector([replace(told, round=replace_fields(told.round, waits=waits))]))
     assert "expects 1.62x plain speed · draft 6.0 · verify " in shown
     assert said in shown

@@ -13,6 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Pair
+from app.reply import Change
 from app.store.records import ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.common import theme
@@ -78,15 +79,14 @@ def test_the_inspector_is_filled_and_phases_are_timed_only_while_it_is_in_sight(
     window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled: list[str] = []
-    monkeypatch.setattr(window.parts.inspector, "show_reply", lambda rounds, statistics: filled.append("reply"))
-    monkeypatch.setattr(window.parts.inspector, "add_rounds", lambda rounds: filled.append("rounds"))
-    monkeypatch.setattr(window.parts.transcript, "add_rounds", lambda message, rounds: None)
+    monkeypatch.setattr(window.parts.inspector, "show_reply", lambda reply, statistics: filled.append("reply"))
+    monkeypatch.setattr(window.parts.inspector, "grow", lambda: filled.append("rounds"))
     _, reply = open_chat(controller, "Why?", "So.")
-    controller.rounds_received.emit(reply.id, [])
+    controller.replies.changed.emit(reply.id, Change(0, 0, 0))
     assert filled == [] and not controller.replies.times_phases
     window.commands["inspector"].trigger()
-    controller.rounds_received.emit(reply.id, [])
-    controller.rounds_received.emit(reply.id + 7, [])
+    controller.replies.changed.emit(reply.id, Change(0, 0, 0))
+    controller.replies.changed.emit(reply.id + 7, Change(0, 0, 0))
     assert filled == ["reply", "rounds"] and controller.replies.times_phases
     window.show_side("")
     assert not controller.replies.times_phases
@@ -100,7 +100,7 @@ def test_the_status_of_speculation_is_shown_in_words_with_its_reason_and_an_icon
 ) -> None:
     chip, shapes = window.parts.header.chip, set()
     for state, (word, _) in STATE_TEXTS.items():
-        controller.status_changed.emit(SpeculationStatus(state, "Target", "eagle3", f"because of {state}"))  # type: ignore[arg-type]
+        controller.pair.status_changed.emit(SpeculationStatus(state, "Target", "eagle3", f"because of {state}"))  # type: ignore[arg-type]
         for text in (chip.accessibleName(), chip.toolTip(), window.parts.panel.state.text()):
             assert word in text
             assert f"because of {state}" in text
@@ -232,7 +232,7 @@ def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_a
     controller.change_settings(ChatSettings(pair=Pair(target="large", drafter="lookup", hosts="hosts.json")))
     controller.start()
     controller.send("Why?")
-    until(lambda: controller.replies.reply is not None and len(controller.replies.reply.rounds) > 3)
+    until(lambda: controller.replies.current is not None and len(controller.replies.current.reply.rounds) > 3)
     controller.stop()
     until(lambda: not controller.busy)
     about = window.parts.inspector._detail._about

@@ -33,7 +33,7 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Scen
             shown = len(scene.tokens(message))
             until(lambda: len(scene.tokens(message)) > shown)
             yield scene, window
-        scene.controller.replies.save(0.5)
+        scene.controller.replies.save()
         end(window)
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter, QTextBlock, QTextCharFormat, QTextDocument, QTextTable
 
+from app.reply import Span
 from app.window.common.appearance import LIGHT, Appearance
-from app.window.markdown import Span, decorate, write
+from app.window.markdown import decorate, write
 from app.window.markdown.text_formats import BARS, BOXED, CODE, DEPTH, GOES_ON, KIND, LANGUAGE, MARKER
 from app.window.markdown.token_tints import token_list
 from engine.events import Origin

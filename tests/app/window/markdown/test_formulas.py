@@ -8,8 +8,9 @@ import pytest
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QImage, QPainter, QTextDocument
 
+from app.reply import Span
 from app.window.common.appearance import LIGHT
-from app.window.markdown import Span, plain_text, token_runs, write
+from app.window.markdown import plain_text, token_runs, write
 from app.window.markdown.formula_layout import Box, formula_box, formula_lines
 from app.window.markdown.formula_object import token_within
 from app.window.markdown.formula_parser import formula_tree

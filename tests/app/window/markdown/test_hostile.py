@@ -10,8 +10,9 @@ import pytest
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QTextDocument, QTextFormat, QTextTable
 
+from app.reply import Span
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text
+from app.window.markdown import GrowingDocument, Reader, code_blocks, plain_text
 from app.window.markdown.formula_object import formula_source
 from app.window.markdown.links import safe_link
 from app.window.markdown.source_pieces import LONGEST, SourcePieces, parse_cost, sections

@@ -19,8 +19,9 @@ from PySide6.QtGui import (
     QTextTable,
 )
 
+from app.reply import Span
 from app.window.common.appearance import DARK, LIGHT, Appearance
-from app.window.markdown import Span, plain_text
+from app.window.markdown import plain_text
 from app.window.markdown.text_formats import MARKER
 from engine.events import Origin
 from tests.app.window.markdown.documents import blocks, painted_behind, rendered

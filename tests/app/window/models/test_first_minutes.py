@@ -46,7 +46,7 @@ def window(app: QApplication, tmp_path: Path, hub: Loopback) -> Iterator[MainWin
     """The window of a first start."""
     opened = Store.open(tmp_path / "conversations.db")
     shown = MainWindow(controller := Controller(opened.store, HostProcess()), tmp_path / "conversations.db")
-    controller.pair_loaded.connect(shown.models.offer_pair)
+    controller.host.pair_loaded.connect(shown.models.offer_pair)
     controller.open_last()
     controller.change_settings(ChatSettings(sampling=SamplingSettings(temperature=0, max_tokens=20, draft_length=2)))
     shown.show()

@@ -10,6 +10,7 @@ from PySide6.QtGui import QCursor, QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
+from app.reply import Reply
 from app.store.records import MessageRecord
 from app.window.transcript import Transcript
 from tests.app.window.stepped_clock import SteppedClock
@@ -40,9 +41,16 @@ class Stage:
     def open(self, *path: MessageRecord, told: Sequence[RoundDone] | None = None) -> Stage:
         """Shows a conversation. told: the rounds of its replies, else made up from their texts."""
         texts = {record.id: record.text for record in path}
-        self.transcript.show_branch(list(path), lambda id: rounds(texts[id], id) if told is None else told)
+        self.transcript.show_branch(list(path), lambda id: Reply(rounds(texts[id], id) if told is None else told))
         self.idle()
         return self
+
+    def stream(self, told: Sequence[RoundDone]) -> None:
+        """Adds rounds to the last reply, as a frame brings them."""
+        entry = self.transcript.column.entries[-1]
+        for one in told:
+            entry.reply.add(one)
+        self.transcript.show_change(entry.record.id, entry.reply.take_change())
 
     @property
     def tiles(self) -> list[Any]:

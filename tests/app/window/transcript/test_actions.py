@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QMenu, QPlainTextEdit
 
 from app.cli.terminal.reply_view import statistics
 from app.protocol import SamplingSettings
+from app.reply import Reply
 from app.store.records import THOUGHT_REACHED
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
@@ -125,7 +126,7 @@ def test_a_question_is_edited_in_its_place(stage: MakeStage) -> None:
     tile.editor.field.setPlainText("Another\nquestion")
     QTest.keyClick(tile.editor.field, Qt.Key.Key_Return)
     assert edited == [(1, "Another\nquestion")]
-    one.transcript.show_branch([question(3, "Another\nquestion")], lambda _: [])
+    one.transcript.show_branch([question(3, "Another\nquestion")], lambda _: Reply())
     assert tile not in one.tiles
 
 

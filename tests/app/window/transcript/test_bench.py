@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from app.reply import Reply
 from tests.app.window.transcript.samples import question, reply
 from tests.machine_speed import assert_quick
 from tests.programs.transcript_bench import Gaps, open_long, share_ms, shown, sources, stream
@@ -15,7 +16,7 @@ from tests.programs.transcript_bench import Gaps, open_long, share_ms, shown, so
 @pytest.mark.parametrize("name", ["markdown", "one line", "one code block"])
 def test_a_fast_stream_leaves_the_window_free(app: QApplication, name: str) -> None:
     transcript = shown()
-    transcript.show_branch([question(1)], lambda _: [])
+    transcript.show_branch([question(1)], lambda _: Reply())
     done = stream(sources(3000)[name], 2000.0, transcript)
     transcript.close()
     assert share_ms(done.busy_s, 0.99) <= 33
@@ -47,7 +48,7 @@ def test_a_costly_reply_never_stops_the_window_for_long(app: QApplication, name:
     def largest_gap_s() -> float:
         transcript, gaps = shown(), Gaps()
         gaps.start()
-        transcript.show_branch([question(1), reply(2, COSTLY[name], 1)], lambda _: [])
+        transcript.show_branch([question(1), reply(2, COSTLY[name], 1)], lambda _: Reply())
         for _ in range(300):
             QApplication.processEvents()
         transcript.column.verticalScrollBar().setValue(0)

@@ -9,6 +9,7 @@ from PySide6.QtGui import QGuiApplication, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
+from app.reply import Reply
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.text_page import TextPage
 from tests.app.window.transcript.conftest import MakeStage, Stage
@@ -110,7 +111,7 @@ def test_ctrl_down_and_up_go_from_message_to_message(stage: MakeStage) -> None:
 def test_ctrl_up_reaches_the_first_of_many_messages(stage: MakeStage) -> None:
     one = stage()
     path, told = conversation(40, 8000)
-    one.transcript.show_branch(path, lambda message: told[message])
+    one.transcript.show_branch(path, lambda message: Reply(told[message]))
     one.idle()
     one.transcript.column.setFocus()
     for _ in range(40):
@@ -138,7 +139,7 @@ def test_keys_scroll(stage: MakeStage) -> None:
 def test_select_all_takes_every_page_of_the_message(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = (PARAGRAPH + "\n\n") * 20
-    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: Reply(rounds(text)))
     one.idle()
     tile = one.tiles[1]
     page = tile.focus_widgets()[0]
@@ -152,7 +153,7 @@ def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = (REPLY + "\n\n") * 2 + "word " * 1500 + "\n\n```text\n" + "a line\n" * 900 + "```"
     one.transcript.set_raw(True)
-    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: Reply(rounds(text)))
     one.idle()
     tile = one.tiles[-1]
     tile.arrange(700, -100_000, 200_000)
@@ -165,7 +166,7 @@ def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
 def test_a_drag_selects_from_one_page_into_the_next(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = "\n\n".join(f"Paragraph {n}. {PARAGRAPH}" for n in range(20))
-    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: Reply(rounds(text)))
     one.idle()
     tile = one.tiles[1]
     first, second = (stop for stop in tile.focus_widgets()[:2])

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.reply import Section
 from app.window.markdown import source_pieces
-from app.window.markdown.source_pieces import BUDGET, LONGEST, ReplyPieces, Section, parse_cost, sections
+from app.window.markdown.source_pieces import BUDGET, LONGEST, ReplyPieces, parse_cost, sections
 from tests.app.window.transcript.samples import CODE, PARAGRAPH, REPLY, THOUGHT
 
 CASES = {

@@ -7,11 +7,11 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 
+from app.reply import TokenDetail
 from app.token_explanation import explain_emitted
 from app.window.common.appearance import LIGHT
 from app.window.markdown import token_of, token_runs
 from app.window.markdown.text_formats import REFUSED
-from app.window.transcript import TokenDetail
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from app.window.transcript.token_panel import as_html, as_text
@@ -40,7 +40,7 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
     hovered = emitted(one.transcript.token_hovered)
     page = tile.pages[0]
     wrong = next(
-        d for n in range(60) if (d := tile.entry.tokens.detail(n)) and d.origin == "corrected" and d.text != " "
+        d for n in range(60) if (d := tile.entry.reply.detail(n)) and d.origin == "corrected" and d.text != " "
     )
     QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())  # else it may be there, and not move
     one.settle()
@@ -61,7 +61,7 @@ def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) 
         cursor.setPosition(start)
         cursor.setPosition(end, cursor.MoveMode.KeepAnchor)
         assert cursor.selectedText() in texts[token]
-        detail = tile.entry.tokens.detail(token)
+        detail = tile.entry.reply.detail(token)
         assert detail is not None and detail.text == texts[token]
 
 
@@ -104,7 +104,7 @@ def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStag
     one.transcript.set_raw(raw)
     one.transcript.set_refused_shown(True)
     one.settle()
-    refused = tile.entry.tokens.refused(0, 10_000)
+    refused = tile.entry.reply.refused(0, 10_000)
     page = tile.pages[0]
     found, before = {}, ""
     block = page.document().begin()

@@ -12,11 +12,10 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
+from app.reply import Reply
 from app.store import StoreError
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
-from app.window.transcript import message_entry
-from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from tests.app.window.transcript.conftest import MakeStage, Stage
@@ -30,11 +29,11 @@ def long_chat(stage: MakeStage, messages: int = 60, tokens: int = 20_000) -> tup
     one, asked = stage(), []
     path, told = conversation(messages, tokens)
 
-    def told_of(message: int) -> list[RoundDone]:
+    def reply_of(message: int) -> Reply:
         asked.append(message)
-        return told[message]
+        return Reply(told.get(message, ()))
 
-    one.transcript.show_branch(path, told_of)
+    one.transcript.show_branch(path, reply_of)
     one.settle()
     return one, asked
 
@@ -69,12 +68,12 @@ def test_a_conversation_that_is_opened_while_the_list_is_hidden_stands_at_its_en
     one, path = stage(), conversation(60, 20_000)
     column = one.transcript.column
     one.transcript.hide()
-    one.transcript.show_branch(path[0], path[1].__getitem__)
+    one.transcript.show_branch(path[0], lambda message: Reply(path[1].get(message, ())))
     one.transcript.show()
     one.settle()
     assert column.at_end and column.verticalScrollBar().value() == column.verticalScrollBar().maximum() > 0
     assert one.tiles[-1].entry is column.entries[-1]
-    one.transcript.show_branch([], lambda _: [])
+    one.transcript.show_branch([], lambda _: Reply())
     one.settle()
     assert not column.tiles and column.verticalScrollBar().maximum() == 0
 
@@ -93,7 +92,7 @@ def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
 def test_pages_that_take_long_are_laid_out_one_a_turn(stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
     one = stage(WIDE, 3000)
     monkeypatch.setattr(one.clock, "work_s", count().__next__)  # each look at the clock takes a second
-    one.transcript.show_branch([question(1), reply(2, (REPLY + "\n\n") * 5, 1)], lambda _: [])
+    one.transcript.show_branch([question(1), reply(2, (REPLY + "\n\n") * 5, 1)], lambda _: Reply())
 
     def pages() -> int:
         return sum(len(tile.pages) for tile in one.tiles if isinstance(tile, ReplyTile))
@@ -117,7 +116,7 @@ def test_a_long_reply_is_read_in_slices(stage: MakeStage, monkeypatch: pytest.Mo
             asked.append(done)
             yield done
 
-    one.transcript.show_branch([question(1), reply(2, text, 1)], rounds_of)
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda message: Reply(rounds_of(message)))
     counts = [len(asked)]
     while one.transcript.column.entries[-1].long_unread and len(counts) < 1000:
         one.clock.turn()
@@ -126,15 +125,15 @@ def test_a_long_reply_is_read_in_slices(stage: MakeStage, monkeypatch: pytest.Mo
     assert counts[-1] == len(told) and one.transcript.column.entries[-1].source == text
 
 
-@pytest.mark.slow
-def test_the_tokens_of_a_long_reply_are_shown_in_slices_once_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_entry, "TURN_TOKENS", 700)
-    text = (REPLY + "\n\n") * 30
-    entry, shown = MessageEntry(reply(2, text, 1), lambda _: rounds(text)), [0]
-    while entry.long_unread:
-        shown.append(len(entry.read(lambda: True).spans))
-    assert max(after - before for before, after in pairwise(shown)) == 700
-    assert entry.source == text and len(entry.tokens.spans) == shown[-1] > 2_000
+def test_what_is_far_from_the_view_is_forgotten_and_read_again(stage: MakeStage) -> None:
+    one, asked = long_chat(stage)
+    last, bar = one.transcript.column.entries[-1], one.transcript.column.verticalScrollBar()
+    before = last.reply
+    one.scroll_to(0)
+    assert last._reply is None and last.height(700, one.transcript.options) > 0
+    one.scroll_to(bar.maximum())
+    assert last.reply is not before and last.reply.text == before.text
+    assert asked.count(last.record.id) == 2
 
 
 def test_a_reply_whose_rounds_are_damaged_is_shown_without_them(stage: MakeStage) -> None:
@@ -143,9 +142,9 @@ def test_a_reply_whose_rounds_are_damaged_is_shown_without_them(stage: MakeStage
         raise StoreError("some are missing")
 
     one = stage(WIDE, 900)
-    one.transcript.show_branch([question(1), reply(2, REPLY, 1)], rounds_of)
+    one.transcript.show_branch([question(1), reply(2, REPLY, 1)], lambda message: Reply(rounds_of(message)))
     entry = one.transcript.column.entries[-1]
-    assert entry.source == REPLY and not entry.tokens.spans
+    assert entry.source == REPLY and not entry.reply.spans
 
 
 def test_heights_that_were_guessed_wrong_do_not_move_what_is_read(stage: MakeStage) -> None:
@@ -199,16 +198,16 @@ def test_another_look_moves_nothing_and_keeps_the_selection(stage: MakeStage) ->
 
 def test_the_end_is_followed_until_the_reader_scrolls_up(stage: MakeStage) -> None:
     one, told = stage(), list(rounds(REPLY * 4))
-    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.show_branch([question(1)], lambda _: Reply())
     one.transcript.begin_reply(live(2, 1))
     bar, jump_button = one.transcript.column.verticalScrollBar(), one.transcript.jump_button
-    one.transcript.add_rounds(2, told[:200])
+    one.stream(told[:200])
     one.frame()
     assert bar.value() == bar.maximum() > 0
     assert not jump_button.isVisible()
     one.scroll_to(bar.maximum() // 2)
     before = line_at_top(one)
-    one.transcript.add_rounds(2, told[200:])
+    one.stream(told[200:])
     one.frame()
     assert line_at_top(one) == before
     assert jump_button.isVisible()
@@ -232,7 +231,7 @@ def test_another_branch_keeps_what_both_share_where_it_is(stage: MakeStage) -> N
     one.transcript.reveal(21)
     one.settle()
     before = line_at_top(one)
-    one.transcript.show_branch([*path[:40], question(900, "Something else", 40)], lambda _: [])
+    one.transcript.show_branch([*path[:40], question(900, "Something else", 40)], lambda _: Reply())
     one.settle()
     assert line_at_top(one) == before
 
@@ -248,7 +247,7 @@ def test_switching_a_version_leaves_the_message_where_it_is(stage: MakeStage) ->
     place, y = column.entries.index(tile.entry), tile.y()
     other = replace(path[place], id=901, text="Another version.", version=2, versions=2)
     below = [reply(n, REPLY, n - 1) if n % 2 else question(n, "Why?", n - 1) for n in range(902, 920)]
-    one.transcript.show_branch([*path[:place], other, *below], lambda _: [])
+    one.transcript.show_branch([*path[:place], other, *below], lambda _: Reply())
     one.settle()
     assert column.tiles[column.entries[place]].y() == y
 
@@ -256,9 +255,9 @@ def test_switching_a_version_leaves_the_message_where_it_is(stage: MakeStage) ->
 def test_a_reply_of_one_endless_line_is_shown_and_followed(stage: MakeStage) -> None:
     one = stage()
     text = "endless " * 8000
-    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.show_branch([question(1)], lambda _: Reply())
     one.transcript.begin_reply(live(2, 1))
-    one.transcript.add_rounds(2, list(rounds(text)))
+    one.stream(list(rounds(text)))
     one.frame()
     bar = one.transcript.column.verticalScrollBar()
     pages = one.transcript.findChildren(TextPage)

@@ -1,4 +1,4 @@
-"""Tokens of a reply are shown when they are due, and its sentences are announced."""
+"""A reply is shown as it comes, and its sentences are announced."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QTextDocument
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.reply import Reply
 from app.window.common.widgets import announce
-from app.window.transcript.reply_streams import BETWEEN_S, FRAME_MS, Announcer, spoken
+from app.window.transcript.announcer import BETWEEN_S, Announcer, without_marks
 from app.window.transcript.reply_tile import ReplyTile
 from engine.events import PromptProgress
 from tests.app.window.markdown.documents import characters, described
@@ -31,7 +32,7 @@ def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
 
 
 def test_marks_of_markdown_are_not_read_out() -> None:
-    assert spoken("## The **small** `model` drafts") == "The small model drafts"
+    assert without_marks("## The **small** `model` drafts") == "The small model drafts"
 
 
 def test_a_reply_without_a_full_stop_is_not_kept_back_for_ever() -> None:
@@ -74,7 +75,7 @@ def reply_tile(stage: Stage) -> ReplyTile:
 
 def begin(stage: Stage) -> None:
     """A question is asked, and its reply begins."""
-    stage.transcript.show_branch([question(1)], lambda _: [])
+    stage.transcript.show_branch([question(1)], lambda _: Reply())
     stage.transcript.begin_reply(live(2, 1))
 
 
@@ -104,7 +105,7 @@ def stream(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
     at = 0
     while at < len(told):
         count = chance.choice((1, 2, len(told) // frames + 1))
-        stage.transcript.add_rounds(2, told[at : at + count])
+        stage.stream(told[at : at + count])
         stage.frame(chance.uniform(0.01, 0.3))
         at += count
     stage.frame()
@@ -133,43 +134,42 @@ def test_streaming_equals_opening(stage: MakeStage, text: str, shown_as: str) ->
     assert snapshot(first) == snapshot(second)
 
 
-def test_tokens_appear_one_after_the_other_and_with_reduced_motion_at_once(stage: MakeStage) -> None:
+def test_what_comes_is_shown_at_once(stage: MakeStage) -> None:
     one = stage()
-    told = list(rounds(PARAGRAPH, per_s=1.0))
+    told = list(rounds(PARAGRAPH))
     begin(one)
-    one.transcript.add_rounds(2, told[:5])
-    one.frame(1)
-    assert 0 < len(one.transcript.column.entries[-1].source) < len(PARAGRAPH) // 2
-    one.transcript.set_reduced_motion(True)
-    one.transcript.add_rounds(2, told[5:])
-    one.frame(FRAME_MS / 1000)
-    assert one.transcript.column.entries[-1].source == PARAGRAPH
+    for count in range(0, len(told), 5):
+        one.stream(told[count : count + 5])
+        shown = "".join(text for done in told[: count + 5] for text in done.round.texts)
+        assert one.transcript.column.entries[-1].source == shown
+    assert reply_tile(one).pages[0].toPlainText().startswith("Speculative decoding lets a small model")
 
 
 def test_the_end_shows_what_was_still_to_come(stage: MakeStage) -> None:
     one = stage()
     begin(one)
-    one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
+    one.stream(list(rounds(PARAGRAPH)))
     one.transcript.end_reply(reply(2, PARAGRAPH + " The end.", 1))
     assert reply_tile(one).pages[0].toPlainText().endswith("The end.")
-    assert one.said == ["The reply is complete."]
+    assert one.said[-1] == "The reply is complete."
     assert not reply_tile(one).entry.live
 
 
 def test_a_reply_that_streams_behind_another_conversation_is_whole_when_it_comes_back(stage: MakeStage) -> None:
-    one, told = stage(), list(rounds(LONG))
+    one, told, written = stage(), list(rounds(LONG)), Reply()
     half = len(told) // 2
     streaming = [question(1), live(2, 1)]
-    begin(one)
-    one.transcript.add_rounds(2, told[:10])
-    one.transcript.show_branch([replace(question(9), conversation=2)], lambda _: [])
-    one.transcript.add_rounds(2, told[10:half])
-    one.frame()
-    assert len(one.transcript.column.entries) == 1
-    one.transcript.show_branch(streaming, lambda _: told[:half])
+    one.transcript.show_branch(streaming, lambda _: written)
     one.transcript.begin_reply(live(2, 1))
-    one.transcript.add_rounds(2, told[half:])
-    one.frame()
+    one.stream(told[:10])
+    one.transcript.show_branch([replace(question(9), conversation=2)], lambda _: Reply())
+    for done in told[10:half]:
+        written.add(done)
+    one.transcript.show_change(2, written.take_change())
+    assert len(one.transcript.column.entries) == 1
+    one.transcript.show_branch(streaming, lambda _: written)
+    one.transcript.begin_reply(live(2, 1))
+    one.stream(told[half:])
     assert one.transcript.column.entries[-1].source == LONG
 
 
@@ -178,10 +178,12 @@ def test_a_stopped_reply_goes_on_where_it_was(stage: MakeStage) -> None:
     first = [*told[:20]]
     text = "".join(text for round_ in first for text in round_.round.texts)
     stopped = replace(reply(2, text, 1), state="stopped")
-    one.transcript.show_branch([question(1), stopped], lambda _: first)
+    written = Reply(first)
+    one.transcript.show_branch([question(1), stopped], lambda _: written)
     one.settle()
+    written.resume(stopped)
     one.transcript.begin_reply(replace(stopped, state="streaming"))
-    one.transcript.add_rounds(2, told[20:])
+    one.stream(told[20:])
     one.frame()
     assert one.transcript.column.entries[-1].source == LONG
     assert len(one.transcript.column.entries) == 2
@@ -189,7 +191,7 @@ def test_a_stopped_reply_goes_on_where_it_was(stage: MakeStage) -> None:
 
 def test_a_regenerated_reply_takes_the_place_of_the_old_one(stage: MakeStage) -> None:
     one = stage()
-    one.transcript.show_branch([question(1), reply(2, PARAGRAPH, 1), question(3, "More?", 2)], lambda _: [])
+    one.transcript.show_branch([question(1), reply(2, PARAGRAPH, 1), question(3, "More?", 2)], lambda _: Reply())
     one.transcript.begin_reply(live(4, 1))
     assert [entry.record.id for entry in one.transcript.column.entries] == [1, 4]
 
@@ -202,7 +204,7 @@ def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage)
     assert waiting.text() == "Reading the prompt, 512 of 2,048 tokens"
     one.transcript.show_progress(2, PromptProgress(2048, 2048, 0, 0.2))
     assert waiting.text().strip() in ("▍", "")
-    one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
+    one.stream(list(rounds(PARAGRAPH)))
     one.frame()
     assert not waiting.isVisible()
 
