@@ -68,7 +68,7 @@ class LoadedPair:
     refusal: str = ""
     lost: bool = False
     monitored: MonitoredDrafter | None = field(init=False, default=None)
-    learnt: LearntRounds = field(init=False)
+    _learnt: LearntRounds | None = field(init=False, default=None)
     _history: DraftHistory | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -178,7 +178,7 @@ class LoadedPair:
 
     def _use(self, drafter: NamedDrafter) -> None:
         self.drafter = drafter
-        self.learnt = LearntRounds(self.target, drafter, self.cache_root)
+        self._learnt = None
         self.monitored = MonitoredDrafter(drafter.drafter) if drafter.drafter is not None else None
 
     # --- earlier replies -------------------------------------------------------------------------------
@@ -214,6 +214,13 @@ class LoadedPair:
         return [part.drafter for part in self.drafter.parts if isinstance(part.drafter, PromptLookup)]
 
     # --- policies ------------------------------------------------------------------------------------
+
+    @property
+    def learnt(self) -> LearntRounds:
+        """What earlier replies of this pair have taught, read when it is first wanted."""
+        if self._learnt is None:
+            self._learnt = LearntRounds(self.target, self.drafter, self.cache_root)
+        return self._learnt
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""

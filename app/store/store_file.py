@@ -119,9 +119,10 @@ def _open_as_owner(path: Path) -> tuple[sqlite3.Connection, list[str]]:
         aside = _replace(path, store, "damaged")
         notice = f"The conversations file was damaged ({damage}). It was set aside as “{aside.name}”. {recovered}"
         return _open_checked(path, alone=True), [notice]
-    except OutdatedError as outdated:
+    except OutdatedError:
         aside = _replace(path, new_store(), "outdated")
-        notice = f"The conversations were {outdated.reason}. Their file was set aside as “{aside.name}”."
+        older = "The conversations were written by an older version of Redline, which this one does not read"
+        notice = f"{older}. Their file was set aside as “{aside.name}”."
         return _open_checked(path, alone=True), [notice]
 
 
@@ -168,11 +169,7 @@ def _open_read_only(path: Path, why: str) -> tuple[Database, list[str]]:
 
 
 class OutdatedError(StoreError):
-    """A file was written by an older version of Redline. reason: which, to stand after "the file was"."""
-
-    def __init__(self, path: Path, version: int) -> None:
-        self.reason = f"written by an older version of Redline (format {version}, this one reads {VERSION})"
-        super().__init__(f"{path}: {self.reason}; close that Redline, or choose another file")
+    """A file was written by an older version of Redline."""
 
 
 def _identify_file(path: Path) -> None:
@@ -197,7 +194,8 @@ def _identify(connection: sqlite3.Connection, path: Path, header: bytes) -> None
         newest = f"format {version}, this one reads {VERSION}"
         raise StoreError(f"{path}: written by a newer Redline ({newest}); update Redline")
     if 0 < version < VERSION and ours and not current:
-        raise OutdatedError(path, version)
+        older = f"written by an older version of Redline (format {version}, this one reads {VERSION})"
+        raise OutdatedError(f"{path}: {older}; close that Redline, or choose another file")
     if version != VERSION or not current:
         raise DamageError(f"its tables are not those of format {VERSION}")
     if not ours or header[:18] != _MAGIC or header[18:20] not in (b"\1\1", b"\2\2"):

@@ -52,7 +52,7 @@ def document(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> byte
     """Of the first prompt."""
     prompts = write_prompts(tmp_path_factory.mktemp("finished"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or prompts.parent / "cache")
+        patch.setattr("app.inference.learnt_rounds.cache_dir", lambda root=None: root or prompts.parent / "cache")
         assert main([*words_for(prompts, toy_folder), "--limit", "1"]) == 0
     return prompts.with_name("out.json").read_bytes()
 

@@ -18,6 +18,7 @@ from app.inference import loaded_pair, pair_loader
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
+from app.inference.reply_runner import ReplyRunner
 from engine.drafters.draft_model import DraftModel
 from engine.events import Finished
 from engine.settings import SamplingSettings
@@ -54,9 +55,9 @@ def test_a_stopped_change_of_drafter_changes_nothing(
     assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
 
 
-def test_the_footer_says_what_drafting_saved_in_the_reply_and_in_the_chat() -> None:
+def test_the_footer_says_what_drafting_saved_in_the_reply_and_in_the_chat(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = RecordedChat()
-    chat.conversation.pair.calibration.at_hand = lambda context: SimpleNamespace(plain_s=0.4)  # type: ignore
+    monkeypatch.setattr(ReplyRunner, "plain_s", 0.4)
     chat.conversation.pair.drafter = NamedDrafter("lookup", SimpleNamespace(timed=False))  # type: ignore
     first, second, forgotten = (
         line for line in chat.type("one", "two", "/clear", "three").splitlines() if "tok/s" in line

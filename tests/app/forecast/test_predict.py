@@ -48,7 +48,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One for all tests of this file, so that replies are written once."""
-    monkeypatch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or cache)
+    monkeypatch.setattr("app.inference.learnt_rounds.cache_dir", lambda root=None: root or cache)
     monkeypatch.setattr("app.forecast.forecaster.cache_dir", lambda root=None: root or cache)
 
 

@@ -148,7 +148,7 @@ def test_no_pass_is_run_but_those_of_replies(
 
     monkeypatch.setattr(CachedModel, "forward", counted)
     worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH, draft_length=None)
-    assert rows == [0]
+    assert rows == [2]  # one token each, for the shape of the logits: nothing is computed
     first = ask(worker, auto)
     once = rows[0]
     worker.prepare(lambda _: False)
@@ -199,7 +199,7 @@ def test_a_host_sends_a_heartbeat_while_it_has_no_other_answer(
         answers[pause_s] = served(ModelWorker(), load, reply)
     kinds = [type(answer) for answer in answers[0.0]]
     working = [answer.id for answer in of_kind(answers[0.0], p.Working)]
-    assert len(working) > 20 and set(working) == {2} and of_kind(answers[1e9], p.Working) == []
+    assert len(working) > 4 and set(working) == {2} and of_kind(answers[1e9], p.Working) == []
     whole = max(at for at, kind in enumerate(kinds) if kind == p.PrefillProgress)
     assert kinds[whole + 1] == p.Working  # while the drafter reads the prompt
     assert [one for one in kinds if one != p.Working] == [type(answer) for answer in answers[1e9]]

@@ -13,7 +13,6 @@ from app import protocol as p
 from app.command_line import AGAIN
 from app.host.engine_loop import carry_out
 from app.host.model_worker import ModelWorker
-from app.inference.loaded_pair import LoadedPair
 from app.task_queue import Task, TaskQueue
 from engine.drafters.draft_model import DraftModel
 from engine.errors import MachineLostError, ModelError, PairError
@@ -105,27 +104,24 @@ def test_an_error_in_the_pass_over_a_draft_is_blamed_on_the_drafter(
     assert ids_of(answers) == ids_of(whole)
 
 
-@pytest.mark.parametrize("place", ["draft", "plain", "costs", "idle"])
+@pytest.mark.parametrize("place", ["draft", "plain"])
 def test_a_lost_machine_is_no_fault_of_the_drafter(
     toy_folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """MLX raises it from whatever is evaluated next: in a round with a draft, or while costs are measured."""
+    """MLX raises it from whatever is evaluated next: in a round with a draft, or in a plain one."""
     worker, error = worker_with(toy_folder, "lookup"), RuntimeError("[ring] connection to a peer was lost")
-    idle, costs = (LoadedPair, "measure_ahead"), (LoadedPair, "estimate_costs")
-    part, name = {"idle": idle, "costs": costs}.get(place, (PendingRound, "wait"))
-    failing = fails_at(3 if part is PendingRound else 1, error, getattr(part, name))
-    sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length={"draft": 3, "costs": None}.get(place, 0))
+    failing = fails_at(3, error, PendingRound.wait)
+    sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length=3 if place == "draft" else 0)
     monkeypatch.setattr("app.host.engine_loop.IDLE_S", 0.0)
     tasks = TaskQueue()
     tasks.put(Task(p.Reply(id=7, messages=QUESTION, sampling=sampling), lambda _: None))
-    if place != "idle":
-        tasks.close(stop=False)
+    tasks.close(stop=False)
 
     def fail(*arguments: Any, **options: Any) -> Any:
         tasks.close(stop=False)  # whoever forgets the error has nothing left to wait for
         return failing(*arguments, **options)
 
-    monkeypatch.setattr(part, name, fail)
+    monkeypatch.setattr(PendingRound, "wait", fail)
     with pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"):
         carry_out(tasks, lambda _: None, lambda: worker)
 
@@ -163,19 +159,6 @@ def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
             answers = ask(worker, sampling)
         assert (ids_of(answers), text_of(answers)) == (ids_of(whole), text_of(whole))
         assert end_of(answers).finished.reason == "stop"
-
-
-def test_costs_that_cannot_be_measured_leave_plain_decoding(
-    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(DraftModel, "propose", fails_at(1, RuntimeError("gone"), DraftModel.propose))
-    answers = ask(worker, p.SamplingSettings(max_tokens=LENGTH))
-    assert "gone" in of_kind(answers, p.FellBack)[0].reason
-    assert end_of(answers).finished.tokens == LENGTH
-    assert all(told.round.drafted == () for told in of_kind(answers, p.RoundDone))
-    monkeypatch.undo()
-    again = ask(worker, SAMPLINGS["greedy"])  # which drafts again
-    assert of_kind(again, p.FellBack) == [] and any(told.round.drafted for told in of_kind(again, p.RoundDone))
 
 
 def test_a_drafter_that_cannot_be_loaded_again_is_reported_with_every_reply(

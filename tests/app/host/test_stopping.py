@@ -1,16 +1,14 @@
-"""A stop is heard wherever a reply may take long: in the chat template, the tokenizer, a chunk of the prompt, the
-measurement of costs, and a drafter that catches up. Nothing is lost by it, and the next reply works."""
+"""A stop is heard wherever a reply may take long: in the chat template, the tokenizer, a chunk of the prompt, and a
+drafter that catches up. Nothing is lost by it, and the next reply works."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
 import mlx.core as mx
 import pytest
-from engine.cost_measurement import measure
 
 from app import protocol as p
 from app.host.model_worker import ModelWorker
@@ -44,29 +42,6 @@ def test_a_stop_within_a_chunk_waits_for_no_more_layers_and_loses_nothing(
     assert len(evaluated) == 1 and stopped.length == 10
     list(stopped.prefill(PROMPT[10:20]))
     assert mx.allclose(stopped.forward(mx.array(PROMPT[20:])), expected, atol=1e-4)
-
-
-def test_measuring_costs_listens_everywhere() -> None:
-    """The place is the number of times that it has listened before."""
-    target, sampler = CachedModel(build("llama")), Sampler(SamplingSettings(), 64)
-    drafter = DraftModel(CachedModel(build("llama", seed=1)), 64)
-    looks: list[int] = []
-    measure(target, sampler, drafter, (1, 2), 64, 1, lambda: looks.append(1))
-    assert len(looks) > 2 * 9 + 3  # two runs of nine plain steps, and the prompts of both models
-
-    def stop_at(place: int) -> Callable[[], None]:
-        left = iter(range(place))
-
-        def between() -> None:
-            if next(left, None) is None:
-                raise StoppedError("stopped")
-
-        return between
-
-    for place in (0, 1, 3, 12, 20):
-        with pytest.raises(StoppedError):
-            measure(target, sampler, drafter, (1, 2), 64, 1, stop_at(place))
-        assert target.taps is None
 
 
 def test_a_drafter_that_has_much_to_catch_up_with_proposes_nothing_once_stopped() -> None:

@@ -70,17 +70,19 @@ def gathered(answers: list[AnyAnswer], wanted: RaceOptions) -> RaceDocumentBuild
 
 
 def test_both_sides_are_warmed_up_and_then_alternate(pair: LoadedPair, monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths: list[int] = []
+    lengths, taught = list[int](), list[bool]()
     begin = race_runs.begin_reply  # type: ignore[attr-defined]
 
-    def noting(pair: LoadedPair, prompt: Any, settings: Any, *more: Any) -> Any:
+    def noting(pair: LoadedPair, prompt: Any, settings: Any, *more: Any, learns: bool) -> Any:
         lengths.append(settings.max_tokens)
-        return begin(pair, prompt, settings, *more)
+        taught.append(learns)
+        return begin(pair, prompt, settings, *more, learns=learns)
 
     monkeypatch.setattr(race_runs, "begin_reply", noting)
     monkeypatch.setattr("app.inference.measured_reply.WARM_UP_TOKENS", 2)
     answers = held(pair, asked())
     assert lengths == [2, 2, 8, 8, 8, 8, 8, 8]
+    assert taught == [True, True, *[False] * 6]  # draft length auto begins each run with the same knowledge
     assert [(ran.run, "AB"[ran.side]) for ran in of(answers, RunPart)] == [
         *((1, "A"), (1, "B"), (2, "B"), (2, "A"), (3, "A"), (3, "B"))
     ]

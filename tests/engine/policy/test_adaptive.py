@@ -97,8 +97,9 @@ def test_plain_rounds_run_ahead_where_drafting_does_not_pay() -> None:
 def test_a_policy_looks_again_and_comes_back_at_once_when_a_probe_succeeds() -> None:
     policy = known(head=USUAL)
     assert PROBING in [plan.reason for plan in refused(policy, 600)][500:]
-    while not policy.plan().length:
-        policy.observe(round_of(0, 0))
+    for plan in refused(policy, 66):
+        if plan.length:
+            break
     for _ in range(6):
         length = policy.plan().length
         policy.observe(round_of(length, length))
