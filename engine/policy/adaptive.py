@@ -273,6 +273,7 @@ class Adaptive:
             return
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._choice.length:
+            self._run = SHORT_RUN  # if it came out plain, it took more, and so does the run that it begins
             if length := self._drafted_length(round_):
                 self._times.observe_draft(drafter, length, seconds, replayed, self._reading(drafter))
         else:

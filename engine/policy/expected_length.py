@@ -5,6 +5,7 @@ Estimates depend on rounds only, never on the clock, and forget: the present pas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -88,12 +89,19 @@ class AcceptanceCounts:
     accepted: list[float] = field(default_factory=list)
 
     def add(self, round_: Round) -> None:
-        """Counts the places of a chain that were decided on."""
-        longer = max(0, round_.depth - len(self.reached))
+        """Counts the places of a chain that were decided on: not what lies behind the end of the reply."""
+        decided = min(round_.depth, len(round_.tokens))
+        longer = max(0, decided - len(self.reached))
         self.reached, self.accepted = [*self.reached, *[0.0] * longer], [*self.accepted, *[0.0] * longer]
-        for place in range(round_.depth):
+        for place in range(decided):
             self.reached[place] += 1
             self.accepted[place] += place < round_.accepted
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether these are counts: a file may hold anything."""
+        pairs = zip(self.accepted, self.reached, strict=False)
+        return len(self.accepted) == len(self.reached) and all(0 <= kept <= seen < math.inf for kept, seen in pairs)
 
     def fade(self) -> None:
         """Begins another reply: what is older than `COUNTED` rounds hardly counts."""
@@ -147,7 +155,7 @@ class TreeExpectedLength:
     """
 
     def __init__(self, curve: Mapping[int, float]) -> None:
-        sizes = [nodes for nodes in TREE_SIZES if nodes in curve] or list(curve)
+        sizes = [nodes for nodes in TREE_SIZES if nodes in curve] or sorted(curve)
         self._gain = {nodes: curve[nodes] - 1 for nodes in sizes} or TREE_SHAPE
         self._accepted = self._predicted = TREE_WEIGHT
 

@@ -39,8 +39,10 @@ DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distri
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
 JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
+FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
 NEXT_REPLY, NEXT_PRICES = 0.5, 4  # from one reply to the next: of the plain step; rounds' worth of drift
 FARTHEST = 20.0  # from 0 that a logarithm can be: nanoseconds, or years
+ROUNDING = 1e-5  # of a covariance in a file
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class StepTimes:
     def __post_init__(self) -> None:
         keys = [(drafter, length) for drafter, prior in enumerate(self.drafters) for length in prior.prices]
         self._place = {key: place for place, key in enumerate(keys, FIRST_PRICE)}
-        self._drift = _price_covariance(keys, PRICE_DRIFT / COMMON)
+        self._drift = FORGOTTEN * _price_covariance(keys)
         self._drift[PLAIN, PLAIN] = PLAIN_DRIFT**2
         self._class, self._outliers, self._noise = 0, 0, MEASURED
         self._belief = self._prior()
@@ -85,21 +87,20 @@ class StepTimes:
 
     def is_sound(self, belief: Belief) -> bool:
         """Returns whether a belief, which a file may hold, is one about these times."""
-        size = FIRST_PRICE + len(self._place)
-        return (
-            belief.mean.shape == (size,)
-            and belief.covariance.shape == (size, size)
-            and bool(np.isfinite(belief.mean).all() and np.isfinite(belief.covariance).all())
-            and bool((np.abs(belief.mean) < FARTHEST).all() and (np.diag(belief.covariance) >= 0).all())
-        )
+        mean, covariance, size = belief.mean, belief.covariance, FIRST_PRICE + len(self._place)
+        if mean.shape != (size,) or covariance.shape != (size, size):
+            return False
+        if not ((np.abs(mean) < FARTHEST).all() and (np.abs(covariance) < FARTHEST).all()):  # NaN is neither
+            return False
+        symmetric = bool((np.abs(covariance - covariance.T) < ROUNDING).all())
+        return symmetric and bool(np.linalg.eigvalsh(covariance).min() > -ROUNDING)
 
     def begin(self, context: int) -> None:
-        """Begins a reply after `context` tokens."""
+        """Begins a reply after `context` tokens. It has taught nothing until one of its rounds is timed."""
         self._class = context_class(context)
         self._belief = self.belief_after(context).copy()
-        self._belief.covariance += NEXT_PRICES * self._drift
+        self.elapse(NEXT_PRICES)
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
-        self.learnt[self._class] = self._belief
 
     def reach(self, context: int) -> None:
         """Goes on after `context` tokens, which may be many more than at the last round."""
@@ -109,7 +110,6 @@ class StepTimes:
         self._class, self._belief = number, self.belief_after(context).copy()
         self._belief.mean[PLAIN] = plain
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
-        self.learnt[number] = self._belief
 
     @property
     def plain_s(self) -> float:
@@ -119,7 +119,7 @@ class StepTimes:
     @property
     def plain_doubt(self) -> float:
         """The standard deviation of the logarithm of `plain_s`."""
-        return math.sqrt(self._belief.covariance[PLAIN, PLAIN])
+        return self._deviation(PLAIN)
 
     @property
     def knows_plain(self) -> bool:
@@ -147,8 +147,10 @@ class StepTimes:
 
     def doubt(self, drafter: int, length: int) -> float:
         """Returns the standard deviation of the logarithm of a price."""
-        place = self._place[drafter, length]
-        return math.sqrt(max(0.0, self._belief.covariance[place, place])) if self.learns else 0.0
+        return self._deviation(self._place[drafter, length]) if self.learns else 0.0
+
+    def _deviation(self, place: int) -> float:
+        return math.sqrt(max(0.0, self._belief.covariance[place, place]))
 
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""
@@ -171,16 +173,19 @@ class StepTimes:
         share = 1 + more / math.exp(self._belief.mean[place])
         self._observe([PLAIN, place, REPLAY] if replayed else [PLAIN, place], seconds / share)
 
-    def elapse(self) -> None:
-        """Lets a round pass: what was learnt may hold a little less."""
+    def elapse(self, rounds: int = 1) -> None:
+        """Lets rounds pass: what was learnt may hold a little less, though never less than the prior. The covariance
+        is a mean of itself and the prior's, so it has a bound however many rounds pass, and stays one."""
         if self.learns:
-            self._belief.covariance += self._drift
+            self._belief.covariance *= 1 - rounds * FORGOTTEN
+            self._belief.covariance += rounds * self._drift
 
     def _observe(self, places: list[int], seconds: float) -> None:
         """The filter's update by a measurement of the sum of these logarithms. A surprise that is larger than the
         filter and the clock allow for counts as if it had been measured less exactly."""
         if not self.learns or not 0 < seconds < math.inf:
             return
+        self.learnt[self._class] = self._belief
         mean, covariance = self._belief.mean, self._belief.covariance
         surprise = math.log(seconds) - float(mean[places].sum())
         spread = math.sqrt(float(covariance[np.ix_(places, places)].sum()) + self._noise**2)
@@ -267,9 +272,8 @@ def context_class(context: int) -> int:
     return (context // 1024).bit_length()
 
 
-def _price_covariance(keys: Sequence[tuple[int, int]], scale: float = 1.0) -> Any:
-    """Returns the prior covariance of the state but for the plain step. keys: (drafter, length) of each price. scale:
-    of the standard deviations."""
+def _price_covariance(keys: Sequence[tuple[int, int]]) -> Any:
+    """Returns the prior covariance of the state but for the plain step. keys: (drafter, length) of each price."""
     size = FIRST_PRICE + len(keys)
     covariance = np.zeros((size, size))
     covariance[LONE, LONE], covariance[REPLAY, REPLAY] = SINGLE**2, COMMON**2
@@ -279,4 +283,4 @@ def _price_covariance(keys: Sequence[tuple[int, int]], scale: float = 1.0) -> An
     alike = np.where(who[:, None] == who[None, :], 1.0, OTHER_DRAFTER)
     prices = alike * (COMMON**2 + NEIGHBORS**2 * near) + SINGLE**2 * np.eye(len(keys))
     covariance[FIRST_PRICE:, FIRST_PRICE:] = prices
-    return scale**2 * covariance
+    return covariance

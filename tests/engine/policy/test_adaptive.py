@@ -186,6 +186,37 @@ def test_a_round_that_repeats_tokens_after_a_refusal_has_a_price_of_its_own() ->
     assert times.price(0, 2) == pytest.approx(1.4, rel=0.05)
 
 
+def test_what_is_known_of_prices_fades_no_further_than_to_the_prior() -> None:
+    """However many plain rounds go by, in one reply or in thousands of them."""
+    prior = PriorPrices("head", {1: 1.2, 2: 1.4, 8: 2.0})
+    times = StepTimes([prior])
+    times.begin(10)
+    before = times.doubt(0, 8)
+    for _ in range(3000):
+        times.begin(10)
+        for observe in (lambda: times.observe_plain(0.1), lambda: times.observe_draft(0, 2, 0.14)):
+            times.elapse()
+            observe()
+    assert times.doubt(0, 2) < before / 2
+    for _ in range(400_000):
+        times.elapse()
+    covariance = times.belief_after(10).covariance
+    assert 0.99 * before < times.doubt(0, 8) <= before
+    assert (abs(covariance - covariance.T) < 1e-12).all() and times.is_sound(times.belief_after(10))
+
+
+def test_a_draft_that_came_out_empty_is_no_part_of_a_run_of_plain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, runs = known(lookup=USUAL), list[tuple[int, float]]()
+    monkeypatch.setattr(policy._times, "observe_run", lambda steps, seconds, replayed: runs.append((steps, seconds)))
+    for clock_s, hints, planned in ((1.0, (0.0,), True), (2.0, (0.0,), True), (9.0, (1.0,), True), (10.0, (), False)):
+        length = policy.plan(hints).length if planned else 0
+        assert bool(length) == (1.0 in hints)
+        if length:
+            assert policy.next_is_plain(has_nothing=True)
+        policy.observe(round_of(0, 0, clock_s))
+    assert runs == [(1, 1.0)]
+
+
 # --- several drafters -------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from statistics import mean
 import pytest
 
 from engine.events import Round
-from engine.policy.expected_length import AcceptanceEstimate, TreeExpectedLength
+from engine.policy.expected_length import AcceptanceCounts, AcceptanceEstimate, TreeExpectedLength
 from tests.engine.policy.simulation import costs_of, flags, known, speed
 
 USUAL = (0.41, 0.4, 0.3)
@@ -68,6 +68,15 @@ def test_a_usual_chance_that_is_wrong_costs_no_more_than_the_budget(usual: tuple
     for text in ("0% right", "30% right", "bursts of 64"):
         assert_within_the_budget(text, usual, 64)
     assert_within_the_budget("0% right", usual, 256)
+
+
+def test_what_lies_behind_the_end_of_a_reply_is_not_counted_as_refused() -> None:
+    counts = AcceptanceCounts()
+    drafted = Round(0, (0, 1, 2, 3), (0, 1, 2, 9), 3, (1.0,) * 4, (), 5, 0.0)
+    counts.add(drafted.cut(2))
+    assert counts.reached == counts.accepted == [1.0, 1.0]
+    counts.add(drafted)
+    assert (counts.reached, counts.accepted) == ([2.0, 2.0, 1.0, 1.0], [2.0, 2.0, 1.0, 0.0])
 
 
 def test_a_tree_estimate_scales_the_curve_it_was_made_with() -> None:
