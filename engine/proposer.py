@@ -28,7 +28,7 @@ class Proposer:
         """Returns the draft of this round, which says why it has this length. room: most tokens that it may have; a
         tree of n nodes is no deeper than n. What a grammar forces goes first, as a point mass: it is verified as all
         drafts are, and the policy learns nothing from it."""
-        plan = self._policy.plan(self._hints(context))
+        plan, self._is_forced = self._policy.plan(self._hints(context)), False
         length = min(plan.length, room)
         if plan.length and not length:
             return empty_draft("no room for a draft here")
