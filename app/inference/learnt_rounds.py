@@ -104,13 +104,12 @@ class LearntRounds:
             found = msgspec.json.decode(self._path.read_bytes(), type=_File)
             if found.format != FORMAT or len(found.counts) != len(self.counts):
                 return
+            times = {name: StepTimes(self._prior(name.startswith("exact"))) for name in found.times}
             for name, beliefs in found.times.items():
-                times = StepTimes(self._prior(name.startswith("exact")))
-                times.learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
-                if not all(times.is_sound(belief) for belief in times.learnt.values()):
-                    return
-                self.times[name] = times
-            self.counts = found.counts
+                times[name].learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
+            sound = all(own.is_sound(belief) for own in times.values() for belief in own.learnt.values())
+            if sound and all(counts.is_sound for counts in found.counts):
+                self.times, self.counts = times, found.counts
 
     @property
     def _path(self) -> Path:

@@ -26,7 +26,8 @@ PROMPTS = (
     "Write a short function that sorts a list of numbers, and explain each line.",
 )
 LEARNING_TOKENS = 96
-WARM_UP_TOKENS = 32  # of a shorter reply, draft length auto lends too little for a draft
+WARM_UP_TOKENS = 32  # in a shorter reply the budget of draft length auto covers no draft
+WARM_UP_NOISE = 1 << 62  # a bit of the seed
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,10 @@ def learn_times(options: Options, target: Loaded, folder: Path, trees: bool) -> 
 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:
-    """Returns the settings of a reply that only warms up kernels, pages and clocks."""
-    return replace(settings, max_tokens=min(WARM_UP_TOKENS, settings.max_tokens))
+    """Returns the settings of a reply that warms up kernels, pages and clocks, and teaches draft length auto: its noise
+    is its own, so that none that is drawn again decides what is learnt."""
+    tokens, seed = min(WARM_UP_TOKENS, settings.max_tokens), (settings.seed or 0) ^ WARM_UP_NOISE
+    return replace(settings, max_tokens=tokens, seed=seed, fresh=True)
 
 
 _METRICS = (

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.learnt_rounds import LearntRounds
+from app.inference.measured_reply import warm_up
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from app.protocol import SamplingSettings
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.events import Round
 from engine.policy.adaptive import Adaptive
 from engine.policy.fixed import FixedLength
+from engine.policy.step_times import DrafterTimes
 from models.loader import Loaded, load
 from tests.app.command import Redline
 
@@ -60,6 +66,50 @@ def test_a_reply_teaches_later_ones_only_what_no_noise_that_may_be_drawn_again_h
     assert policy._times.learns == learns
     assert (policy._times is learnt.times_of()) == keeps
     assert (policy._candidates[0].counts is learnt.counts[0]) == keeps
+
+
+def test_a_warm_up_teaches_as_its_noise_is_its_own(learnt: LearntRounds) -> None:
+    settings = replace(WARM, seed=3)
+    policy = learnt.policy(warm_up(settings), 10)
+    assert isinstance(policy, Adaptive) and policy._times is learnt.times_of()
+    assert warm_up(settings).seed != settings.seed
+
+
+def test_a_reply_of_which_no_round_is_timed_teaches_nothing(learnt: LearntRounds) -> None:
+    learnt.policy(GREEDY, 10)
+    assert not DrafterTimes(learnt.times_of()).learnt
+
+
+DAMAGES: dict[str, Callable[[Any], object]] = {
+    "a variance below 0": lambda saved: saved["times"]["free"]["0"][1][0].__setitem__(0, -1.0),
+    "a covariance of nothing": lambda saved: saved["times"]["free"]["0"][1][0].__setitem__(1, 9.0),
+    "a variance without measure": lambda saved: saved["times"]["free"]["0"][1][3].__setitem__(3, 1e308),
+    "rows of other lengths": lambda saved: saved["times"]["free"]["0"][1][0].pop(),
+    "no means": lambda saved: saved["times"]["free"]["0"][0].clear(),
+    "more accepted than reached": lambda saved: saved["counts"][0].update(reached=[1.0], accepted=[2.0]),
+    "places that were not reached": lambda saved: saved["counts"][0].update(reached=[], accepted=[40.0]),
+    "another format": lambda saved: saved.update(format=0),
+}
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGES])
+def test_a_file_that_holds_no_times_and_counts_is_ignored_as_a_whole(
+    target: Loaded, tmp_path: Path, damage: str | None
+) -> None:
+    learnt = LearntRounds(target, NamedDrafter("lookup", PromptLookup()), tmp_path)
+    for exact in (True, False):
+        times = learnt.times_of(exact)
+        times.begin(10)
+        times.observe_draft(0, 1, 0.05)
+    learnt.counts[0].add(Round(0, (1, 2), (1, 3), 1, (1.0, 1.0), (), 3, 0.0))
+    learnt.save()
+    saved = json.loads(learnt._path.read_bytes())
+    if damage is not None:
+        DAMAGES[damage](saved)
+    learnt._path.write_text(json.dumps(saved))
+    again = LearntRounds(target, learnt.drafter, tmp_path)
+    assert again.times.keys() == ({"exact", "free"} if damage is None else set())
+    assert again.counts[0].reached == ([1.0, 1.0] if damage is None else [])
 
 
 def test_a_race_begins_with_what_was_known_and_a_given_seed_with_nothing(learnt: LearntRounds) -> None:
