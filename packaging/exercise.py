@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from app.window.chat import Controller
 
 QUESTION = "Why is the sky blue?"
-# Replies have a fixed draft length: "auto" would first measure what passes cost, which takes long without a fast BLAS.
 PATIENCE_S = 240.0
 # Runs a module and, when the process ends, writes down what it has imported, a name a line.
 _WATCHED = """

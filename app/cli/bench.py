@@ -55,7 +55,7 @@ def add_parser(commands: Commands) -> None:
     add("--peer", choices=("mlx-lm",), help="also run another engine on the same weights")
     add("--json", type=Path, metavar="FILE", help="save the results to FILE after every prompt")
     add("--resume", action="store_true", help="continue from the results in --json FILE")
-    add("--plot", type=Path, metavar="FILE.png", help="plot speed-up, acceptance, costs and losses")
+    add("--plot", type=Path, metavar="FILE.png", help="plot speed-up, acceptance, round times and losses")
     add("--from", type=Path, dest="saved", metavar="FILE.json", help="show and plot saved results; measure nothing")
     add_options(parser, several=True, max_tokens=MAX_TOKENS)
 

@@ -39,8 +39,8 @@ _EXAMPLES = """examples:
   redline chat --prompt Hi --json                       the events of a reply, one per line
 """
 _REPRODUCIBLE = (
-    "do not adjust the automatic draft length by measured times, and do not draft from earlier replies, so that the "
-    "same request drafts the same tokens; implied by --seed"
+    "let the same request give the same text at any temperature: with rejection sampling, the automatic draft length "
+    "then ignores the clock, and nothing is learned or drafted from earlier replies; implied by --seed"
 )
 _NO_HISTORY = "do not draft from the replies of the app's conversations; the text is the same either way"
 

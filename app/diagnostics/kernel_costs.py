@@ -1,7 +1,7 @@
 """What a pass of the built-in model costs by its rows, and the kernels under one: 4-bit products and attention, in
 layers of an 8B model.
 
-On Metal each becomes dearer in steps (engine/README.md, "What passes cost on Metal"). Every time is the quickest of
+On Metal each becomes dearer in steps (engine/README.md, "How long passes take on Metal"). Every time is the quickest of
 several, over weights that no cache holds from the time before; the widths take turns.
 """
 

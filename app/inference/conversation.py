@@ -38,8 +38,8 @@ class Answer:
 @dataclass
 class Conversation:
     """notice: shows a line about work that takes seconds; "" clears it. answer: the last reply, if there is one.
-    defaults: the sampling settings that the target's authors recommend. plain_s: what a plain step took after the last
-    prompt, None if it was not measured."""
+    defaults: the sampling settings that the target's authors recommend. plain_s: what a plain step took in the last
+    reply, None if its rounds did not tell."""
 
     options: Options
     pair: LoadedPair

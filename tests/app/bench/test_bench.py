@@ -215,8 +215,7 @@ def test_random_weights_are_the_same_each_time_and_fit(toy_folder: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_long_prompt_is_measured_for_off_the_grid(toy_folder: Path, tmp_path: Path) -> None:
-    """Costs after more context are measured when a long prompt comes, which may be right after an exact reply."""
+def test_a_long_prompt_after_an_exact_reply_is_read_off_the_grid(toy_folder: Path, tmp_path: Path) -> None:
     target, prompts, file = roomy_copy(toy_folder, tmp_path / "target"), tmp_path / "long.jsonl", tmp_path / "out.json"
     prompts.write_text(json.dumps({"question_id": 1, "category": "long", "turns": ["why is the sky blue? " * 20]}))
     few = ["--drafter", "lookup", "--draft-length", "auto", "--max-tokens", "6", "--exact", "--json", str(file)]

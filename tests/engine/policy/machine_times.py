@@ -6,27 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-MIN_PLAIN = 0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
-READING = 1 / 16  # of a drafting step: what reading one more token costs, at most
-
 _Line = tuple[tuple[int, float], ...]  # numbers of rows or tokens, rising, and seconds
 
 
 @dataclass(frozen=True)
 class MachineTimes:
-    """Seconds, measured in isolation.
+    """Seconds.
 
-    verify: by width in rows, at the measured widths; between them straight lines, beyond the last the slope since half
-    as many. draft: by draft length likewise, from (0, 0.0). members: of several drafters, the costs of each; `draft` is
-    then that of the last. plain: of a step in a run of plain ones; None: a pass of one row.
-    eager: of a whole round with one token, whose pass is built while the device drafts; None: the sum of its parts.
+    verify: by width in rows, between those given straight lines, beyond the last the slope since half as many. draft:
+    by draft length likewise, from (0, 0.0). plain: of a step in a run of plain ones; None: a pass of one row.
     """
 
     verify: _Line
     draft: _Line = ((0, 0.0), (1, 0.0))
-    members: tuple[MachineTimes, ...] = ()
     plain: float | None = None
-    eager: float | None = None
 
     @property
     def plain_s(self) -> float:
@@ -41,26 +34,11 @@ class MachineTimes:
         """Proposing `length` tokens."""
         return _line(self.draft, length)
 
-    @property
-    def saved_s(self) -> float:
-        """What a round with a draft saves because the pass is built while the last token is drafted. It was measured
-        with one token, and is taken to be the same for more."""
-        return 0.0 if self.eager is None else max(0.0, self.draft_s(1) + self.pass_s(2) - self.eager)
-
     def round_s(self, length: int) -> float:
         """Proposing `length` tokens and verifying them; of 0, a plain step."""
         if not length:
             return self.plain_s
-        return self.draft_s(length) + self.pass_s(length + 1) - self.saved_s
-
-    def reading_s(self, unread: int) -> float:
-        """Reading all but the last of `unread` tokens, which every draft begins with."""
-        rows = self.pass_s(unread) / self.pass_s(1) - 1
-        return self.draft_s(1) * max(0.0, min(rows, READING * (unread - 1)))
-
-    def of(self, member: int) -> MachineTimes:
-        """With one of several drafters, or with the only one."""
-        return self.members[member] if self.members else self
+        return self.draft_s(length) + self.pass_s(length + 1)
 
 
 def _line(points: Sequence[tuple[int, float]], x: int) -> float:

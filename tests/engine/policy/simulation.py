@@ -1,4 +1,4 @@
-"""Replies of known acceptance on machines of known cost, to judge a policy against the best fixed length in hindsight.
+"""Replies of known acceptance on machines of known times, to judge a policy against the best fixed length in hindsight.
 
     python -m tests.engine.policy.simulation [--world NAME] [--factor X]
 
@@ -33,7 +33,7 @@ FLAT = MachineTimes(
 
 # Verify pass of so many rows, the plain one being 1. The first eight as others have measured them on Apple Silicon, two
 # of them whole models, the others a product of one; what they did not measure follows the steps of the kernels
-# (engine/README.md, "What passes cost on Metal"). `here` is the built-in model on 2 cores of an AMD EPYC.
+# (engine/README.md, "How long passes take on Metal"). `here` is the built-in model on 2 cores of an AMD EPYC.
 CURVES = {
     # ml-explore/mlx issue 4265, 5120 x 17408, before `qmv_wide`
     "M3 Ultra, 4 bit": ((1, 1.0), (2, 1.83), (4, 3.26), (7, 5.28), (8, 6.12), (9, 6.15)),
@@ -91,7 +91,7 @@ class Case:
 
 
 def costs_of(curve: str, draft: str) -> MachineTimes:
-    """As `engine.policy.costs.measure` would give them."""
+    """The true times of rounds on this machine with this drafter."""
     each = DRAFTS[draft]
     return MachineTimes(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)), plain=AHEAD.get(curve))
 
