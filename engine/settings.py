@@ -49,8 +49,8 @@ class SamplingSettings:
     frequency once per occurrence. logit_bias is added to the logits of the given ids.
 
     seed: of the noise; the host draws one for None, and the engine takes None for 0. fresh: whether the seed was drawn
-    for this reply alone. By rejection, automatic draft length then goes by the clock and by earlier replies, so the seed
-    does not repeat the text.
+    for this reply alone. By rejection, automatic draft length then depends on the clock and on earlier replies, so
+    the seed does not repeat the text.
 
     acceptance: the rule above temperature 0. draft_length: tokens (nodes of a tree) a round, None for automatic, 0 for
     plain decoding. exact: the same arithmetic for every token whatever is drafted, so that replies agree to the last

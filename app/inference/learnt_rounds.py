@@ -34,8 +34,8 @@ from models.loader import Loaded
 from models.paths import cache_dir
 
 FORMAT = 1
-MOST = 200  # files kept; the oldest go
-LEAST_TOKEN_PRICE = 0.02  # of a drafted token that a network draws: a few small operations
+MAX_FILES = 200  # kept; the oldest are removed
+MIN_TOKEN_PRICE = 0.02  # of a drafted token that a network draws: a few small operations
 TREE_DEPTH = 6  # of a large tree, whose levels are drawn one after another
 
 
@@ -96,7 +96,7 @@ class LearntRounds:
             path.parent.mkdir(parents=True, exist_ok=True)
             times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in self.times.items()}
             replace_file(path, msgspec.json.encode(_File(FORMAT, times, self.counts)))
-            for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MOST]:
+            for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MAX_FILES]:
                 old.unlink()
 
     def _read(self) -> None:
@@ -128,11 +128,11 @@ def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts) -> Expected
 
 
 def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPrices:
-    """Returns what rounds are taken to cost before any was seen: a pass by the backend's usual curve, and a drafted
+    """Returns how long rounds are taken to be before any was seen: a pass by the backend's usual curve, and a drafted
     token by the weights that it reads."""
     gpu = backend.queues()
     size = 0.0 if drafter.folder is None else weights_bytes(drafter.folder) / max(1, weights_bytes(target.folder.path))
-    token = 0.0 if drafter.folder is None else max(LEAST_TOKEN_PRICE, size)
+    token = 0.0 if drafter.folder is None else max(MIN_TOKEN_PRICE, size)
     prices = {}
     for length in expected_length(drafter, AcceptanceCounts()).expected(None):
         if length:

@@ -19,7 +19,7 @@ from engine.policy import Plan
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength
 from engine.policy.step_times import StepTimes
 
-BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
+BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may lose
 BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most this many plain steps
 MAX_BUDGET = 15.0  # plain steps that gains may add up to
 AT_ONCE = 0.5  # of the budget that one round may risk where a shorter draft pays too: one refusal must not end drafting
@@ -32,7 +32,10 @@ HOPE = 0.7  # standard deviations by which a price is taken to be lower than exp
 DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
 TOLD = 0.15  # how well a plain step must be known to be told, as a logarithm
-READING, MOST_READING = 1 / 16, 8.0  # of what the first drafted token costs: reading one token missed; reading all
+READING, MAX_READING = (
+    1 / 16,
+    8.0,
+)  # of the price of the first drafted token: for a token that was missed; for all of them
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is not used, so it need not read the prompt
 TOO_RISKY = "a refused draft would slow this short reply down too much"
 PROBING = "probing: is drafting worth it again?"
@@ -220,11 +223,11 @@ class Adaptive:
         return [n for n, tokens in most.items() if tokens > self._hopeful_price(drafter, n, DOUBT)]
 
     def _affordable(self, drafter: int, share: float = 1.0) -> list[int]:
-        """Returns the useful draft lengths that this share of the budget covers, with the dearer plain step after such
-        a round."""
-        dearer = self._times.lone * (1 + self._times.replay) - 1
+        """Returns the useful draft lengths that this share of the budget covers, with the plain step after such a
+        round, which takes longer than one in a run."""
+        next_step = self._times.lone * (1 + self._times.replay) - 1
         useful = self._useful(drafter)
-        return [n for n in useful if self._budget.covers(self._round_price(drafter, n, HOPE) + dearer, share)]
+        return [n for n in useful if self._budget.covers(self._round_price(drafter, n, HOPE) + next_step, share)]
 
     def _is_too_risky(self) -> bool:
         """Whether nothing was drafted so far because the budget of this reply covers no refused draft."""
@@ -240,14 +243,15 @@ class Adaptive:
         return self._times.price(drafter, length) * math.exp(-hope * self._times.doubt(drafter, length))
 
     def _refusal(self, length: int, expected: float) -> float:
-        """Returns what refusals are expected to cost the next round, where layers repeat tokens then."""
+        """Returns how many plain steps longer the next round is expected to take after refusals, where layers repeat
+        tokens then."""
         return self._times.replay * max(0.0, 1 - (expected - 1) / length)
 
     def _reading(self, drafter: int) -> float:
         """Returns the price of reading the tokens that a drafter has missed."""
         candidate = self._candidates[drafter]
         first = self._times.price(drafter, candidate.lengths[0]) - 1
-        return min(READING * (candidate.unread - 1), MOST_READING) * max(0.0, first)
+        return min(READING * (candidate.unread - 1), MAX_READING) * max(0.0, first)
 
     def _price(self, round_: Round) -> float:
         """Returns the price of a round as it came out: a drafter may propose less than was planned."""

@@ -33,8 +33,8 @@ UNKNOWN = 4.0  # of the plain step before any has been seen
 COMMON, NEIGHBORS, SINGLE = 0.3, 0.25, 0.12  # of all prices of a drafter, of those of similar lengths, of one price
 REACH = 1.0  # doublings of the rows after which neighbors have little in common
 OTHER_DRAFTER = 0.3  # correlation of the prices of two drafters, which share the target's pass
-MEASURED = 0.15  # of the time of one round, before it is known how quiet the machine is
-LEAST_NOISE, MOST_NOISE, NOISE_WEIGHT = 0.05, 0.5, 0.05  # of what it is taken to be later; weight of a round in that
+FIRST_NOISE = 0.15  # of the time of one round, before it is known how quiet the machine is
+MIN_NOISE, MAX_NOISE, NOISE_WEIGHT = 0.05, 0.5, 0.05  # bounds of it later; weight of a round in it
 DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distribution
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
 JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
@@ -47,7 +47,7 @@ ROUNDING = 1e-5  # of a covariance in a file
 
 @dataclass(frozen=True)
 class PriorPrices:
-    """What rounds with a drafter are taken to cost before any was seen: plain steps by draft length."""
+    """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length."""
 
     name: str
     prices: Mapping[int, float]
@@ -67,7 +67,7 @@ class Belief:
 @dataclass
 class StepTimes:
     """The times of one target and its drafters under the same conditions. drafters: their prior prices. learnt: by
-    `context_class`. learns: whether the clock is heard; else the prior is the truth."""
+    `context_class`. learns: whether rounds teach anything; otherwise what is known is taken to be right."""
 
     drafters: Sequence[PriorPrices]
     learnt: dict[int, Belief] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class StepTimes:
         self._place = {key: place for place, key in enumerate(keys, FIRST_PRICE)}
         self._drift = FORGOTTEN * _price_covariance(keys)
         self._drift[PLAIN, PLAIN] = PLAIN_DRIFT**2
-        self._class, self._outliers, self._noise = 0, 0, MEASURED
+        self._class, self._outliers, self._noise = 0, 0, FIRST_NOISE
         self._belief = self._prior()
 
     def copy(self, learns: bool = True) -> StepTimes:
@@ -199,7 +199,7 @@ class StepTimes:
         mean += gain * surprise
         covariance -= np.outer(gain, towards)
         own = self._noise**2 / (variance + self._noise**2)  # how much of a surprise is the clock's doing
-        deviation = min(max(DEVIATION * abs(surprise), LEAST_NOISE), MOST_NOISE)
+        deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), MAX_NOISE)
         self._noise += NOISE_WEIGHT * own * (deviation - self._noise)
 
     def _has_jumped(self, surprise: float) -> bool:

@@ -155,7 +155,7 @@ def _speedups(tau: Sequence[float], times: RoundTimes) -> list[float]:
 
 
 def _share(times: RoundTimes, length: int) -> float:
-    """Returns a plain step as a share of a round. A round that took less than a step is a measuring error."""
+    """Returns a plain step as a share of a round. No round takes less than a step."""
     return min(1.0, times.plain_s(CONTEXT) / times.round_s(length, CONTEXT))
 
 
