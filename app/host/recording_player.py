@@ -127,7 +127,7 @@ class RecordingPlayer:
         yield protocol.Unloaded(id=request.id)
 
     def prepare(self, wait: Callable[[float], bool]) -> None:
-        """Does nothing: a recording measures nothing."""
+        """Does nothing: there is no model."""
 
     def give_back_memory(self) -> None:
         """Does nothing: there is no model."""

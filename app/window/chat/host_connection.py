@@ -199,7 +199,7 @@ class HostConnection(QObject):
             self.set_status(SpeculationStatus(loaded.speculation, *names, note, machines))
 
     def show_reply_status(self, state: SpeculationState, detail: str) -> None:
-        """Sets the status of what is in progress: a reply fell back, or a measurement has to finish first."""
+        """Sets the status of what is in progress: a reply fell back, or a race or another request is served first."""
         names = (self.loaded.target, self.loaded.drafter) if self.loaded else ("", "")
         self.set_status(SpeculationStatus(state, *names, capitalised(detail)))
 

@@ -211,7 +211,7 @@ class ReplyController(QObject):
         change = current.reply.take_change()
         if rounds := current.reply.rounds[change.first_round :]:
             if self._host.status.state == "loading":
-                self._host.show_pair_status()  # the measurement before the reply is over
+                self._host.show_pair_status()  # what was served before the reply is over
             self._log.append(current.record.id, rounds)
             self._report_saving()
             self.changed.emit(current.record.id, change)
