@@ -1,5 +1,6 @@
 """The sidebar: order, names, deletion with undo, and nothing left behind. Presets and values beside it."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,22 @@ def test_purged_text_is_nowhere_in_the_files(place: Path) -> None:
     assert secret not in on_disk(place)
     store.close()
     assert secret not in on_disk(place)
+
+
+def test_purging_waits_for_whoever_empties_the_log(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses to erase a log that another connection empties, and does not wait for that."""
+    emptied = list[Path]()
+
+    def empty_slowly(path: Path) -> None:
+        time.sleep(0.2)
+        emptied.append(path)
+
+    monkeypatch.setattr("app.store.database._empty_log", empty_slowly)
+    monkeypatch.setattr(conversation_store, "APPENDS", 1)
+    conversation = converse(store, 1)
+    store.delete(conversation)
+    store.purge()
+    assert emptied
 
 
 def on_disk(place: Path) -> bytes:
