@@ -1,7 +1,7 @@
 """The sidebar: order, names, deletion with undo, and nothing left behind. Presets and values beside it."""
 
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,18 +111,13 @@ def test_purged_text_is_nowhere_in_the_files(place: Path) -> None:
 
 def test_purging_waits_for_whoever_empties_the_log(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite refuses to erase a log that another connection empties, and does not wait for that."""
-    emptied = list[Path]()
-
-    def empty_slowly(path: Path) -> None:
-        time.sleep(0.2)
-        emptied.append(path)
-
-    monkeypatch.setattr("app.store.database._empty_log", empty_slowly)
+    waited = list[str]()
+    emptying = SimpleNamespace(start=lambda: None, join=lambda: waited.append("for its end"))
+    monkeypatch.setattr("app.store.database.threading", SimpleNamespace(Thread=lambda **_: emptying))
     monkeypatch.setattr(conversation_store, "APPENDS", 1)
     conversation = converse(store, 1)
     store.delete(conversation)
-    store.purge()
-    assert emptied
+    assert store.purge() == 1 and waited
 
 
 def on_disk(place: Path) -> bytes:
