@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-MIN_PLAIN = 0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
 READING = 1 / 16  # of a drafting step: what reading one more token costs, at most
 
 _Line = tuple[tuple[int, float], ...]  # numbers of rows or tokens, rising, and seconds
