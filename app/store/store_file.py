@@ -119,10 +119,9 @@ def _open_as_owner(path: Path) -> tuple[sqlite3.Connection, list[str]]:
         aside = _replace(path, store, "damaged")
         notice = f"The conversations file was damaged ({damage}). It was set aside as “{aside.name}”. {recovered}"
         return _open_checked(path, alone=True), [notice]
-    except OutdatedError:
+    except OutdatedError as outdated:
         aside = _replace(path, new_store(), "outdated")
-        older = "The conversations were written by an older version of Redline, which this one does not read"
-        notice = f"{older}. Their file was set aside as “{aside.name}”."
+        notice = f"The conversations were {outdated}. Their file was set aside as “{aside.name}”."
         return _open_checked(path, alone=True), [notice]
 
 
@@ -132,6 +131,8 @@ def _open_beside_owner(path: Path) -> sqlite3.Connection:
         time.sleep(0.02)
     try:
         return _open_checked(path, alone=False)
+    except OutdatedError as outdated:
+        raise StoreError(f"{path}: {outdated}; close that Redline, or choose another file") from outdated
     except DamageError as damage:
         raise StoreError(f"{path.name}: damaged ({damage}) and in use; close the other Redline first") from damage
 
@@ -169,7 +170,7 @@ def _open_read_only(path: Path, why: str) -> tuple[Database, list[str]]:
 
 
 class OutdatedError(StoreError):
-    """A file was written by an older version of Redline."""
+    """A file was written by an older version of Redline: the message says by which, to stand after "it was"."""
 
 
 def _identify_file(path: Path) -> None:
@@ -194,8 +195,7 @@ def _identify(connection: sqlite3.Connection, path: Path, header: bytes) -> None
         newest = f"format {version}, this one reads {VERSION}"
         raise StoreError(f"{path}: written by a newer Redline ({newest}); update Redline")
     if 0 < version < VERSION and ours and not current:
-        older = f"written by an older version of Redline (format {version}, this one reads {VERSION})"
-        raise OutdatedError(f"{path}: {older}; close that Redline, or choose another file")
+        raise OutdatedError(f"written by an older version of Redline (format {version}, this one reads {VERSION})")
     if version != VERSION or not current:
         raise DamageError(f"its tables are not those of format {VERSION}")
     if not ours or header[:18] != _MAGIC or header[18:20] not in (b"\1\1", b"\2\2"):
