@@ -150,9 +150,10 @@ class _Programs:
     def end(self) -> None:
         """Serves nobody any more, as the process ends."""
         with self._lock:
-            if self._thread is not None:
-                self._thread.end()
-                self._thread.join()
+            thread = self._thread
+        if thread is not None:
+            thread.end()
+            thread.join()
 
     def _restart(self, chosen: protocol.Serve) -> None:
         from app.api.api_thread import ApiThread
@@ -161,12 +162,18 @@ class _Programs:
         if old is not None:
             old.end()
         if chosen.port is None:
-            self._report(protocol.Serving())
+            self._tell_window(protocol.Serving())
         else:
             self._thread = ApiThread.of_window(chosen, self._tasks, self._report, old)
             self._thread.start()
 
     def _report(self, serving: protocol.Serving) -> None:
+        """Reports for the thread that calls this, unless it is ending: then the window knows better."""
+        with self._lock:
+            if threading.current_thread() is self._thread and self._chosen.port is not None:
+                self._tell_window(serving)
+
+    def _tell_window(self, serving: protocol.Serving) -> None:
         with suppress(WindowGoneError):  # the next answer meets it
             self._writer.write(serving)
 

@@ -170,6 +170,8 @@ class Reply:
         if not self.rounds:
             self.finish(record.text, record.thought)
         self._set_text(self.text[: self.spans[-1].end] if self.spans else self.text)
+        if self._parts and not self._parts[-1].tokens and self._parts[-1].section.start >= self._length:
+            self._parts.pop()  # it had only that text
         if self._parts:
             last = self._parts[-1]
             last.section = last.section._replace(end=min(last.section.end, self._length))

@@ -233,7 +233,7 @@ class Store:
         if rows:
             with self._database.change():
                 self._database.connection.executemany("DELETE FROM conversation WHERE id = ?", rows)
-            self._database.rows("PRAGMA wal_checkpoint (TRUNCATE)")  # the log still had the texts
+            self._database.erase_log()  # it still had the texts
             purge_backups(self._database.path, [conversation for (conversation,) in rows])
         return len(rows)
 

@@ -226,6 +226,7 @@ class Database:
         self.owner = owner
         self.writable = writable
         self._lock = lock
+        self._emptying: threading.Thread | None = None  # the log into the file, last
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -285,7 +286,15 @@ class Database:
     def empty_log(self) -> None:
         """Empties the log into the file, in a thread with a connection of its own: it waits for the drive, up to a
         second, and nobody waits for it."""
-        threading.Thread(target=_empty_log, args=(self.path,), name="checkpoint", daemon=True).start()
+        self._emptying = threading.Thread(target=_empty_log, args=(self.path,), name="checkpoint", daemon=True)
+        self._emptying.start()
+
+    def erase_log(self) -> None:
+        """Empties the log into the file and leaves nothing in it. SQLite does that for one connection at a time, and
+        tells the other only that it is busy."""
+        if self._emptying is not None:
+            self._emptying.join()
+        self.rows("PRAGMA wal_checkpoint (TRUNCATE)")
 
     def close(self) -> None:
         """Closes the connection; a second time does nothing."""

@@ -90,9 +90,13 @@ class ContextTrimmer(QObject):
 
     def stop(self) -> None:
         """Gives up, as the user asked for it."""
+        self._give_up(STOPPED)
+
+    def _give_up(self, why: str) -> None:
+        """Fails before the host is done, which stops."""
         if self.active:
             self._host.send(Stop(id=self._request))
-            self._fail(STOPPED)
+            self._fail(why)
 
     def _search(self, search: _Search) -> None:
         if search.too_many - search.fit > 1:
@@ -160,7 +164,7 @@ class ContextTrimmer(QObject):
         try:
             self._summary.add(answer)
         except InconsistentRound as error:
-            self._fail(f"The engine sent inconsistent data ({error}). Nothing was sent.")
+            self._give_up(f"The engine sent inconsistent data ({error}). Nothing was sent.")
         else:
             self.progressed.emit(self._summary.answer_since(0))
 

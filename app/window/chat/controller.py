@@ -45,6 +45,7 @@ SAME_AGAIN = (
     "At temperature 0 this model always writes the same reply. Choose a higher temperature in the chat settings to get "
     "another one."
 )
+NO_ROUNDS = "This reply cannot be continued, because the record of its tokens is lost. Regenerate it instead."
 
 
 class Controller(QObject):
@@ -261,6 +262,11 @@ class Controller(QObject):
         if record.id != self.path[-1].id or (record.state == "complete" and not record.note):
             text = "Only the last reply can be continued, and only if it was interrupted."
             self.notice.emit(Notice("info", text))
+            return False
+        reply = self.replies.reply_of(message)
+        reply.read()  # now, as the store compares the rounds with the text only where a reply does not stream
+        if not reply.rounds and (record.text or record.thought):
+            self.notice.emit(Notice("info", NO_ROUNDS))
             return False
         retry: Action = ("Try Again", partial(self.resume, message))
         resumed = self.library.attempt(lambda: self.library.store.resume_reply(message), None, (retry,))

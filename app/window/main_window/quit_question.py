@@ -16,8 +16,6 @@ from app.window.main_window import files
 if TYPE_CHECKING:
     from app.window.chat import Controller
 
-SAVE_S = 0.5  # for one more attempt to save
-
 
 class QuitQuestion(QObject):
     """Keeps the window open while something would be lost, until the user has decided. box: the question on screen."""

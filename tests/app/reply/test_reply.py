@@ -214,7 +214,7 @@ def test_sections_are_those_of_the_tokens_and_tags_in_texts_are_text() -> None:
 def test_a_reply_that_stops_and_goes_on_anywhere_has_the_same_sections(at: int) -> None:
     reply = reply_of(*TOLD[:at])
     answer = "".join(one.round.text_in("answer") for one in TOLD[:at])
-    reply.finish(answer + ("\ufffd" if answer else ""))
+    reply.finish(answer + "\ufffd")
     reply.resume(record(answer))
     for one in TOLD[at:]:
         reply.add(replace_fields(one, round=replace(one.round, index=one.round.index - at)))

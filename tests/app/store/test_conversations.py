@@ -1,6 +1,7 @@
 """The sidebar: order, names, deletion with undo, and nothing left behind. Presets and values beside it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,6 +107,17 @@ def test_purged_text_is_nowhere_in_the_files(place: Path) -> None:
     assert secret not in on_disk(place)
     store.close()
     assert secret not in on_disk(place)
+
+
+def test_purging_waits_for_whoever_empties_the_log(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses to erase a log that another connection empties, and does not wait for that."""
+    waited = list[str]()
+    emptying = SimpleNamespace(start=lambda: None, join=lambda: waited.append("for its end"))
+    monkeypatch.setattr("app.store.database.threading", SimpleNamespace(Thread=lambda **_: emptying))
+    monkeypatch.setattr(conversation_store, "APPENDS", 1)
+    conversation = converse(store, 1)
+    store.delete(conversation)
+    assert store.purge() == 1 and waited
 
 
 def on_disk(place: Path) -> bytes:

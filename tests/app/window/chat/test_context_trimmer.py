@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Message, Reply, Verify
+from app.protocol import Message, Reply, Stop, Verify
 from app.store import Store
 from app.store.records import SUMMARY_OPENING, ContextTrim, MessageRecord, messages_of, trim_in_words
 from app.window.chat.context_trimmer import REQUEST, STOPPED, SUMMARY_TOKENS, TOO_LONG
@@ -131,6 +131,15 @@ def test_a_summary_can_be_stopped_and_nothing_is_sent(tmp_path: Path) -> None:
         until(lambda: scene.notice(STOPPED))
         assert scene.controller.path == path and not scene.controller.busy
         assert scene.ask("short").state == "complete"
+
+
+@pytest.mark.slow
+def test_a_missing_round_ends_a_summary_and_the_engine_stops(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT, skip_after=22) as scene:
+        full(scene)  # in 20 rounds
+        scene.controller.send_trimmed("go on", (), True)
+        until(lambda: scene.notice("inconsistent data"))
+        assert scene.requested(Stop) and not scene.controller.busy and not scene.controller.host.in_use
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 from app.protocol import Count, Reply
 from app.store.records import Attachment
 from app.window.chat import title_of
+from app.window.chat.controller import NO_ROUNDS
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, reopened, whole_path
 from tests.app.window.waiting import until
@@ -110,6 +111,20 @@ def test_a_continued_reply_is_one_reply(tmp_path: Path) -> None:
             stopped.sampling is not None and whole.sampling is not None and whole.sampling.seed == stopped.sampling.seed
         )
         assert not scene.controller.resume(message)  # it is complete
+
+
+def test_a_reply_whose_last_rounds_are_lost_is_not_continued_and_keeps_its_text(tmp_path: Path) -> None:
+    """The model would be given less of it than the user sees."""
+    with Scene(tmp_path, rounds=10, hold_after=3) as scene:
+        scene.controller.send("hi")
+        message = scene.streaming(9)
+        scene.controller.stop()
+        until(lambda: scene.ended)
+        database = scene.controller.library.store._database
+        last = "SELECT max(number) FROM rounds WHERE message = ?1"
+        database.rows(f"DELETE FROM rounds WHERE message = ?1 AND number = ({last})", message)
+        assert not scene.controller.resume(message) and scene.notice(NO_ROUNDS)
+        assert scene.controller.library.store.message(message) == scene.ended[0]
 
 
 def test_regenerating_and_editing_make_versions_that_can_be_switched(tmp_path: Path) -> None:
