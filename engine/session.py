@@ -167,8 +167,9 @@ class Session:
         return held if held is not None and held.tokens == tuple(tokens) else self.kept.find(tokens)
 
     def _held(self) -> KeptConversation | None:
-        """Returns what the caches hold, None where another session has used the target since."""
-        if self.target.owner is not self._reply:
+        """Returns what the caches hold; None where another session has used the target since, and where other machines
+        hold parts of it."""
+        if self.target.owner is not self._reply or self.target.leader is not None:
             return None
         drafter, target = self._drafter, self.target.snapshot()
         drafted = None if drafter is None else drafter.snapshot()

@@ -27,15 +27,14 @@ PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
 PLAIN_RUN = 5  # steps then
+SURE_FOR = 64  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 0.7  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
 DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
+SETTLED = 0.08  # standard deviation that more rounds hardly make smaller: no reason to hope
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
 TOLD = 0.15  # how well a plain step must be known to be told, as a logarithm
-READING, MAX_READING = (
-    1 / 16,
-    8.0,
-)  # of the price of the first drafted token: for a token that was missed; for all of them
+READING, MAX_READING = 1 / 16, 8.0  # of the first drafted token's price: for a token that was missed; for all
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is not used, so it need not read the prompt
 TOO_RISKY = "a refused draft would slow this short reply down too much"
 PROBING = "probing: is drafting worth it again?"
@@ -215,7 +214,7 @@ class Adaptive:
         """Returns whether a plain step is due: nobody knows how long one takes, or drafting may not pay."""
         if math.isnan(self._time_s):  # the first round cannot be timed, as it reads the prompt too
             return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
-        return not self._times.knows_plain or (not choice.sure and self._until_plain <= 0)
+        return not self._times.knows_plain or self._until_plain <= (-SURE_FOR if choice.sure else 0)
 
     def _useful(self, drafter: int) -> list[int]:
         """Returns the draft lengths that may pay if nearly all of them are accepted."""
@@ -240,7 +239,8 @@ class Adaptive:
         return self._hopeful_price(drafter, length, hope) + self._reading(drafter)
 
     def _hopeful_price(self, drafter: int, length: int, hope: float) -> float:
-        return self._times.price(drafter, length) * math.exp(-hope * self._times.doubt(drafter, length))
+        doubt = max(0.0, self._times.doubt(drafter, length) - SETTLED)
+        return self._times.price(drafter, length) * math.exp(-hope * doubt)
 
     def _refusal(self, length: int, expected: float) -> float:
         """Returns how many plain steps longer the next round is expected to take after refusals, where layers repeat

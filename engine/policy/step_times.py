@@ -41,6 +41,7 @@ JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row wer
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
 NEXT_REPLY, NEXT_PRICES = 0.5, 4  # from one reply to the next: of the plain step; rounds' worth of drift
+NEXT_CLASS = 100  # rounds' worth of drift where the context has doubled
 FARTHEST = 20.0  # from 0 that a logarithm can be: nanoseconds, or years
 ROUNDING = 1e-5  # of a covariance in a file
 
@@ -109,6 +110,7 @@ class StepTimes:
         plain = self._belief.mean[PLAIN]
         self._class, self._belief = number, self.belief_after(context).copy()
         self._belief.mean[PLAIN] = plain
+        self.elapse(NEXT_CLASS)
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
 
     @property

@@ -29,7 +29,7 @@ FAULTS = [
     ("propose", 3, ModelError("its file is gone: get it again")),
     ("rewind", 4, LOST),
     ("sync", 1, LOST),
-    ("hint", 4, LOST),
+    ("has_draft", 4, LOST),
 ]
 
 

@@ -24,6 +24,7 @@ from PySide6.QtGui import QFileOpenEvent
 from app.log_file import FILE
 from app.protocol import ReplyDone, RoundDone, encode_line
 from app.qt_libraries import PACKAGES, missing_libraries
+from app.store import round_encoding
 from app.window.main_window import application
 from app.window.main_window.application import Application
 from app.window.main_window.start import WindowError, WindowOptions, check_display, explain, run
@@ -83,9 +84,11 @@ def test_a_window_that_is_killed_has_saved_its_reply_so_far_and_takes_its_host_w
 
 
 def saved_text(folder: Path) -> str:
-    """Returns the last message as it is on disk."""
+    """Returns the text of the last message as far as its rounds are on disk."""
     with closing(sqlite3.connect(folder / "conversations.sqlite")) as connection:
-        return str(connection.execute("SELECT text FROM message ORDER BY id DESC LIMIT 1").fetchone()[0])
+        query = "SELECT data FROM rounds WHERE message = (SELECT max(id) FROM message) ORDER BY number"
+        batches = [round_encoding.unpack(data) for (data,) in connection.execute(query)]
+    return round_encoding.text_of(done for batch in batches for done in batch)
 
 
 def runs(process: str) -> bool:
