@@ -27,9 +27,9 @@ PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
 PLAIN_RUN = 5  # steps then
-SURE_FOR = 64  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
+SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
-HOPE = 0.7  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
+HOPE = 1.0  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
 DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
 SETTLED = 0.08  # standard deviation that more rounds hardly make smaller: no reason to hope
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
@@ -140,7 +140,7 @@ class Adaptive:
         choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
         if choice.length and self._should_compare(choice):
             self._choice = _Choice(choice.drafter)
-            self._plain_left = 1 if choice.sure and self._times.knows_lone else PLAIN_RUN
+            self._plain_left = 1 if choice.sure and self._tried else PLAIN_RUN
             return Plan(0, COMPARING)
         self._choice = choice
         if not choice.length:
@@ -214,7 +214,8 @@ class Adaptive:
         """Returns whether a plain step is due: nobody knows how long one takes, or drafting may not pay."""
         if math.isnan(self._time_s):  # the first round cannot be timed, as it reads the prompt too
             return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
-        return not self._times.knows_plain or self._until_plain <= (-SURE_FOR if choice.sure else 0)
+        due = self._until_plain <= (-SURE_FOR if choice.sure else 0)
+        return not self._times.knows_plain or (due and self._times.learns)
 
     def _useful(self, drafter: int) -> list[int]:
         """Returns the draft lengths that may pay if nearly all of them are accepted."""
@@ -278,8 +279,9 @@ class Adaptive:
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._choice.length:
             self._run = SHORT_RUN  # if it came out plain, it took more, and so does the run that it begins
-            if length := self._drafted_length(round_):
-                self._times.observe_draft(drafter, length, seconds, replayed, self._reading(drafter))
+            length, reading = self._drafted_length(round_), self._reading(drafter)
+            if length and self._times.observe_draft(drafter, length, seconds, replayed, reading):
+                self._until_plain = -SURE_FOR  # a plain step tells whether drafts or all rounds take another time
         else:
             self._observe_plain(seconds, replayed)
 

@@ -38,9 +38,11 @@ MIN_NOISE, MAX_NOISE, NOISE_WEIGHT = 0.05, 0.5, 0.05  # bounds of it later; weig
 DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distribution
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
 JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
+JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
+MAX_MORE = 1.5  # of what a round takes by itself
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
-NEXT_REPLY, NEXT_PRICES = 0.5, 4  # from one reply to the next: of the plain step; rounds' worth of drift
+NEXT_REPLY, NEXT_PRICES = 0.4, 4  # from one reply to the next: of the plain step; rounds' worth of drift
 NEXT_CLASS = 100  # rounds' worth of drift where the context has doubled
 FARTHEST = 20.0  # from 0 that a logarithm can be: nanoseconds, or years
 ROUNDING = 1e-5  # of a covariance in a file
@@ -129,11 +131,6 @@ class StepTimes:
         return not self.learns or bool(self._belief.covariance[PLAIN, PLAIN] < 1)
 
     @property
-    def knows_lone(self) -> bool:
-        """Whether it is known what a plain step takes more that is not submitted ahead."""
-        return bool(self._belief.covariance[LONE, LONE] < (SINGLE / 2) ** 2)
-
-    @property
     def lone(self) -> float:
         """The price of a plain step that is not submitted ahead."""
         return math.exp(self._belief.mean[LONE])
@@ -163,17 +160,19 @@ class StepTimes:
         pass repeated tokens."""
         if steps == 1:
             self._observe([PLAIN, LONE, REPLAY] if replayed else [PLAIN, LONE], seconds)
-        else:
-            first = self.lone * (1 + self.replay * replayed)
-            self._observe([PLAIN], seconds / (first + steps - 1))
+        elif not replayed:  # otherwise nobody could tell what of the sum is the repeated tokens'
+            self._observe([PLAIN], seconds / (self.lone + steps - 1))
 
     def observe_draft(
         self, drafter: int, length: int, seconds: float, replayed: bool = False, more: float = 0.0
-    ) -> None:
-        """Learns from a round with a draft. more: plain steps that it took for other work."""
+    ) -> bool:
+        """Learns from a round with a draft; returns whether the machine seems to have another speed now. more: plain
+        steps that it took for other work; a round that took many tells nothing."""
         place = self._place[drafter, length]
         share = 1 + more / math.exp(self._belief.mean[place])
-        self._observe([PLAIN, place, REPLAY] if replayed else [PLAIN, place], seconds / share)
+        if share > MAX_MORE:
+            return False
+        return self._observe([PLAIN, place, REPLAY] if replayed else [PLAIN, place], seconds / share)
 
     def elapse(self, rounds: int = 1) -> None:
         """Lets rounds pass: what was learnt may hold a little less, though never less than the prior. The covariance
@@ -182,17 +181,19 @@ class StepTimes:
             self._belief.covariance *= 1 - rounds * FORGOTTEN
             self._belief.covariance += rounds * self._drift
 
-    def _observe(self, places: list[int], seconds: float) -> None:
+    def _observe(self, places: list[int], seconds: float) -> bool:
         """The filter's update by a measurement of the sum of these logarithms. A surprise that is larger than the
-        filter and the clock allow for counts as if it had been measured less exactly."""
+        filter and the clock allow for counts as if it had been measured less exactly. Returns whether the last rounds
+        were all so."""
         if not self.learns or not 0 < seconds < math.inf:
-            return
+            return False
         self.learnt[self._class] = self._belief
         mean, covariance = self._belief.mean, self._belief.covariance
         surprise = math.log(seconds) - float(mean[places].sum())
         spread = math.sqrt(float(covariance[np.ix_(places, places)].sum()) + self._noise**2)
-        if self._has_jumped(surprise / (OUTLIER * spread)):
+        if jumped := self._has_jumped(surprise / (OUTLIER * spread)):
             covariance[PLAIN, PLAIN] += JUMP**2
+            self.elapse(JUMP_DRIFT)
         towards = covariance[:, places].sum(axis=1)
         variance = float(towards[places].sum())
         spread = math.sqrt(variance + self._noise**2)
@@ -203,6 +204,7 @@ class StepTimes:
         own = self._noise**2 / (variance + self._noise**2)  # how much of a surprise is the clock's doing
         deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), MAX_NOISE)
         self._noise += NOISE_WEIGHT * own * (deviation - self._noise)
+        return jumped
 
     def _has_jumped(self, surprise: float) -> bool:
         """Returns whether the last few rounds were all much longer, or all much shorter, than expected: then the
