@@ -86,6 +86,7 @@ class LearntRounds:
         candidates = [Candidate(part.name, expected_length(part, each), each) for part, each in pairs]
         policy = Adaptive(candidates, times, context)
         if not policy.is_useful:
+            times.neglect()
             return FixedLength(0, "drafting would not be worthwhile here, even if nearly all of it were accepted")
         return policy
 

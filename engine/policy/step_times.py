@@ -43,6 +43,7 @@ MAX_MORE = 1.5  # of what a round takes by itself
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
 NEXT_REPLY, NEXT_PRICES = 0.4, 4  # from one reply to the next: of the plain step; rounds' worth of drift
+NEGLECTED = 500  # rounds' worth of drift for a reply without drafts
 NEXT_CLASS = 100  # rounds' worth of drift where the context has doubled
 FARTHEST = 20.0  # from 0 that a logarithm can be: nanoseconds, or years
 ROUNDING = 1e-5  # of a covariance in a file
@@ -180,6 +181,12 @@ class StepTimes:
         if self.learns:
             self._belief.covariance *= 1 - rounds * FORGOTTEN
             self._belief.covariance += rounds * self._drift
+
+    def neglect(self) -> None:
+        """Notes that a reply goes without drafts, so that what is known of them fades and they are tried again in the
+        end: the machine may have been busy when they were judged."""
+        self.elapse(NEGLECTED)
+        self.learnt[self._class] = self._belief
 
     def _observe(self, places: list[int], seconds: float) -> bool:
         """The filter's update by a measurement of the sum of these logarithms. A surprise that is larger than the

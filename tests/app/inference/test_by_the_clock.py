@@ -124,6 +124,17 @@ def test_a_race_begins_with_what_was_known_and_a_given_seed_with_nothing(learnt:
     assert isinstance(prices[0], Adaptive) and prices[0]._times.price(0, 1) < 2
 
 
+def test_a_drafter_that_was_judged_on_a_busy_machine_is_tried_again_in_the_end(learnt: LearntRounds) -> None:
+    times = learnt.times_of()
+    times.begin(10)
+    for _ in range(30):
+        times.observe_plain(0.01)
+        for length in range(1, 9):
+            times.observe_draft(0, length, 0.12)
+    policies = [learnt.policy(GREEDY, 10) for _ in range(60)]
+    assert isinstance(policies[0], FixedLength) and isinstance(policies[-1], Adaptive)
+
+
 @pytest.mark.parametrize("reproducible", [False, True])
 def test_replies_that_teach_each_other_share_no_noise(
     toy_folder: Path, toy_drafter_folder: Path, reproducible: bool
