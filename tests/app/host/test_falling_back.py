@@ -104,24 +104,26 @@ def test_an_error_in_the_pass_over_a_draft_is_blamed_on_the_drafter(
     assert ids_of(answers) == ids_of(whole)
 
 
-@pytest.mark.parametrize("place", ["draft", "plain"])
+@pytest.mark.parametrize("place", ["draft", "plain", "idle"])
 def test_a_lost_machine_is_no_fault_of_the_drafter(
     toy_folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """MLX raises it from whatever is evaluated next: in a round with a draft, or in a plain one."""
+    """MLX raises it from whatever is evaluated next: in a round with a draft or a plain one, or between replies."""
     worker, error = worker_with(toy_folder, "lookup"), RuntimeError("[ring] connection to a peer was lost")
-    failing = fails_at(3, error, PendingRound.wait)
+    part, name, call = (ModelWorker, "prepare", 1) if place == "idle" else (PendingRound, "wait", 3)
+    failing = fails_at(call, error, getattr(part, name))
     sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length=3 if place == "draft" else 0)
     monkeypatch.setattr("app.host.engine_loop.IDLE_S", 0.0)
     tasks = TaskQueue()
     tasks.put(Task(p.Reply(id=7, messages=QUESTION, sampling=sampling), lambda _: None))
-    tasks.close(stop=False)
+    if place != "idle":
+        tasks.close(stop=False)
 
     def fail(*arguments: Any, **options: Any) -> Any:
         tasks.close(stop=False)  # whoever forgets the error has nothing left to wait for
         return failing(*arguments, **options)
 
-    monkeypatch.setattr(PendingRound, "wait", fail)
+    monkeypatch.setattr(part, name, fail)
     with pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"):
         carry_out(tasks, lambda _: None, lambda: worker)
 

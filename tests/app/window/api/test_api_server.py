@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from app.protocol import Load, Pair, Serve, Working
+from app.protocol import AnyAnswer, Load, Pair, Serve, Unloaded, Working
 from app.window.api.api_server import GAVE_UP, SILENT, ApiServer
 from app.window.chat.reply_controller import SERVED_FIRST
 from tests.app.window.api.programs import CHAT, Program, hosted, hosted_forever, served
@@ -139,9 +139,12 @@ def test_a_port_in_use_is_reported_and_another_can_be_chosen(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
+    heard: list[AnyAnswer] = []
     with Scene(tmp_path, words=hosted()) as scene, served(scene, tmp_path) as server:
         scene.ready()
+        scene.process.answered.connect(heard.extend)
         scene.controller.pair.unload()
+        until(lambda: any(isinstance(answer, Unloaded) for answer in heard))
         assert Program(server).wait().text
         assert len(scene.requested(Load)) == 2
 
