@@ -39,7 +39,7 @@ DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distri
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
 JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
 JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
-MAX_MORE = 1.5  # of what a round takes by itself
+MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
 NEXT_REPLY, NEXT_PRICES = 0.4, 4  # from one reply to the next: of the plain step; rounds' worth of drift
@@ -183,10 +183,11 @@ class StepTimes:
             self._belief.covariance += rounds * self._drift
 
     def neglect(self) -> None:
-        """Notes that a reply goes without drafts, so that what is known of them fades and they are tried again in the
-        end: the machine may have been busy when they were judged."""
-        self.elapse(NEGLECTED)
-        self.learnt[self._class] = self._belief
+        """Notes that a reply goes without drafts, so that what was learnt of them fades and they are tried again in the
+        end: the machine may have been busy when they were judged. A prior stays what it is, as no round has told it."""
+        if self.learnt:
+            self.elapse(NEGLECTED)
+            self.learnt[self._class] = self._belief
 
     def _observe(self, places: list[int], seconds: float) -> bool:
         """The filter's update by a measurement of the sum of these logarithms. A surprise that is larger than the

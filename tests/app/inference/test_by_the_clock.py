@@ -20,7 +20,7 @@ from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
 from engine.policy.adaptive import Adaptive
 from engine.policy.fixed import FixedLength
-from engine.policy.step_times import DrafterTimes
+from engine.policy.step_times import DrafterTimes, PriorPrices, StepTimes
 from models.loader import Loaded, load
 from tests.app.command import Redline
 
@@ -133,6 +133,14 @@ def test_a_drafter_that_was_judged_on_a_busy_machine_is_tried_again_in_the_end(l
             times.observe_draft(0, length, 0.12)
     policies = [learnt.policy(GREEDY, 10) for _ in range(60)]
     assert isinstance(policies[0], FixedLength) and isinstance(policies[-1], Adaptive)
+
+
+def test_a_reply_without_drafts_teaches_nothing_where_no_round_was_ever_timed() -> None:
+    """Otherwise a forecast would call the prior a measurement of this machine."""
+    times = StepTimes([PriorPrices("dear", {1: 50.0})])
+    times.begin(10)
+    times.neglect()
+    assert times.learnt == {} and not DrafterTimes(times).learnt
 
 
 @pytest.mark.parametrize("reproducible", [False, True])
