@@ -29,6 +29,8 @@ UNDERSTOOD = [
     r"\sum_{i=1}^{n} i, \lim_{x\to 0} \frac{\sin x}{x}, \int_0^\infty e^{-x^2}\,dx",
     r"\hat{\theta} = \operatorname{argmax} \mathcal{L}(\theta), \vec{v} \cdot \bar{w}, f''(x)",
     r"\sqrt[3]{x}, \binom{n}{k}, \boxed{x = 1}, \mathbf{A}^{-1}, 10\%, x \tag{1}",
+    r"\ce{Hg^2+ ->[I-] HgI2}, \def\f#1{\frac{#1}2} \f{x}, \begin{eqnarray} a &=& b \end{eqnarray}",
+    "\U0001d49c b, \U0001f600 c",
 ]
 NOT_UNDERSTOOD = [
     r"x^",
@@ -37,7 +39,7 @@ NOT_UNDERSTOOD = [
     r"a & b",
     r"\begin{tikzpicture} x \end{tikzpicture}",
     "x\u202ey",
-    r"\frac{" * 20 + "x" + "}{y}" * 20,
+    r"\frac{" * 50 + "x" + "}{y}" * 50,
     r"\sqrt" * 300 + "x",
     r"\text{" * 300,
     r"\def\a{\a}\a",
@@ -48,6 +50,8 @@ NOT_UNDERSTOOD = [
     r"\def\a#1{#1#1#1#1#1#1#1#1#1#1}\a{\a{\a{\a{x}}}}",
     r"a^b^c",
     r"\frac{a}",
+    r"\def\a{" + "x" * 900 + "}" + r"\a" * 20,
+    r"\ce{" + "H2O" * 400 + "}",
     "x" * 3000,
 ]
 
@@ -90,10 +94,10 @@ AS_TEXT = [
     (r"\begin{align} a &= b \tag{1} \\ &= c \end{align}", "a = b (1)\n= c"),
     (r"\xrightarrow[b]{a}, \overset{!}{=}, \underbrace{a+b}_{n}", "→_bᵃ, =^!, (a + b)ₙ"),
     (r"\sum_{\substack{i<n \\ j}} x, \lim\limits_x y", "∑_(i < n; j) x, limₓ y"),
-    (r"\ce{2H2O -> 2H2 + O2}, \ce{SO4^2-}", "2 H₂O → 2H₂ + O₂, SO₄²⁻"),
+    (r"\ce{2H2O -> 2H2 + O2}, \ce{SO4^2-}", "2 H₂O → 2 H₂ + O₂, SO₄²⁻"),
     (r"\newcommand{\half}[1]{\frac{#1}{2}} \def\d{\,d} \half{x}\d y", "x/2 dy"),
     (r"\$5 + 10\%, \color{red}{x}, a\phantom{b}c, \tag{3}", "$5 + 10%, x, a c, (3)"),
-    (r"\Set{x | x > 0}, \bra{\psi}, a \\ b", "{x | x > 0}, ⟨ψ|, a\nb"),
+    (r"\Set{x | x > 0}, \bra{\psi}, a \\ b", "{ x | x > 0 }, ⟨ψ|, a\nb"),
     (r"x + \unknown[1]{y} z", r"x + \unknown[1]{y}z"),
 ]
 
