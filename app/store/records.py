@@ -153,7 +153,8 @@ class ConversationRecord(Struct, frozen=True, kw_only=True):
 
 class SearchHit(Struct, frozen=True, kw_only=True):
     """What a search found: a conversation by its title (message None) or by a message. snippet: the text around the
-    match; `matches` are places in it, as (start, length)."""
+    match, or the beginning of the last message where the title matches. matches: places in the snippet, or in the
+    title, as (start, length)."""
 
     conversation: int
     title: str

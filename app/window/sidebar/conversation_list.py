@@ -109,11 +109,15 @@ class ConversationDelegate(SectionDelegate):
             painter.setFont(look.font())
             draw_elided(painter, rect, item.title or UNTITLED)
             return
-        painter.setFont(look.font(13, QFont.Weight.Medium))
-        title = QRect(rect.left(), rect.top() + GAP, rect.width(), painter.fontMetrics().height())
-        draw_elided(painter, title, item.title or UNTITLED)
+        font, small = look.font(13, QFont.Weight.Medium), look.font(12)
+        metrics = QFontMetrics(font)
+        title = metrics.elidedText(item.title or UNTITLED, Qt.TextElideMode.ElideRight, rect.width())
+        in_title, in_snippet = (item.matches, ()) if item.message is None else ((), item.matches)
+        top = QPointF(rect.left(), rect.top() + GAP)
+        _lines(painter, title, in_title, font, 1, rect.width()).draw(painter, top)
         painter.setPen(QColor(look.on_accent if selected else look.faint))
-        self._snippet(item, rect.width(), painter).draw(painter, QPointF(title.left(), title.bottom() + 1))
+        snippet = _lines(painter, item.snippet, in_snippet, small, SNIPPET_LINES, rect.width())
+        snippet.draw(painter, top + QPointF(0, metrics.height()))
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QLineEdit(parent)
@@ -128,21 +132,29 @@ class ConversationDelegate(SectionDelegate):
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:
         editor.setGeometry(item_rect(option).adjusted(MARGIN, 2, -MARGIN, -2))
 
-    def _snippet(self, hit: SearchHit, width: int, painter: QPainter) -> QTextLayout:
-        """Returns the text around the match, laid out in at most SNIPPET_LINES."""
-        small = theme.current().font(12)
-        layout = QTextLayout(hit.snippet.replace("\n", " "), small, painter.device())
-        layout.setTextOption(QTextOption(Qt.AlignmentFlag.AlignLeft))
-        layout.setFormats([_match_format(start, length) for start, length in hit.matches])
-        layout.beginLayout()
-        for row in range(SNIPPET_LINES):
-            line = layout.createLine()
-            if not line.isValid():
-                break
-            line.setLineWidth(width)
-            line.setPosition(QPointF(0, row * QFontMetrics(small).lineSpacing()))
-        layout.endLayout()
-        return layout
+
+def _lines(
+    painter: QPainter, text: str, matches: Iterable[tuple[int, int]], font: QFont, most: int, width: int
+) -> QTextLayout:
+    """Returns the layout of a text in at most so many lines, with its matches marked."""
+    layout = QTextLayout(text.replace("\n", " "), font, painter.device())
+    layout.setTextOption(QTextOption(Qt.AlignmentFlag.AlignLeft))
+    places = [(_units(text[:start]), _units(text[start : start + length])) for start, length in matches]
+    layout.setFormats([_match_format(start, length) for start, length in places])
+    layout.beginLayout()
+    for row in range(most):
+        line = layout.createLine()
+        if not line.isValid():
+            break
+        line.setLineWidth(width)
+        line.setPosition(QPointF(0, row * QFontMetrics(font).lineSpacing()))
+    layout.endLayout()
+    return layout
+
+
+def _units(text: str) -> int:
+    """Returns the length of a text in UTF-16, in which Qt counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _match_format(start: int, length: int) -> QTextLayout.FormatRange:
