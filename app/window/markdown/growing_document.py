@@ -41,6 +41,7 @@ from app.window.markdown.text_formats import (
     BODY,
     CODE_HEAD,
     CODE_LINE,
+    GAP,
     GOES_ON,
     KIND,
     PADDING,
@@ -186,9 +187,9 @@ class GrowingDocument:
             self._append_table(cursor, block)
         else:
             shape, characters = block.shape, self._formats.characters(block.style)
-            if isinstance(behind, TextBlock):
+            if behind is not None:
                 cursor.insertBlock(shape, characters)
-            else:  # Qt has an empty block at the beginning and after each table
+            else:  # Qt has an empty block at the beginning
                 cursor.setBlockCharFormat(characters)
             self._starts.append(cursor.position())
             self._fill(cursor, block, 0)
@@ -239,13 +240,15 @@ class GrowingDocument:
         self._empty(cursor, after_table=True)
 
     def _empty(self, cursor: QTextCursor, after_table: bool) -> None:
-        """Formats the empty block at the cursor, which takes next to no space after a table."""
-        shape = QTextCharFormat(self._formats.characters(BODY))
+        """Formats the empty block at the cursor. The one that Qt has after each table is the space below it, since Qt
+        leaves out the space above what follows a table."""
+        shape, characters = QTextBlockFormat(), QTextCharFormat(self._formats.characters(BODY))
         if after_table:
-            shape = QTextCharFormat()
-            shape.setFontPointSize(1)
-        cursor.setBlockFormat(QTextBlockFormat())
-        cursor.setBlockCharFormat(shape)
+            characters = QTextCharFormat()
+            characters.setFontPointSize(1)
+            shape.setBottomMargin(GAP)
+        cursor.setBlockFormat(shape)
+        cursor.setBlockCharFormat(characters)
 
     def _colour(self, at: QTextBlock, block: TextBlock) -> None:
         """Lays the colours of code over the text in its layout."""
