@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from PySide6.QtGui import (
+    QAccessible,
     QBrush,
     QColor,
     QFont,
@@ -24,10 +25,12 @@ from app.reply import Span
 from app.window.common.appearance import Appearance
 from app.window.markdown.code_colours import code_colour
 from app.window.markdown.formula_object import formula_format, install_formulas
+from app.window.markdown.formula_text import text_and_places
 from app.window.markdown.markdown_writer import MarkdownWriter, plain_blocks
 from app.window.markdown.source_pieces import Piece, SourcePieces, joint, piece_text
 from app.window.markdown.text_blocks import (
     Block,
+    Formula,
     Run,
     TableBlock,
     TextBlock,
@@ -47,6 +50,7 @@ from app.window.markdown.text_formats import (
     PADDING,
     TextFormats,
     note,
+    spoken_format,
 )
 from app.window.markdown.token_tints import TOKEN_LIST, TokenList, TokenRun
 from app.window.markdown.traced_parser import Traced
@@ -71,6 +75,7 @@ class GrowingDocument:
         self._tokens = TokenList()
         document.setProperty(TOKEN_LIST, self._tokens)
         self._formats, self._tinted = TextFormats(appearance, document.defaultFont()), tinted
+        self._read_aloud = QAccessible.isActive()
         self._blocks: list[Block] = []
         self._starts: list[int] = []  # where in the document each block begins,
         self._ends: list[int] = []  # and where it ends
@@ -154,7 +159,9 @@ class GrowingDocument:
             return
         if old and rest and isinstance(old[0], TextBlock) and isinstance(rest[0], TextBlock):
             kept = common_length(old[0].runs, rest[0].runs)
-            place = self._starts[same] + sum(_units(run.text) for run in rest[0].runs[:kept])
+            place = self._starts[same] + sum(
+                _units(run.text + self._spoken(run.formula)) for run in rest[0].runs[:kept]
+            )
             self._truncate(cursor, same + 1, place)
             self._fill(cursor, rest[0], kept)
             self._blocks[same], self._ends[same] = rest[0], cursor.position()
@@ -212,6 +219,15 @@ class GrowingDocument:
                 self._note_tokens(run, place + _units(text))
                 text += run.text
             cursor.insertText(text, shape)
+            if formula is not None and (spoken := self._spoken(formula)):
+                cursor.insertText(spoken, spoken_format())
+
+    def _spoken(self, formula: Formula | None) -> str:
+        """Returns what a screen reader, if one is there, reads behind the character that stands for a formula."""
+        if formula is None or not self._read_aloud:
+            return ""
+        text = text_and_places(formula.source)[0].replace("\n", "; ").replace(" ", "\u00a0")
+        return f"{text}\u2060"  # so that nothing is found that reaches into what follows
 
     def _note_tokens(self, run: Run, place: int) -> None:
         """Notes the tokens of a run that begins at `place` of the document, and what is shown there as a sign. A

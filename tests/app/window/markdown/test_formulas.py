@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
@@ -10,7 +11,7 @@ from PySide6.QtGui import QImage, QPainter, QTextDocument
 
 from app.reply import Span
 from app.window.common.appearance import LIGHT
-from app.window.markdown import plain_text, token_runs, write
+from app.window.markdown import GrowingDocument, growing_document, plain_text, token_runs, write
 from app.window.markdown.formula_layout import Box, formula_box, formula_lines
 from app.window.markdown.formula_object import token_within
 from app.window.markdown.formula_parser import formula_tree
@@ -192,6 +193,42 @@ def test_each_symbol_is_drawn_on_the_tint_of_its_token_and_found_under_the_mouse
     assert [token for token, *_ in token_runs(document)] == [0, 1]
     found = [token_within(document, 0, place, QPointF(place.center().x(), y)) for y in range(int(place.bottom()) + 1)]
     assert [token for token in dict.fromkeys(found) if token is not None] == [0, 1]
+
+
+def image_of(document: QTextDocument) -> QImage:
+    image = QImage(400, 200, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFFFF)
+    painter = QPainter(image)
+    document.drawContents(painter)
+    painter.end()
+    return image
+
+
+SCREEN_READER = SimpleNamespace(isActive=lambda: True)
+SPOKEN_SOURCE = "So $\\frac{a}{b}$ and 2:\n\n$$\\frac{1}{2}$$\n\nend"
+
+
+def test_a_screen_reader_reads_a_formula_as_text_that_nobody_sees_copies_or_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = document_of(SPOKEN_SOURCE, [])
+    monkeypatch.setattr(growing_document, "QAccessible", SCREEN_READER)
+    document = document_of(SPOKEN_SOURCE, [])
+    assert document.toPlainText() == f"So {OBJECT}a/b\u2060 and 2:\n{OBJECT}1/2\u2060\nend"
+    assert image_of(document) == image_of(plain)
+    assert plain_text(document, 0, document.characterCount() - 1) == SPOKEN_SOURCE
+    assert matched_texts(document, "2") == matched_texts(plain, "2") == ["2", OBJECT]
+    assert len(match_places(SPOKEN_SOURCE, "2")) == 2
+
+
+def test_a_growing_reply_with_formulas_is_read_aloud_as_one_that_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing_document, "QAccessible", SCREEN_READER)
+    document, whole = QTextDocument(), QTextDocument()
+    growing = GrowingDocument(document, LIGHT, True)
+    for end in range(1, len(SPOKEN_SOURCE) + 1):
+        growing.grow(SPOKEN_SOURCE[:end], [Span(i, i + 1, "accepted", i) for i in range(end)])
+    GrowingDocument(whole, LIGHT, True).grow(SPOKEN_SOURCE, [Span(i, i + 1, "accepted", i) for i in range(end)])
+    assert document.toPlainText() == whole.toPlainText() and token_runs(document) == token_runs(whole)
 
 
 LONG_SUM = "f(x) = " + " + ".join(rf"\frac{{a_{{{i}}}}}{{b_{{{i}}}}}" for i in range(1, 30)) + r" \approx \sqrt{x}"
