@@ -44,6 +44,7 @@ from engine.metrics import Metrics
 
 EARLIEST_S = 1e9  # 2001: no correct clock shows an earlier time
 APPENDS = 500  # after which the log is emptied into the file: about 4 MB
+AT_ONCE = 500  # messages that are made searchable in one change
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
 _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM conversation"
 
@@ -116,6 +117,11 @@ class Store:
             raise
         return store
 
+    @property
+    def file(self) -> Path:
+        """Where it is."""
+        return self._database.path
+
     def close(self) -> None:
         """Purges what was deleted, and closes the file. A second call does nothing."""
         if self._database.owner and self._database.writable and not self._closed:
@@ -157,8 +163,9 @@ class Store:
         """Makes the messages searchable that are not yet. They are on disk: if this fails, the next search does it."""
         with suppress(StoreError):
             if texts := folded_texts(self._database):
-                with self._database.change():
-                    make_searchable(self._database, texts)
+                for start in range(0, len(texts), AT_ONCE):
+                    with self._database.change():
+                        make_searchable(self._database, texts[start : start + AT_ONCE])
 
     # --- conversations ------------------------------------------------------------------------
 
@@ -467,15 +474,28 @@ class Store:
         """Adds a conversation equal to the one that was exported. Raises StoreError: why not, in a line."""
         return self.import_all([text])[0]
 
-    def import_all(self, texts: Sequence[str]) -> list[ConversationRecord]:
+    def import_all(
+        self, texts: Sequence[str], progressed: Callable[[int, int], object] = lambda done, of: None
+    ) -> list[ConversationRecord]:
         """Adds the conversations of exports by Redline or another program (`app.store.foreign_exports`), all or none.
-        Returns them, the one that was changed last first. Raises StoreError: why not, in a line."""
+        Returns them, the one that was changed last first. progressed: is told how many of how many there are. Raises
+        StoreError: why not, in a line.
+
+        Each is written by itself, so that nobody waits long who writes meanwhile, and counts as deleted until all are
+        there: if this process is killed, the next start of the window purges them.
+        """
         documents = [document for text in texts for document in read_documents(text)]
         documents.sort(key=lambda document: document.updated_s)
-        with self._database.change():
-            added = [json_export.insert(self._database, document, self._show) for document in documents]
+        added: list[int] = []
+        for document in documents:
+            with self._database.change():
+                added.append(json_export.insert(self._database, document, self._show, time.time()))
+            progressed(len(added), len(documents))
         self._make_searchable()
-        return [self.conversation(conversation) for conversation, _ in reversed(added)]
+        with self._database.change():
+            ids = [(conversation,) for conversation in added]
+            self._database.connection.executemany("UPDATE conversation SET deleted_s = NULL WHERE id = ?", ids)
+        return [self.conversation(conversation) for conversation in reversed(added)]
 
 
 def _conversation_of(row: Row) -> ConversationRecord:

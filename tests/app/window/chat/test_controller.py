@@ -16,6 +16,12 @@ from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, reopened, whole_path
 from tests.app.window.waiting import until
 
+GPT_MESSAGE = {
+    "author": {"role": "user"},
+    "content": {"content_type": "text", "parts": ["Hello"]},
+    "create_time": 1.7e9,
+}
+
 
 def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=10, tail="\ufffd") as scene:
@@ -270,15 +276,36 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
         assert [hit.title for hit in controller.library.search("take")] and controller.library.search(" ") == []
         file = tmp_path / "export.json"
         file.write_text(controller.library.export_json(first))
-        assert controller.import_file(str(file))
+        controller.import_file(str(file))
+        assert controller.importing.running
+        until(lambda: not controller.importing.running)
         assert controller.conversation.id != first and controller.path[-1].text == record.text
         assert controller.rounds_of(controller.path[-1].id) == controller.rounds_of(record.id)
         for damage in (json.dumps({"a": 1}), "no JSON", "\udcff"):
             file.write_text(damage, errors="surrogateescape")
             before = len(scene.notices)
-            assert not controller.import_file(str(file))
-            assert scene.notices[before].level == "error"
-        assert not controller.import_file(str(tmp_path / "gone.json"))
+            controller.import_file(str(file))
+            until(lambda before=before: len(scene.notices) > before)
+            assert scene.notices[before].level == "error" and not controller.importing.running
+
+
+def test_an_import_is_shown_as_it_goes_on_and_leaves_nothing_when_it_is_cancelled(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene:
+        controller, shown = scene.controller, list[tuple[str, float]]()
+        known = controller.library.conversations()
+        controller.importing.progressed.connect(lambda text, share: shown.append((text, share)))
+        file = tmp_path / "export.json"
+        file.write_text(json.dumps([{"title": str(n), "mapping": {"a": {"message": GPT_MESSAGE}}} for n in range(400)]))
+        controller.import_file(str(file))
+        controller.import_file(str(file))
+        assert "one file at a time" in scene.notices[-1].text
+        until(lambda: any(share > 0 for _, share in shown))
+        controller.importing.cancel()
+        assert shown[0][0] == "Reading “export.json”…" and shown[-1][0] == "" and not controller.importing.running
+        assert controller.library.conversations() == known
+        controller.import_file(str(file))
+        until(lambda: not controller.importing.running)
+        assert len(controller.library.conversations()) == len(known) + 400 and "400" in scene.notices[-1].text
 
 
 def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
