@@ -50,8 +50,9 @@ def works(worker: ModelWorker) -> bool:
 
 
 @pytest.fixture
-def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of the folders whose weights are loaded."""
+def counted_loads(toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the folders whose weights are loaded. Their sizes, which are measured once, are known before."""
+    load_pair(ModelWorker(), pair(toy_folder, toy_drafter_folder))
     names: list[str] = []
     original = loading.load_model  # type: ignore[attr-defined]
 
