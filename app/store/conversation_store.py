@@ -23,10 +23,21 @@ from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.foreign_exports import read_documents
-from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
+from app.store.message_rows import (
+    ANCESTORS,
+    BRANCH,
+    MESSAGE,
+    MOVE_BRANCH,
+    clean,
+    clean_title,
+    message_of,
+    read_json,
+    to_json,
+)
 from app.store.message_search import folded_texts, make_searchable, search
 from app.store.records import (
     CUT_NOTE,
+    EDITED,
     Attachment,
     ChatSettings,
     ContextTrim,
@@ -319,6 +330,47 @@ class Store:
         with self._database.change():
             added = self._insert(conversation, parent, "user", state="complete", **columns)
         return self.message(added)
+
+    def add_edited_reply(self, message: int, text: str) -> MessageRecord:
+        """Adds a version of a reply with this text, which no model wrote, and shows it."""
+        before = self.message(message)
+        if before.role != "assistant":
+            raise StoreError("only a reply can be edited like this; edit the question instead")
+        columns = {"text": clean(text), "note": EDITED, "thought": before.thought or None}
+        with self._database.change():
+            added = self._insert(before.conversation, before.parent, "assistant", state="complete", **columns)
+        self._make_searchable()
+        return self.message(added)
+
+    def delete_version(self, message: int) -> int:
+        """Deletes one of several versions of a message and all that follows it, and shows the version before it or the
+        one after it. They go into a conversation that is deleted, and with it for good; returns its id, for
+        `restore_version`."""
+        record = self.message(message)
+        others = [version for version in record.siblings if version != message]
+        if not others:
+            raise StoreError("the only version of a message cannot be deleted; edit it, or delete the conversation")
+        if record.state == "streaming":
+            raise StoreError("a reply that is being written cannot be deleted; stop it first")
+        original, now_s = self.conversation(record.conversation), time.time()
+        times = {"created_s": now_s, "updated_s": now_s, "deleted_s": now_s}
+        values = {"title": original.title, "pinned": 0, "settings": to_json(original.settings), "shown": message}
+        with self._database.change():
+            deleted = self._database.insert("conversation", values | times)
+            self._database.run(MOVE_BRANCH, message, record.conversation, deleted)
+            self._database.run("UPDATE message SET parent = NULL WHERE id = ?", message)
+            self._show(record.conversation, record.parent, others[max(0, record.version - 2)])
+        return deleted
+
+    def restore_version(self, deleted: int, record: MessageRecord) -> None:
+        """Undoes `delete_version`. deleted: what it returned. record: the version, as it was before."""
+        if self._database.row("SELECT 1 FROM message WHERE id = ? AND conversation = ?", record.id, deleted) is None:
+            raise StoreError("this version was deleted for good; the others are still there")
+        with self._database.change():
+            self._database.run(MOVE_BRANCH, record.id, deleted, record.conversation)
+            self._database.run("UPDATE message SET parent = ? WHERE id = ?", record.parent, record.id)
+            self._database.run("DELETE FROM conversation WHERE id = ?", deleted)
+            self._show(record.conversation, record.parent, record.id)
 
     # --- replies: begin or continue one, append its rounds in batches, end it --------------------
 

@@ -24,6 +24,7 @@ LENGTH_REACHED = "The reply reached its maximum length."
 THOUGHT_REACHED = "The model reached its thinking limit before it answered. Choose Continue to let it go on."
 UNANSWERED = "The reply ended while the model was still thinking."
 SUMMARY_OPENING = "Summary of our conversation so far:"
+EDITED = "Edited"  # the note of a reply whose text a person wrote
 CUT_NOTE = "Redline was closed or stopped working while this reply was being written."
 
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.

@@ -235,10 +235,17 @@ class Controller(QObject):
         self._update_busy()
 
     def edit(self, message: int, text: str) -> bool:
-        """Sends another version of a question, with the same attachments."""
+        """Sends another version of a question, with the same attachments; or adds a version of a reply with this text.
+        Returns whether it was taken."""
         record = self.find(message)
-        if record is None or record.role != "user" or not (text.strip() or record.attachments):
+        if record is None or not (text.strip() or record.attachments):
             return False
+        if record.role == "assistant":
+            if self._refuse_while_busy():
+                return False
+            edited = self.library.change(lambda: self.library.store.add_edited_reply(message, text))
+            self._reload()
+            return edited
         return self._ask(record.parent, text, record.attachments, partial(self.edit, message, text))
 
     def regenerate(self, message: int, again: bool = False) -> bool:
@@ -293,6 +300,31 @@ class Controller(QObject):
         """Switches to the branch of another version of a message."""
         if self.library.change(lambda: self.library.store.select(message)):
             self._reload()
+
+    def delete_version(self, message: int) -> None:
+        """Deletes one version of a message and what follows it, until that is undone or the window closes."""
+        record = self.find(message)
+        if record is None or self._refuse_while_busy():
+            return
+        store = self.library.store
+        place = self.library.attempt(lambda: store.delete_version(message), None)
+        if place is None:
+            return
+
+        def restore() -> bool:
+            restored = self.library.change(lambda: store.restore_version(place, record))
+            if self.conversation.id == record.conversation:
+                self._reload()
+            return restored
+
+        self._reload()
+        self.deletion.offer(f"Version {record.version} of {record.versions} was deleted.", restore)
+
+    def _refuse_while_busy(self) -> bool:
+        """Says that a reply of this conversation has to end before its messages change, if one is being written."""
+        if self.busy:
+            self.notice.emit(Notice("info", "Wait for the reply to end, or stop it, then try again."))
+        return self.busy
 
     def verify(self, message: int) -> bool:
         """Compares a reply with plain decoding and saves the receipt; stops where that is in progress. Returns whether

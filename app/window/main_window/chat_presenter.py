@@ -133,7 +133,7 @@ class ChatPresenter(QObject):
 
     def _connect_requests(self) -> None:
         controller, parts = self._controller, self._parts
-        for name in ("regenerate", "resume", "select", "verify"):
+        for name in ("regenerate", "resume", "select", "delete_version", "verify"):
             getattr(parts.transcript, name).connect(getattr(controller, name))
         parts.transcript.edit.connect(self._edit)
         parts.transcript.edit_changed.connect(self._change_edit)
@@ -293,8 +293,8 @@ class ChatPresenter(QObject):
             self._parts.composer.editor.setFocus()
 
     def _change_edit(self, message: int, text: str) -> None:
-        """Keeps the new text of a question until it is sent; "" is none."""
-        others = {question: edit for question, edit in self._draft.edits.items() if question != message}
+        """Keeps the new text of a message until it is saved; "" is none."""
+        others = {edited: edit for edited, edit in self._draft.edits.items() if edited != message}
         self._keep_draft(replace(self._draft, edits=others | {message: text} if text else others))
 
     def _change_draft(self, draft: Draft) -> None:

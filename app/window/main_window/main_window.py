@@ -49,14 +49,12 @@ from app.window.main_window.secondary_windows import (
 from app.window.main_window.undo_command import UndoCommand
 from app.window.main_window.welcome import Welcome
 from app.window.markdown import ask_to_open
-from app.window.markdown.formula_parser import katex
 from app.window.settings.chat_panel import ChatPanel
 from app.window.sidebar.sidebar import Sidebar
 from app.window.transcript import Transcript
 
 FIRST_SIZE, MIN_SIZE = QSize(1180, 780), QSize(640, 480)
 SAVE_PLACES_MS = 500  # after the last change
-PREPARE_MS = 200  # between the steps of what is made ready for later
 MIN_CENTRE = 320  # px
 _COMPOSED = (  # languages whose words an input method composes
     QLocale.Language.Chinese,
@@ -200,12 +198,6 @@ class MainWindow(QMainWindow):
         self._restore_places()
         self.set_preferences(self.preferences)
         self.parts.composer.editor.setFocus()
-        call_later(self, self._prepare_formulas, PREPARE_MS)
-
-    def _prepare_formulas(self) -> None:
-        """Loads what parses formulas, step by step, before a formula needs it."""
-        if katex().load_next():
-            call_later(self, self._prepare_formulas, PREPARE_MS)
 
     # --- parts ---------------------------------------------------------------------------------
 

@@ -226,6 +226,27 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
     assert reopened(tmp_path).conversations() == []
 
 
+def test_a_reply_is_edited_and_the_versions_deleted_and_restored(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        written = scene.ask("Why?")
+        controller = scene.controller
+        assert controller.edit(written.id, "Because.")
+        edited = controller.path[-1]
+        assert (edited.text, edited.note, edited.versions) == ("Because.", "Edited", 2)
+        controller.delete_version(edited.id)
+        assert controller.path[-1].id == written.id and controller.path[-1].versions == 1
+        scene.press("Version 2 of 2 was deleted", "Undo")
+        assert controller.path[-1] == edited
+        controller.select(written.id)
+        scene.ask("And then?")
+        controller.delete_version(written.id)
+        assert [record.text for record in controller.path] == ["Why?", "Because."]
+        controller.deletion.undo()
+        assert [record.text for record in controller.path[:3]] == ["Why?", written.text, "And then?"]
+        controller.select(edited.id)
+        assert scene.ask("So?").id and "Because." in scene.requested(Reply)[-1].messages[1].content
+
+
 @pytest.mark.slow
 def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=3) as scene:
