@@ -144,7 +144,7 @@ def test_a_reply_is_edited_in_its_place_and_one_of_several_versions_deleted(stag
     QTest.keyClick(tile.editor.field, Qt.Key.Key_Escape)
     assert edited == [] and tile.pages
     act(tile, "Edit")
-    (editor,) = one.transcript.findChildren(MessageEditor)
+    *_, editor = one.transcript.findChildren(MessageEditor)
     QTest.keyClick(editor.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     assert edited == [(5, "two\nlines\nthree")]
     editor.cancel.click()
