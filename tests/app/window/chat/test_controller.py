@@ -331,7 +331,7 @@ def test_an_import_is_shown_as_it_goes_on_and_leaves_nothing_when_it_is_cancelle
 
 def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
     assert title_of("# Hello\nthere") == "Hello"
-    assert title_of("\n\n  - one two  ") == "one two"
+    assert title_of("\n\n  - one two  ") == "one two" and title_of("km / h") == "km/h"
     long = title_of("word " * 40)
     assert long == "word word word word word word word word word…" and len(long) <= 48
     assert title_of("x" * 100) == "x" * 47 + "…"
