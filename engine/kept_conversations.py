@@ -25,8 +25,9 @@ MOST = 32  # conversations: programs that never ask the same twice would fill th
 @dataclass(frozen=True)
 class KeptConversation:
     """tokens: of which the caches held a prefix. target: what its cache held, over `blocks` in exact-verify. drafter,
-    drafted: the drafter used last, and what it remembered; None for none. next_question: how many of the tokens every
-    later prompt of this conversation begins with; one that shares fewer is another conversation's."""
+    drafted: the `snapshot_key` of the drafter used last, and what it remembered; None for none. next_question: how
+    many of the tokens every later prompt of this conversation begins with; one that shares fewer is another
+    conversation's."""
 
     tokens: tuple[int, ...]
     target: Snapshot
@@ -55,7 +56,7 @@ class Request:
 
     def reusable(self, kept: KeptConversation) -> int:
         """Returns how many tokens of the prompt need not be read again where a conversation is in the caches."""
-        if self.drafter is not None and self.drafter.needs.taps and self.drafter is not kept.drafter:
+        if self.drafter is not None and self.drafter.needs.taps and self.drafter.snapshot_key != kept.drafter:
             return 0  # it learns from the target's passes
         common = min(common_prefix(kept.tokens, self.prompt), len(self.prompt) - 1)
         if kept.blocks != self.blocks:

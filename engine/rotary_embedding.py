@@ -106,22 +106,23 @@ def _longrope_scale(factor: float, original: int) -> float:
 
 
 class RotationByLength:
-    """Which frequencies the LongRoPE modules of a network rotate by: those of short texts or of long ones.
+    """Which frequencies the LongRoPE modules of a network rotate by in one reply: those of short texts or of long ones.
 
     Keys that were rotated by the one set are of no use with the other. So what was read of a text is read again once
     the text grows past `threshold` tokens, as transformers does (`Phi3ForCausalLM.prepare_inputs_for_generation`).
-    modules: of the network. threshold: None for a network whose rotation never depends on the length of a text.
+    modules: of the network, which replies of other lengths may share; `apply` comes before each pass. is_long: whether
+    it is rotated as for a long text. threshold: None for a network whose rotation never depends on the length.
     """
 
     def __init__(self, modules: Iterable[Any] = ()) -> None:
+        self.is_long = False
         self._modules = [module for module in modules if isinstance(module, LongRoPE)]
         lengths = [module.original_max_position_embeddings for module in self._modules]
         self.threshold: int | None = min(lengths, default=None)
 
-    @property
-    def is_long(self) -> bool:
-        """Whether positions are rotated as those of a long text."""
-        return any(module.is_long for module in self._modules)
+    def for_another_reply(self) -> RotationByLength:
+        """Returns the rotation of another reply by the same modules."""
+        return RotationByLength(self._modules)
 
     def fits(self, length: int) -> bool:
         """Returns whether a text of `length` tokens is rotated as now."""
@@ -133,15 +134,20 @@ class RotationByLength:
 
     def switch(self, is_long: bool) -> None:
         """Rotates as for long texts from here on, or as for short ones. The caller empties the caches."""
+        self.is_long = is_long
+
+    def apply(self) -> None:
+        """Has the modules rotate for this reply."""
         for module in self._modules:
-            module.switch(is_long)
+            module.switch(self.is_long)
 
     def follow(self, length: int, caches: Iterable[KVCache]) -> None:
         """Rotates as for a text of `length` tokens from here on, and turns the keys in `caches`, whose rows are at
         positions 0, 1 and so on. For heads: what they read are the target's states, not their own."""
-        if self.fits(length):
-            return
-        self.switch(not self.is_long)
-        for cache in caches:
+        fits = self.fits(length)
+        if not fits:
+            self.switch(not self.is_long)
+        self.apply()
+        for cache in [] if fits else caches:
             if cache.keys is not None:
                 cache.keys = self._modules[0].turned(cache.keys)

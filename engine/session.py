@@ -69,6 +69,13 @@ class Session:
         self._blocks: VerifyBlocks | None = None
         self._driver: CachedModel = target  # the target as that reply drives it: itself, or in exact-verify its blocks
 
+    def for_another_reply(self) -> Session:
+        """Returns a session on the same weights with caches of its own, for a reply that alternates with those of this
+        one. Both keep their conversations in one place, and each may continue the other's."""
+        other = Session(self.target.for_another_reply(), self.tokenizer, self.context, self._matchers)
+        other.kept = self.kept
+        return other
+
     def reply(
         self,
         messages: Sequence[Message],
@@ -173,8 +180,8 @@ class Session:
         if self.target.owner is not self._reply or self.target.leader is not None:
             return None
         drafter, target = self._drafter, self.target.snapshot()
-        drafted = None if drafter is None else drafter.snapshot()
-        return KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted, self._next_question)
+        key, drafted = (None, None) if drafter is None else (drafter.snapshot_key, drafter.snapshot())
+        return KeptConversation(tuple(self.tokens), target, self._blocks, key, drafted, self._next_question)
 
     def _check_owner(self, reply: object) -> None:
         """A reply that goes on must still own the caches."""
@@ -237,7 +244,7 @@ class Session:
         self.target.restore(kept.target)
         if kept.blocks is not None:
             self._driver = ExactTarget(self.target, kept.blocks)
-        if drafter is not None and kept.drafter is drafter:
+        if drafter is not None and kept.drafter == drafter.snapshot_key:
             drafter.restore(kept.drafted)
             self._drafter = drafter
 

@@ -14,19 +14,18 @@ from engine.settings import SamplingSettings
 class DraftHistory:
     """What is in a folder of `app.reply_history`, for one vocabulary: its digest, and how many tokens it has."""
 
-    def __init__(self, folder: Path, vocabulary: str, size: int) -> None:
-        self.folder, self.vocabulary = folder, vocabulary
-        self._size = size
+    def __init__(self, vocabulary: str, size: int) -> None:
+        self._vocabulary, self._size = vocabulary, size
         self._state: object = None
         self._known: dict[tuple[int, int], array[int]] = {}
         self._index = SuffixIndex(HISTORY_SHORTEST)
 
-    def index(self) -> SuffixIndex:
+    def index(self, folder: Path) -> SuffixIndex:
         """Returns the index of all replies in the folder as it is now. One that has gone is searched no more."""
-        files = ReplyHistory(self.folder)
-        state = files.state(self.vocabulary)
+        files = ReplyHistory(folder)
+        state = folder, files.state(self._vocabulary)
         if state != self._state:
-            self._state, replies = state, files.read(self.vocabulary)
+            self._state, replies = state, files.read(self._vocabulary)
             if any(replies.get(key) != ids for key, ids in self._known.items()):
                 self._known, self._index = {}, SuffixIndex(HISTORY_SHORTEST)
             self._add(

@@ -66,7 +66,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     arrays = _Arrays()
     content: dict[str, Any] = {"of": _made_by(pair), "tokens": kept.tokens, "next_question": kept.next_question}
     content["target"] = _encoded(kept.target, arrays)
-    if kept.drafter is pair.monitored and kept.drafter is not None:
+    if pair.monitored is not None and kept.drafter == pair.monitored.snapshot_key:
         content |= {"drafted": _encoded(kept.drafted, arrays), "drafter": _drafter_of(pair)}
     most_bytes = min(MOST_BYTES, free_disk_bytes(path.parent) // 2)
     if not (path.exists() and pair.digest and kept.nbytes <= most_bytes):
@@ -105,7 +105,7 @@ def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConver
     kept = KeptConversation(tokens, target, next_question=content["next_question"])
     if content.get("drafter") != _drafter_of(pair) or pair.monitored is None:
         return kept
-    return replace(kept, drafter=pair.monitored, drafted=_decoded(content["drafted"], arrays))
+    return replace(kept, drafter=pair.monitored.snapshot_key, drafted=_decoded(content["drafted"], arrays))
 
 
 def _made_by(pair: LoadedPair) -> dict[str, object]:

@@ -52,8 +52,8 @@ class LoadedPair:
     Several pairs may share a target and its session, one reply at a time. note: what the user should know of the
     context, or "". needed: bytes of memory at the full context. trees: whether the drafter drafts trees where it can.
     digest: of the target's weights when they were loaded, "" if unknown. vocabulary: digest of the target's, likewise.
-    refusal: why the drafter that was requested is not there, or "". lost: whether that drafter was there before.
-    monitored: the drafter as `app.inference.reply_runner` uses it. cache_root: None for the user's.
+    refusal: why the drafter that was requested is not there, or "". monitored: the drafter as
+    `app.inference.reply_runner` uses it. cache_root: None for the user's.
     """
 
     target: Loaded
@@ -66,12 +66,12 @@ class LoadedPair:
     digest: str = ""
     vocabulary: str = ""
     refusal: str = ""
-    lost: bool = False
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     _learnt: LearntRounds | None = field(init=False, default=None)
-    _history: DraftHistory | None = field(init=False, default=None)
+    _history: DraftHistory = field(init=False)
 
     def __post_init__(self) -> None:
+        self._history = DraftHistory(self.vocabulary, self.target.model.vocabulary)
         self._use(self.drafter)
 
     @property
@@ -99,11 +99,23 @@ class LoadedPair:
     def has_drafter(self) -> bool:
         return self.drafter.drafter is not None
 
-    # --- another drafter, another session -----------------------------------------------------------
+    # --- another reply at the same time, another drafter, another session ---------------------------
+
+    def for_another_reply(self) -> LoadedPair:
+        """Returns a pair of the same weights for a reply that alternates with those of this one: its session, caches
+        and drafter are its own; kept conversations, earlier replies and what the rounds have taught are shared.
+
+        Where this pair gets another drafter or context, `clear` the others and make them anew: their conversations are
+        kept."""
+        session = self.session.for_another_reply()
+        target = replace(self.target, model=session.target)
+        other = replace(self, target=target, session=session, drafter=self.drafter.for_another_reply(session.target))
+        other._learnt, other._history = self.learnt, self._history
+        return other
 
     def with_drafter(self, drafter: NamedDrafter, trees: bool = False) -> LoadedPair:
         """Returns a pair of the same target and session with another drafter."""
-        return replace(self, drafter=drafter, trees=trees, refusal="", lost=False)
+        return replace(self, drafter=drafter, trees=trees, refusal="")
 
     def open_drafter(self, spec: str, trees: bool) -> LoadedPair:
         """Returns a pair of the same target and session with the drafter `spec`, which is loaded now.
@@ -162,30 +174,14 @@ class LoadedPair:
 
     def reset(self) -> None:
         """Empties all caches after a pass was interrupted: it has gone through some layers and not through others, and
-        no rewind could tell what is in them. A drafter that cannot be loaded again is lost."""
+        no rewind could tell what is in them. The drafter's memory is a new one."""
         self.target.model.cache.reset()
         self.session.forget()
+        self._use(self.drafter.for_another_reply(self.target.model))
         release_memory()
-        if self.monitored is None:
-            return
-        spec = self.drafter.spec
-        try:
-            if self.drafter.loaded is None or self.drafter.several:  # these cost little to load
-                self._use(replace(NO_DRAFTER, spec=spec))  # the old one goes first: the memory may not hold both
-                self.session.kept.forget_drafters()
-                release_memory()
-                self._use(pair_loader.open_drafter(spec, self.target, self.trees, self.cache_root))
-            else:
-                self.drafter.loaded.model.cache.reset()
-                self._use(self.drafter)
-        except Exception as error:  # noqa: BLE001  broad: as above
-            raise_if_machine_lost(error)
-            self.refusal, self.lost = reason_of(error), True
-            self._use(replace(NO_DRAFTER, spec=spec))
 
     def _use(self, drafter: NamedDrafter) -> None:
         self.drafter = drafter
-        self._learnt = None
         self.monitored = MonitoredDrafter(drafter.drafter) if drafter.drafter is not None else None
 
     # --- earlier replies -------------------------------------------------------------------------------
@@ -197,9 +193,7 @@ class LoadedPair:
             return
         index = None
         if folder is not None and may_draft_from_replies(settings):
-            if self._history is None or self._history.folder != folder:
-                self._history = DraftHistory(folder, self.vocabulary, self.target.model.vocabulary)
-            index = self._history.index()
+            index = self._history.index(folder)
         for lookup in self._lookups:
             lookup.history = index
 

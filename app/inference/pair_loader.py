@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -13,11 +13,14 @@ from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts_of, resolve_auto, target_folder
 from engine.drafters import Drafter
+from engine.drafters.cross_tokenizer import CrossTokenizerModel
+from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
 from engine.errors import ModelError, PairError, RedlineError, UsageError
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.session import Session
+from engine.target.cached_model import CachedModel
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
 from models.drafters.drafter_kind import LONGEST_CHAIN, join_notes
@@ -47,6 +50,17 @@ class NamedDrafter:
     usual: tuple[float, ...] = ()
     several: tuple[NamedDrafter, ...] = ()
     folder: Path | None = None
+
+    def for_another_reply(self, target: CachedModel) -> NamedDrafter:
+        """Returns one of the same weights, as `engine.drafters.Drafter.for_another_reply` does."""
+        if self.drafter is None:
+            return self
+        if self.several:
+            return _together(self, tuple(part.for_another_reply(target) for part in self.several))
+        drafter, loaded = self.drafter.for_another_reply(target), self.loaded
+        if loaded is not None and isinstance(drafter, DraftModel | CrossTokenizerModel):
+            loaded = replace(loaded, model=drafter.model)
+        return replace(self, drafter=drafter, loaded=loaded)
 
     @property
     def parts(self) -> tuple[NamedDrafter, ...]:
@@ -165,9 +179,15 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
         raise UsageError(f"drafter {spec!r}: name different drafters, neither none nor auto among them")
     if len([drafter for drafter in drafters if drafter.needs.taps]) > 1:
         raise UsageError(f"drafter {spec!r}: only one of them can read the target's hidden states")
-    loaded = next((part.loaded for part in parts if part.loaded is not None), None)
     notes, branches = join_notes(note, *(part.note for part in parts)), any(part.branches for part in parts)
-    return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
+    return _together(NamedDrafter(spec, None, note=notes, branches=branches), tuple(parts))
+
+
+def _together(group: NamedDrafter, parts: tuple[NamedDrafter, ...]) -> NamedDrafter:
+    """Returns `group` with these drafters."""
+    drafter = DrafterGroup([part.drafter for part in parts if part.drafter is not None])
+    loaded = next((part.loaded for part in parts if part.loaded is not None), None)
+    return replace(group, drafter=drafter, loaded=loaded, several=parts)
 
 
 def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:

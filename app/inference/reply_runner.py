@@ -75,26 +75,17 @@ class ReplyRunner:
             if self._input.prediction:
                 tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
-            drafts = yield from self._begin_drafting()
             self._stop_if_cancelled()
         except StoppedError:
             yield Finished("cancelled", 0, 0.0)
             return
-        if drafts and self._pair.monitored is not None:
+        if self._settings.draft_length != 0 and self._pair.monitored is not None:
             failure = yield from self._draft(self._pair.monitored)
             if failure is None:
                 return
             yield FellBack(failure)
             self._pair.reset()
         yield from self._attempt(None, None)
-
-    def _begin_drafting(self) -> Generator[ReplyEvent, None, bool]:
-        """Returns whether the drafter can be used; tells if it was lost."""
-        if self._settings.draft_length == 0:
-            return False
-        if self._pair.lost:
-            yield FellBack(f"the drafter is no longer loaded; load the pair again ({self._pair.refusal})")
-        return self._pair.has_drafter
 
     @property
     def _context(self) -> int:

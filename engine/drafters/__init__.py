@@ -17,15 +17,17 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Literal, Self
 
 import mlx.core as mx
 
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.sampling import Sampler, TokenCounts
-from engine.target.cached_model import PREFILL_CHUNK
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.tree.draft_tree import DraftTree
 
 
@@ -121,6 +123,22 @@ class Drafter(ABC):
     name: str = "drafter"
     needs: Needs = Needs()
     traits: Traits = Traits()
+
+    def for_another_reply(self, target: CachedModel) -> Drafter:
+        """Returns a drafter of the same weights with an empty memory of its own, for replies of `target` that alternate
+        with those of this one. A drafter that remembers nothing serves them all."""
+        return self
+
+    def _with_same_weights(self) -> Self:
+        """Returns a shallow copy, whose memory the caller replaces."""
+        other = copy(self)
+        other.snapshot_key = self.snapshot_key
+        return other
+
+    @cached_property
+    def snapshot_key(self) -> object:
+        """Equal for drafters of the same weights: each can go on from a snapshot of the other."""
+        return object()
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:  # noqa: B027  a default
         """Catches up with `tokens`, of which the target has seen all but the last, unless and until `cancelled`.

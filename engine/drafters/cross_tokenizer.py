@@ -26,7 +26,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 import mlx.core as mx
 
@@ -86,12 +86,22 @@ class CrossTokenizerModel(Drafter):
         self._to_own = mx.array(lookup, mx.int32)
         self.needs = Needs(token_map=mx.array([number for number, _ in pairs], mx.int32))
         self._splitter = {text: number for number, text in reversed(list(enumerate(tokens.drafter))) if text}
+        self._positions = position_limit(model.model) or sys.maxsize
+        self._begin_text()
+
+    def _begin_text(self) -> None:
+        """Remembers no text; `model` is to be empty."""
         self._text = bytearray()
         self._ends: list[int] = []  # of the target's tokens, in bytes
-        self._tokens: list[int] = list(tokens.start)
+        self._tokens: list[int] = list(self._bytes.start)
         self._own_ends = [0] * len(self._tokens)
-        self._positions = position_limit(model.model) or sys.maxsize
         self._accepted = 0  # drafted tokens that the cache holds after `_tokens`, and that were not refused
+
+    def for_another_reply(self, target: CachedModel) -> Self:
+        other = self._with_same_weights()
+        other.model = self.model.for_another_reply()
+        other._begin_text()
+        return other
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._read(tokens)
@@ -225,6 +235,9 @@ class TextDrafter(CrossTokenizerModel):
         super().__init__(model, tokens, name)
         self.needs = Needs()
         self._own_ending = {own: number for number, own in tokens.ends}
+
+    def _begin_text(self) -> None:
+        super()._begin_text()
         self._drafted: list[tuple[int, int]] = []  # own tokens of the last draft, and where their text ends in it
         self._target_ends: list[int] = []  # where the text of each drafted token of the target ends
 

@@ -67,6 +67,11 @@ class DraftModel(Drafter):
         """The tokens that the columns of its logits stand for, (width,); None for all."""
         return self.needs.token_map
 
+    def for_another_reply(self, target: CachedModel) -> DraftModel:
+        other = self._with_same_weights()
+        other.model = self.model.for_another_reply()
+        return other
+
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self.model.read_as(len(tokens))
         end = min(len(tokens) - 1, self._positions)

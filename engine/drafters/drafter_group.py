@@ -8,9 +8,11 @@ know.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
+from engine.target.cached_model import CachedModel
 
 
 class DrafterGroup(Drafter):
@@ -27,6 +29,13 @@ class DrafterGroup(Drafter):
         taps = self._readers[0].needs if self._readers else Needs()
         self.needs = Needs(taps.taps, taps.latest_only, tuple(layers))
         self.traits = _together([member.traits for member in members])
+
+    def for_another_reply(self, target: CachedModel) -> DrafterGroup:
+        return DrafterGroup([member.for_another_reply(target) for member in self.members])
+
+    @cached_property
+    def snapshot_key(self) -> object:
+        return tuple(member.snapshot_key for member in self.members)
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         for member in self.members:

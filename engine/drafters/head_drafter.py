@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import mlx.core as mx
 
@@ -47,6 +47,12 @@ class HeadDrafter(Drafter):
         self.target = TargetView(target, needs.taps)
         self._caches = caches
         self._rotation = RotationByLength(rotary)
+
+    def for_another_reply(self, target: CachedModel) -> Self:
+        other = self._with_same_weights()
+        other.target = TargetView(target, self.needs.taps)
+        other._caches, other._rotation = [KVCache() for _ in self._caches], self._rotation.for_another_reply()
+        return other
 
     @abstractmethod
     def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
@@ -153,6 +159,12 @@ class LatestStateDrafter(Drafter):
         self.needs = Needs((NORMED,), latest_only=True, kv_layers=kv_layers, token_map=token_map)
         self.target = TargetView(target, self.needs.taps, True, kv_layers)
         self._known = 0
+
+    def for_another_reply(self, target: CachedModel) -> Self:
+        other = self._with_same_weights()
+        other.target = TargetView(target, self.needs.taps, True, self.needs.kv_layers)
+        other._known = 0
+        return other
 
     def state(self, context: DraftContext) -> mx.array | None:
         """Returns the state that gave the last committed token, (1, hidden); None before a second token, where there is

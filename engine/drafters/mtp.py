@@ -136,8 +136,7 @@ class Mtp(PairDrafter):
     def __init__(self, head: MtpHead, target: CachedModel, tap: int = NORMED, ids: mx.array | None = None) -> None:
         super().__init__(target, Needs((tap,), token_map=ids), Traits("chain"), head.make_caches())
         self.head = head
-        shared = self.target.unembed if ids is None else output_of_some(target.model, ids)
-        self._project = head.project or shared
+        self._project = head.project or (None if ids is None else output_of_some(target.model, ids))
 
     def fuse(self, states: mx.array) -> mx.array:
         return states.astype(self.head.dtype)
@@ -148,4 +147,4 @@ class Mtp(PairDrafter):
         return self.head(hidden[None], embedded[None], cache)[0]
 
     def logits(self, hidden: mx.array) -> mx.array:
-        return self._project(self.head.normed(hidden))
+        return (self._project or self.target.unembed)(self.head.normed(hidden))

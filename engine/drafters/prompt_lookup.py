@@ -18,6 +18,7 @@ import mlx.core as mx
 
 from engine.drafters import Draft, DraftContext, Drafter, Traits, empty_draft
 from engine.drafters.suffix_index import END, LONGEST_MATCH, Matches, SuffixIndex
+from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
 
 SHORTEST = 2  # tokens of the text itself that must match
@@ -47,9 +48,16 @@ class PromptLookup(Drafter):
     def __init__(self, shortest: int = SHORTEST, history: SuffixIndex | None = None, trees: bool = False) -> None:
         self._history = history
         self.traits = Traits("tree" if trees else "block")
+        self._shortest = shortest
         self._text = SuffixIndex(shortest)
         self._found: list[tuple[SuffixIndex, Matches]] | None = None  # for the text as it is; None where not known
         self._class: float | None = None  # likewise
+
+    def for_another_reply(self, target: CachedModel) -> PromptLookup:
+        other = self._with_same_weights()
+        other._text = SuffixIndex(self._shortest)
+        other._found = other._class = None
+        return other
 
     @property
     def history(self) -> SuffixIndex | None:

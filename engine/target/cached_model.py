@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -73,17 +74,11 @@ class CachedModel:
         if reason := why_unsound(model):
             raise ModelError(f"this architecture cannot be decoded exactly: {reason}; choose another model")
         self.model = model
-        self.owner: object = None
-        self.taps: LayerTaps | None = None
         self.leader: PassListener | None = None
-        self.kv_bits = kv_bits
-        self.cache = ModelCache(model, kv_bits, kv_group_size)
+        self.kv_bits, self._kv_group_size = kv_bits, kv_group_size
         self.rotation = RotationByLength(model.modules())
-        self._recurrence = RecurrenceReplay(model, self.cache)
-        self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
-        self._root: int | None = None
         self._rotates_rows = False
-        self._feeds = False  # whether nobody reads the logits of the pass that is built
+        self._begin_empty()
         try:
             self.vocabulary = self._measure_vocabulary()
         except (AttributeError, TypeError, ValueError) as error:
@@ -100,6 +95,24 @@ class CachedModel:
     def length(self) -> int:
         """How many tokens are in the cache."""
         return self.cache.length
+
+    def _begin_empty(self) -> None:
+        """Makes everything that belongs to the replies of this object alone, other than to the weights."""
+        self.owner: object = None
+        self.taps: LayerTaps | None = None
+        self.cache = ModelCache(self.model, self.kv_bits, self._kv_group_size)
+        self._recurrence = RecurrenceReplay(self.model, self.cache)
+        self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
+        self._root: int | None = None
+        self._feeds = False  # whether nobody reads the logits of the pass that is built
+
+    def for_another_reply(self) -> CachedModel:
+        """Returns one of the same weights with a cache and taps of its own, for a reply whose passes alternate with
+        those of this one. No pass is run."""
+        other = copy(self)
+        other.rotation = self.rotation.for_another_reply()
+        other._begin_empty()
+        return other
 
     def _measure_vocabulary(self) -> int:
         """Returns the width of the logits, from a pass over one token that is never evaluated."""
@@ -186,6 +199,7 @@ class CachedModel:
 
     def _run(self, tokens: mx.array, entries: Any, tree: DraftTree | None = None) -> mx.array:
         """One pass: lazy logits (n, vocabulary). If it fails, it has reached some layers only, so all is forgotten."""
+        self.rotation.apply()
         wanted = not self._feeds or (self.taps is not None and self.taps.reaches_output)
         if self.leader is not None:
             self.leader.announce(tokens, tree, wanted)

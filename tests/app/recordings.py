@@ -84,5 +84,5 @@ class RecordedSession:
 def recorded_pair(session: RecordedSession) -> LoadedPair:
     """A pair whose replies are recorded, and whose target has nothing to reset."""
     cache = SimpleNamespace(reset=lambda: None, needs_pins=False)
-    target = SimpleNamespace(model=SimpleNamespace(cache=cache, leader=None), tokenizer=session)
+    target = SimpleNamespace(model=SimpleNamespace(cache=cache, leader=None, vocabulary=0), tokenizer=session)
     return LoadedPair(target, session, NamedDrafter("lookup", None))  # type: ignore[arg-type]

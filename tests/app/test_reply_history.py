@@ -101,23 +101,23 @@ def found(index: SuffixIndex) -> set[tuple[int, ...]]:
 
 
 def test_the_index_follows_the_files(history: ReplyHistory) -> None:
-    drafts = DraftHistory(history.folder, VOCABULARY, 100)
-    assert drafts.index().length == 0
+    drafts = DraftHistory(VOCABULARY, 100)
+    assert drafts.index(history.folder).length == 0
     history.add(VOCABULARY, 1, 10, [1, 2, 3])
-    first = drafts.index()
+    first = drafts.index(history.folder)
     assert found(first) == {(1, 2, 3)}
     history.add(VOCABULARY, 2, 12, [4, 5])
-    assert drafts.index() is first and found(first) == {(1, 2, 3), (4, 5)}
+    assert drafts.index(history.folder) is first and found(first) == {(1, 2, 3), (4, 5)}
     history.forget(1)
-    assert found(drafts.index()) == {(4, 5)}
+    assert found(drafts.index(history.folder)) == {(4, 5)}
     history.add(VOCABULARY, 2, 12, [4, 5, 6])
-    assert found(drafts.index()) == {(4, 5, 6)}
+    assert found(drafts.index(history.folder)) == {(4, 5, 6)}
 
 
 def test_tokens_that_the_target_does_not_have_are_never_drafted(history: ReplyHistory) -> None:
     history.add(VOCABULARY, 1, 10, [1, 2, 100])
     history.add(VOCABULARY, 1, 12, [1, 2, 99])
-    assert found(DraftHistory(history.folder, VOCABULARY, 100).index()) == {(1, 2, 99)}
+    assert found(DraftHistory(VOCABULARY, 100).index(history.folder)) == {(1, 2, 99)}
 
 
 def test_a_reply_is_drafted_from_earlier_ones_only_where_its_noise_is_its_own() -> None:

@@ -19,8 +19,7 @@ def rope_of(row: dict[str, Any]) -> Any:
     rope = row["rope_parameters"]
     module = rotary_embedding(HEAD, rope["rope_theta"], False, rope, _FILE["longest"])
     rotation = RotationByLength([module])
-    if not rotation.fits(row["length"]):
-        rotation.switch(True)
+    rotation.follow(row["length"], [])
     return module
 
 

@@ -1,21 +1,31 @@
-"""A pair whose pass was interrupted is made whole again without two copies of its drafter."""
+"""A target with a drafter: several replies at once, each with a pair of its own, and a drafter that fails."""
 
-import gc
 import json
-import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options
-from app.inference.pair_loader import NamedDrafter
-from engine.drafters.prompt_lookup import PromptLookup
+from app.inference.reply_events import FellBack, ReplyEvent
+from app.inference.reply_runner import ReplyInput, ReplyRunner
+from engine.drafters import Drafter
+from engine.events import PromptProgress, Round
+from engine.policy.adaptive import Adaptive
 from engine.session import Session
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
 from models.loader import Loaded, load
 from models.tokenizer import NO_TEMPLATE
 from tests.toys.folders import make_folder
+
+SETTINGS = SamplingSettings(max_tokens=24, draft_length=3)
+TEXTS = "one, two, three, one, two, three, and then " * 3, "why is the sky blue? the sky is blue since the sky is " * 4
 
 
 @pytest.fixture(scope="module")
@@ -23,34 +33,89 @@ def target(toy_folder: Path) -> Loaded:
     return load(toy_folder)
 
 
-def test_the_old_drafter_is_gone_before_the_new_one_is_loaded(
-    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(params=["lookup", "draft", "lookup+draft"])
+def pair(request: pytest.FixtureRequest, target: Loaded, toy_drafter_folder: Path, tmp_path: Path) -> LoadedPair:
+    session = Session(CachedModel(target.network), target.tokenizer, 400)
+    session.kept.limit_bytes = 1 << 30
+    target = replace(target, model=session.target)
+    drafter = pair_loader.open_drafter(request.param.replace("draft", str(toy_drafter_folder)), target)
+    return LoadedPair(target, session, drafter, cache_root=tmp_path)
+
+
+def reply(pair: LoadedPair, text: str, settings: SamplingSettings = SETTINGS) -> Iterator[ReplyEvent]:
+    return ReplyRunner(pair, settings, ReplyInput(text), lambda: False).events()
+
+
+def rounds(events: Sequence[object]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """What each round drafted, and what came of it."""
+    return [(event.drafted, event.tokens) for event in events if isinstance(event, Round)]
+
+
+def tokens(events: Sequence[object]) -> list[int]:
+    return [token for _, own in rounds(events) for token in own]
+
+
+def alternating(*replies: Iterator[ReplyEvent]) -> list[list[ReplyEvent]]:
+    events = zip(*zip_longest(*replies), strict=True)
+    return [[event for event in own if event is not None] for own in events]
+
+
+def break_first_draft(drafter: Drafter | None, patch: pytest.MonkeyPatch) -> None:
+    """Has just this drafter fail, and none of the same weights."""
+    kind = type(drafter)
+    propose = kind.propose
+
+    def failing(self: Drafter, *given: Any) -> Any:
+        if self is drafter:
+            raise RuntimeError("broken")
+        return propose(self, *given)
+
+    patch.setattr(kind, "propose", failing)
+
+
+def test_two_replies_that_alternate_are_what_each_is_alone(pair: LoadedPair) -> None:
+    alone = [list(reply(pair.for_another_reply(), text)) for text in TEXTS]
+    assert all(any(drafted for drafted, _ in rounds(events)) for events in alone)
+    together = alternating(reply(pair, TEXTS[0]), reply(pair.for_another_reply(), TEXTS[1]))
+    assert [rounds(events) for events in together] == [rounds(events) for events in alone]
+
+
+def test_a_drafter_that_fails_leaves_the_other_reply_alone_and_drafts_again(
+    pair: LoadedPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = LoadedPair(
-        target, Session(target.model, target.tokenizer, 100), NamedDrafter("head", PromptLookup()), cache_root=tmp_path
-    )
-    old = weakref.ref(pair.drafter.drafter)
-    seen: list[object] = []
+    other = pair.for_another_reply()
+    whole = alternating(reply(pair, TEXTS[0]), reply(other, TEXTS[1]))
+    for each in (pair, other):
+        each.reset()
+        each.session.kept.clear()
+    assert other.drafter.drafter is not pair.drafter.drafter
+    break_first_draft(other.drafter.parts[0].drafter, monkeypatch)
+    kept, fallen = alternating(reply(pair, TEXTS[0]), reply(other, TEXTS[1]))
+    assert rounds(kept) == rounds(whole[0])
+    assert [type(event) for event in fallen].count(FellBack) == 1 and tokens(fallen) == tokens(whole[1])
+    other.clear()
+    other.session.kept.clear()
+    assert rounds(list(reply(other, TEXTS[1]))) == rounds(whole[1])
 
-    def opened(spec: str, _target: Loaded, _trees: bool, _root: Path) -> NamedDrafter:
-        gc.collect()
-        seen.append(old())
-        return NamedDrafter(spec, PromptLookup())
 
-    monkeypatch.setattr(pair_loader, "open_drafter", opened)
-    pair.reset()
-    assert seen == [None] and pair.has_drafter and pair.drafter.spec == "head"
+def test_a_pair_goes_on_from_a_conversation_that_another_one_kept(pair: LoadedPair) -> None:
+    other = pair.for_another_reply()
+    list(reply(other, TEXTS[1]))
+    other.clear()
+    first = next(event for event in reply(pair, TEXTS[1] + "the sky") if isinstance(event, PromptProgress))
+    assert first.reused > 64
 
 
-def test_a_drafter_that_does_not_load_again_is_lost(
-    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = LoadedPair(
-        target, Session(target.model, target.tokenizer, 100), NamedDrafter("head", PromptLookup()), cache_root=tmp_path
-    )
-    monkeypatch.setattr(pair_loader, "open_drafter", lambda *_: 1 / 0)
-    pair.reset()
-    assert pair.lost and pair.refusal and not pair.has_drafter and pair.drafter.spec == "head"
+def test_what_the_rounds_teach_is_shared(pair: LoadedPair) -> None:
+    other = pair.for_another_reply()
+    assert other.learnt is pair.learnt
+    settings = replace(SETTINGS, draft_length=None, fresh=True)
+    alternating(reply(pair, TEXTS[0], settings), reply(other, TEXTS[1], settings))
+    other.reset()
+    assert other.learnt is pair.learnt
+    assert isinstance(other.policy(settings, 100), Adaptive) and pair.learnt.times_of().learnt
+    pair.open_session(Options(target=str(pair.target.folder.path), cache_root=pair.cache_root))
+    assert pair.learnt is other.learnt
 
 
 def test_a_target_without_a_chat_template_is_opened_with_a_word_about_it(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ class NearestKey(Drafter):
         self.target = TargetView(target, self.needs.taps, kv_layers=self.needs.kv_layers)
         self.named: list[bool] = []
 
+    def for_another_reply(self, target: CachedModel) -> NearestKey:
+        return NearestKey(target)
+
     def propose(self, context: DraftContext, length: int) -> Draft:
         seen = len(context.tokens) - 1
         if self.target.length != seen or seen < 2:
