@@ -24,6 +24,8 @@ class ExactTarget(CachedModel):
     cache. Raises UnsupportedCache for a model whose passes find in the cache what refused drafts left there.
     """
 
+    shares_passes = False  # other rows would change its arithmetic
+
     def __init__(self, target: CachedModel, blocks: VerifyBlocks) -> None:
         if not target.cache.follows_position:
             raise UnsupportedCache(

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import mlx.core as mx
+from mlx.utils import tree_flatten
 
+from engine import together
 from engine.backend.mlx_lm_imports import why_unsound
 from engine.cache.model_cache import ModelCache
 from engine.cache.snapshot import Snapshot
 from engine.cache.tree_cache import TreeRows
-from engine.errors import ModelError, UnsupportedCache
+from engine.errors import ModelError, UnsupportedCache, UsageError
 from engine.rotary_embedding import RotationByLength
+from engine.target.joint_pass import JointPass, why_not_joint
 from engine.target.layer_taps import LayerTaps
 from engine.target.recurrence_replay import RecurrenceReplay
 from engine.tree.draft_tree import DraftTree
@@ -51,6 +55,19 @@ class PassListener(Protocol):
         """The pass announced last could not be built, because of `error`."""
 
 
+@dataclass
+class _Sharing:
+    """What the replies that are written with one model at once share. size_bytes: of its weights. why_alone: why their
+    passes cannot be joined, "" where they can, None where that was not tried."""
+
+    size_bytes: int
+    why_alone: str | None = None
+
+    @property
+    def joins(self) -> bool:
+        return self.why_alone == ""
+
+
 class CachedModel:
     """An mlx-lm model and its cache.
 
@@ -69,7 +86,11 @@ class CachedModel:
     cannot be rewound.
     """
 
-    def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
+    shares_passes = True
+
+    def __init__(
+        self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64, sharing: _Sharing | None = None
+    ) -> None:
         if reason := why_unsound(model):
             raise ModelError(f"this architecture cannot be decoded exactly: {reason}; choose another model")
         self.model = model
@@ -77,7 +98,9 @@ class CachedModel:
         self.taps: LayerTaps | None = None
         self.leader: PassListener | None = None
         self.kv_bits = kv_bits
-        self.cache = ModelCache(model, kv_bits, kv_group_size)
+        self._kv_group_size = kv_group_size
+        self._sharing = sharing or _Sharing(sum(array.nbytes for _, array in tree_flatten(model.parameters())))
+        self.cache = self._make_cache()
         self.rotation = RotationByLength(model.modules())
         self._recurrence = RecurrenceReplay(model, self.cache)
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
@@ -95,6 +118,14 @@ class CachedModel:
                 f"this model's KV cache cannot be quantized to {kv_bits} bits in groups of {kv_group_size} "
                 f"({why}): leave it as it is"
             ) from error
+
+    def _make_cache(self) -> ModelCache:
+        return ModelCache(self.model, self.kv_bits, self._kv_group_size)
+
+    @property
+    def why_alone(self) -> str | None:
+        """Why its passes are not joined with those of other replies, None where they are or nobody has asked yet."""
+        return self._sharing.why_alone or None
 
     @property
     def length(self) -> int:
@@ -154,6 +185,7 @@ class CachedModel:
                 at_once *= 2
             if layers and cancelled():
                 return True
+            together.between_pieces()
         mx.eval(self.taps.arrays() if self.taps else [])
         return False
 
@@ -180,20 +212,19 @@ class CachedModel:
             enable_row_positions(self.model)
             self._rotates_rows = True
         missing = tokens.size - tree.size
-        entries = self.cache.for_tree(TreeRows.of(tree, self.length, missing))
+        rows = TreeRows.of(tree, self.length, missing)
         self._root = self.length + missing
-        return self._run(tokens, entries, tree)
+        return self._run(tokens, self.cache.for_tree(rows), tree, rows)
 
-    def _run(self, tokens: mx.array, entries: Any, tree: DraftTree | None = None) -> mx.array:
+    def _run(
+        self, tokens: mx.array, entries: Any, tree: DraftTree | None = None, rows: TreeRows | None = None
+    ) -> mx.array:
         """One pass: lazy logits (n, vocabulary). If it fails, it has reached some layers only, so all is forgotten."""
         wanted = not self._feeds or (self.taps is not None and self.taps.reaches_output)
         if self.leader is not None:
             self.leader.announce(tokens, tree, wanted)
         try:
-            with self._recurrence.pass_over(tokens.size):
-                logits: mx.array = self.model(tokens[None], cache=entries)[0]
-            if self.taps is not None:
-                self.taps.record(self.length)
+            logits = self._build(tokens, entries, rows)
         except BaseException as error:
             if self.leader is not None:
                 self.leader.cancel(error)
@@ -204,6 +235,37 @@ class CachedModel:
             seen = self.taps.arrays() if self.taps is not None else []
             mx.async_eval([*([logits] if wanted else []), *self.cache.arrays(), *seen])
         return logits
+
+    def _build(self, tokens: mx.array, entries: Any, rows: TreeRows | None) -> mx.array:
+        """Returns the lazy logits (n, vocabulary) of a pass, which other replies may share, and has the taps record."""
+        if self._sharing.joins and self.shares_passes and not self._feeds and together.takes_part():
+            return together.run(self._joint_pass(tokens, entries, rows))
+        with self._recurrence.pass_over(tokens.size):
+            logits: mx.array = self.model(tokens[None], cache=entries)[0]
+        if self.taps is not None:
+            self.taps.record(self.length)
+        return logits
+
+    def _joint_pass(self, tokens: mx.array, entries: Any, rows: TreeRows | None) -> JointPass:
+        def record(place: slice) -> None:
+            if self.taps is not None:
+                self.taps.record(self.length, place)
+
+        positions = mx.arange(self.length, self.length + tokens.size) if rows is None else rows.positions
+        group, size_bytes = (id(self.model), self.rotation.is_long), self._sharing.size_bytes
+        return JointPass(self.model, tokens, entries, positions, record, group, size_bytes)
+
+    def for_another_reply(self) -> CachedModel:
+        """Returns the same model with a cache and taps of its own, for a reply at the same time (`engine.together`).
+
+        What it tries on the model the first time takes a few short passes. Raises UsageError where other machines hold
+        parts of the model.
+        """
+        if self.leader is not None:
+            raise UsageError("a model on several machines writes one reply at a time: wait for the other one")
+        if self._sharing.why_alone is None:
+            self._sharing.why_alone = why_not_joint(self.model, self._make_cache) or ""
+        return CachedModel(self.model, self.kv_bits, self._kv_group_size, self._sharing)
 
     def continue_from(
         self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None
