@@ -1,4 +1,4 @@
-"""One pass of a model over the rows of several replies, each of which keeps its own cache.
+"""One pass of a model, or of a head, over the rows of several replies, each of which keeps its own cache.
 
 All rows lie side by side, (1, rows, hidden), as those of a tree do: products, norms and experts see all of them and
 read the weights once. Positions go row by row (`engine.tree.rotary_positions`). In each layer the keys and values of
@@ -69,6 +69,52 @@ class JointPass:
         for one, end in zip(passes, accumulate(counts), strict=True):
             one.record(slice(end - one.tokens.size, end))
         return list(logits)
+
+
+Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
+"""`attend(queries, keys, values)` comes from the caller, who knows cache and positions: arrays (1, heads, n, head_dim)
+before rotation, to the attended values in the queries' shape."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsPass:
+    """A pass of a head, which computes each row by itself, but for attention.
+
+    network: called with `inputs`, each (1, n, width), then with what attends in each layer; returns (1, n, out).
+    attends: of one reply, which knows its cache. weights: equal where the network has the same weights; None where it
+    is the same network.
+    """
+
+    network: Callable[..., mx.array]
+    inputs: Sequence[mx.array]
+    attends: Sequence[Attend] = ()
+    weights: Hashable = None
+    size_bytes = 0  # heads draft for models, and are smaller than all of them
+
+    @property
+    def group(self) -> Hashable:
+        return self.weights or self.network
+
+    def run(self) -> mx.array:
+        return self.network(*(rows[None] for rows in self.inputs), *self.attends)[0]
+
+    def run_with(self, others: Sequence[RowsPass]) -> list[mx.array]:
+        passes = [self, *others]
+        ends = list(accumulate(len(one.inputs[0]) for one in passes))[:-1]
+        inputs = [mx.concatenate([*rows]) for rows in zip(*(one.inputs for one in passes), strict=True)]
+        layers = [_attend_by_reply(layer, ends) for layer in zip(*(one.attends for one in passes), strict=True)]
+        return list(mx.split(RowsPass(self.network, inputs, layers).run(), ends))
+
+
+def _attend_by_reply(attends: Sequence[Attend], ends: Sequence[int]) -> Attend:
+    """Returns what attends to the rows of all replies, each in its own way; `ends`: where the rows of all but the last
+    end."""
+
+    def attend(*rows: mx.array) -> mx.array:
+        split = zip(*(mx.split(each, ends, 2) for each in rows), strict=True)
+        return mx.concatenate([one(*parts) for one, parts in zip(attends, split, strict=True)], 2)
+
+    return attend
 
 
 def why_not_joint(model: Any, make_cache: Callable[[], ModelCache]) -> str | None:
