@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from app.duration_text import duration_words
 from app.protocol import Struct
+from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.metrics import Metrics
 from engine.settings import MODEL_DEFAULTS, SamplingSettings
 
@@ -109,7 +110,17 @@ def sampling_in_words(sampling: SamplingSettings) -> str:
         ({name: value for name, value in used.items() if name not in sampling.from_model}, ""),
         ({name: value for name, value in used.items() if name in sampling.from_model}, " (the model's own)"),
     ]
-    return ", ".join(f"{settings_in_words(values)}{whose}" for values, whose in groups if values)
+    parts = [f"{settings_in_words(values)}{whose}" for values, whose in groups if values]
+    return ", ".join(filter(None, [*parts, exact_in_words(sampling)]))
+
+
+def exact_in_words(sampling: SamplingSettings) -> str:
+    """Returns how a reply of exact-verify is kept the same to the last bit, "" for any other."""
+    if not sampling.exact:
+        return ""
+    if sampling.identical_width > 1:
+        return f"exact, bit-identical by construction up to width {sampling.identical_width}"
+    return f"exact, in fixed blocks of {BLOCK_WIDTH} tokens"
 
 
 def not_neutral(sampling: SamplingSettings) -> dict[str, float]:

@@ -100,7 +100,7 @@ class ModelWorker:
         """Yields PrefillProgress* (RoundDone Called?)* ReplyDone, with FellBack anywhere. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, OtherModelError, and what the target raises."""
         pair, number = self._pair_of(request.target), request.id
-        settings = pair.resolved(with_seed(request.sampling))
+        settings = pair.measured(pair.resolved(with_seed(request.sampling)))
         offered = request.tools
         tools = None if offered is None else ReplyTools(pair.target.tokenizer, offered, settings.grammar)
         if tools is not None and tools.grammar is not None:

@@ -24,6 +24,7 @@ import numpy as np
 from app.inference.machine import processor
 from app.inference.pair_loader import NamedDrafter
 from engine import backend
+from engine.audit.identical_width import identical_width
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
@@ -66,8 +67,8 @@ class LearntRounds:
         self._read()
 
     def times_of(self, exact: bool = False, timed: bool = False) -> StepTimes:
-        """Returns the times of rounds under these conditions. exact: all passes are of one width. timed: every draft is
-        waited for."""
+        """Returns the times of rounds under these conditions. exact: all passes are of one width, as the blocks of
+        exact-verify are where they are needed. timed: every draft is waited for."""
         return self.times.setdefault(_conditions(exact, timed), StepTimes(self._prior(exact)))
 
     def policy(
@@ -86,15 +87,16 @@ class LearntRounds:
         earlier replies have taught."""
         if self.drafter.drafter is None or settings.draft_length is not None:
             return FixedLength(settings.draft_length or 0 if self.drafter.drafter is not None else 0)
-        times, counts = self.times_of(settings.exact, timed).for_reply(), self.counts
+        width = identical_width(self.target.model).tokens if settings.exact else None
+        times, counts = self.times_of(width == 1, timed).for_reply(), self.counts
         if settings.repeats_rounds and not frozen:
-            times, counts = StepTimes(self._prior(settings.exact), learns=False), [AcceptanceCounts() for _ in counts]
+            times, counts = StepTimes(self._prior(width == 1), learns=False), [AcceptanceCounts() for _ in counts]
         elif frozen or not settings.teaches:
             times, counts = times.copy(learns=not settings.repeats_rounds), copy.deepcopy(counts)
         for each in counts:
             each.fade()
-        pairs = zip(self.drafter.parts, counts, strict=True)
-        candidates = [Candidate(part.name, expected_length(part, each), each) for part, each in pairs]
+        pairs, longest = zip(self.drafter.parts, counts, strict=True), BLOCK_WIDTH if width == 1 else width
+        candidates = [Candidate(part.name, expected_length(part, each, longest), each) for part, each in pairs]
         policy = Adaptive(candidates, times, context, at_once)
         if not policy.is_useful:
             times.neglect()
@@ -136,11 +138,13 @@ class LearntRounds:
         return [_prior_prices(self.target, part, exact) for part in self.drafter.parts]
 
 
-def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts) -> ExpectedLength:
-    """Returns what is expected of a drafter before a reply; its lengths are those that a draft may have."""
+def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts, widest: int | None = None) -> ExpectedLength:
+    """Returns what is expected of a drafter before a reply; its lengths are those that a draft may have. widest: the
+    most rows of a pass, None where there is no limit."""
     if drafter.branches:
         return TreeExpectedLength(drafter.tree_tau)
-    return ChainExpectedLength(drafter.longest, counts.rates or drafter.usual)
+    longest = drafter.longest if widest is None else min(drafter.longest, widest - 1)
+    return ChainExpectedLength(longest, counts.rates or drafter.usual)
 
 
 def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPrices:

@@ -23,9 +23,9 @@ from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from engine.audit.exact_target import ExactTarget
+from engine.audit.identical_width import blocks_of, identical_width
 from engine.audit.receipt import Receipt
 from engine.audit.reply_check import EndConditions, check_reply
-from engine.audit.verify_blocks import VerifyBlocks
 from engine.backend import memory, raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
@@ -84,6 +84,13 @@ class LoadedPair:
     def resolved(self, settings: SamplingSettings) -> SamplingSettings:
         """Returns settings with the target's own values where they ask for those."""
         return settings.with_defaults(self.defaults.values) if settings.from_model else settings
+
+    def measured(self, settings: SamplingSettings) -> SamplingSettings:
+        """Returns the settings of a reply that is made here, which in exact-verify say which passes have the bits of
+        single steps."""
+        return (
+            replace(settings, identical_width=identical_width(self.target.model).tokens) if settings.exact else settings
+        )
 
     @property
     def is_shared(self) -> bool:
@@ -220,7 +227,11 @@ class LoadedPair:
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""
-        return self.learnt.policy(settings, context, timed, frozen, self.at_once)
+        return self.learnt.policy(settings, context, timed, frozen, self._replies_sharing_passes)
+
+    def _replies_sharing_passes(self) -> int:
+        """Returns how many replies share a pass now; 1 where each takes its own, which costs what it does alone."""
+        return self.at_once() if self.target.model.why_alone is None else 1
 
     # --- tokens, and their verification ---------------------------------------------------------------
 
@@ -280,19 +291,21 @@ class LoadedPair:
         """Decodes a reply again plainly, in empty caches, and compares: yields how far the prompt is, how many tokens
         are checked, and last the receipt, as `engine.audit.reply_check.check_reply`.
 
-        settings: those that `rounds`, the reply to `prompt`, were made with. complete: whether it ended by itself.
+        settings: those that `rounds`, the reply to `prompt`, were made with; in exact-verify the passes are those of
+        plain decoding where it was made, which may be another machine. complete: whether it ended by itself.
         pause: called between passes; may raise to break off.
         """
         self.clear()
         target = self.target
-        model = ExactTarget(target.model, VerifyBlocks.for_prompt(len(prompt))) if settings.exact else target.model
+        blocks = blocks_of(settings.identical_width, len(prompt))
+        model = ExactTarget(target.model, blocks) if settings.exact else target.model
         parser = target.tokenizer.channels(prompt)
         sampler = Sampler(settings, target.model.vocabulary, self.session.reply_grammar(settings, parser))
         longest = self._longest(settings, prompt, [token for round_ in rounds for token in round_.tokens])
         tokenizer = target.tokenizer
         ends = EndConditions(tokenizer.stream, tokenizer.eos, settings.stop, complete, longest, parser)
         receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
-        yield receipt
+        yield replace(receipt, identical_width=blocks.together) if settings.exact else receipt
 
 
 def open_target(options: Options) -> LoadedPair:

@@ -116,7 +116,7 @@ EXACT = SamplingSettings(max_tokens=12, exact=True)
 def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(toy_folder: Path, toy_drafter_folder: Path) -> None:
     conversation, calm = (open_toy(toy_folder, toy_drafter_folder, EXACT) for _ in range(2))
     said = talk(conversation, "hello", "/verify", "and now?", "/verify")
-    assert said.count("receipt: identical over 12 tokens, to the last bit\n") == 2
+    assert said.count("receipt: identical over 12 tokens, to the last bit") == 2
     talk(calm, "hello", "and now?")
     assert conversation.messages == calm.messages
 
