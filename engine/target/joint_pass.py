@@ -100,18 +100,17 @@ class RowsPass:
 
     def run_with(self, others: Sequence[RowsPass]) -> list[mx.array]:
         passes = [self, *others]
-        ends = list(accumulate(len(one.inputs[0]) for one in passes))[:-1]
+        cuts = _cuts([len(one.inputs[0]) for one in passes])
         inputs = [mx.concatenate([*rows]) for rows in zip(*(one.inputs for one in passes), strict=True)]
-        layers = [_attend_by_reply(layer, ends) for layer in zip(*(one.attends for one in passes), strict=True)]
-        return list(mx.split(RowsPass(self.network, inputs, layers).run(), ends))
+        layers = [_in_turn(layer, cuts) for layer in zip(*(one.attends for one in passes), strict=True)]
+        return list(mx.split(RowsPass(self.network, inputs, layers).run(), cuts))
 
 
-def _attend_by_reply(attends: Sequence[Attend], ends: Sequence[int]) -> Attend:
-    """Returns what attends to the rows of all replies, each in its own way; `ends`: where the rows of all but the last
-    end."""
+def _in_turn(attends: Sequence[Attend], cuts: Sequence[int]) -> Attend:
+    """Returns what attends for the rows of all replies, as each of them does; see `_cuts`."""
 
     def attend(*rows: mx.array) -> mx.array:
-        split = zip(*(mx.split(each, ends, 2) for each in rows), strict=True)
+        split = zip(*(mx.split(each, cuts, 2) for each in rows), strict=True)
         return mx.concatenate([one(*parts) for one, parts in zip(attends, split, strict=True)], 2)
 
     return attend
