@@ -241,9 +241,8 @@ def test_who_writes_is_counted() -> None:
     assert not together.takes_part()
 
 
-def test_a_model_whose_layers_compute_with_keys_is_never_silently_wrong() -> None:
-    """It is refused by what happens when it runs, and its replies take turns."""
-    model = build("deepseek_v3")
+def test_a_model_that_computes_positions_by_itself_is_refused_and_not_silently_wrong() -> None:
+    model = build("gpt2")
     target = CachedModel(model)
     replies = [Wanted(text(seed, 20), COUPLED, lambda _: PromptLookup(1), 3) for seed in range(3)]
     write(target, replies)
