@@ -34,11 +34,6 @@ class ExactTarget(CachedModel):
         vars(self).update(vars(target))  # the same model, cache and taps
         self.blocks = blocks
 
-    @property
-    def shares_passes(self) -> bool:
-        """No: rows of other replies would make its passes wider."""
-        return False
-
     def _chunks(self, count: int, chunk: int) -> list[tuple[int, int]]:
         here = self.length
         return [(start - here, min(end - here, count)) for start, end in self.blocks.passes(here, here + count)]
