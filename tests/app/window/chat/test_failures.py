@@ -385,8 +385,6 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
     with Scene(tmp_path, store=store, rounds=2) as scene:
         reply = scene.ask()
         controller, conversation = scene.controller, scene.controller.conversation.id
-        exported = tmp_path / "exported.json"
-        exported.write_text(controller.library.export_json(conversation))
         controller.change_settings(ChatSettings(sampling=SamplingSettings(temperature=1.0)))
         store._database.connection.execute("PRAGMA query_only = ON")
         verbs: list[Any] = [
@@ -397,7 +395,6 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
             lambda: controller.edit(controller.path[0].id, "y"),
             lambda: controller.select(reply.id),
             lambda: controller.library.save_preset("p", controller.conversation.settings),
-            lambda: controller.import_file(str(exported)),
         ]
         for verb in verbs:
             before = len(scene.notices)
