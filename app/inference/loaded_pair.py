@@ -53,7 +53,8 @@ class LoadedPair:
     context, or "". needed: bytes of memory at the full context. trees: whether the drafter drafts trees where it can.
     digest: of the target's weights when they were loaded, "" if unknown. vocabulary: digest of the target's, likewise.
     refusal: why the drafter that was requested is not there, or "". monitored: the drafter as
-    `app.inference.reply_runner` uses it. cache_root: None for the user's.
+    `app.inference.reply_runner` uses it. cache_root: None for the user's. at_once: tells how many replies take part in
+    rounds now.
     """
 
     target: Loaded
@@ -66,6 +67,7 @@ class LoadedPair:
     digest: str = ""
     vocabulary: str = ""
     refusal: str = ""
+    at_once: Callable[[], int] = lambda: 1
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     _learnt: LearntRounds | None = field(init=False, default=None)
     _history: DraftHistory = field(init=False)
@@ -225,7 +227,11 @@ class LoadedPair:
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""
-        return self.learnt.policy(settings, context, timed, frozen)
+        return self.learnt.policy(settings, context, timed, frozen, self._replies_sharing_passes)
+
+    def _replies_sharing_passes(self) -> int:
+        """Returns how many replies share a pass now; 1 where each takes its own, which costs what it does alone."""
+        return self.at_once() if self.target.model.why_alone is None else 1
 
     # --- tokens, and their verification ---------------------------------------------------------------
 
