@@ -40,6 +40,7 @@ SITE_PACKAGES = (
             "PySide6/_config.py",
             "PySide6/_git_pyside_version.py",
             "PySide6/libpyside6.abi3.*",
+            "PySide6/libpyside6qml.abi3.*",
             "PySide6/support/*",
             *(f"PySide6/Qt{name}.abi3.so" for name in _QT_BINDINGS),
             *(f"PySide6/Qt/lib/Qt{name}.framework/*" for name in _QT_LIBRARIES),
