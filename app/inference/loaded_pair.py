@@ -203,7 +203,7 @@ class LoadedPair:
         """Has prompt lookup draft the next reply from a text that it is expected to repeat, in place of earlier
         replies and under their conditions. The text follows the end of the prompt, so that its beginning is drafted
         first. Returns the tokens that are drafted from: none where the drafter has no prompt lookup."""
-        if not self._lookups or not may_draft_from_replies(settings):
+        if self.why_no_prediction(settings):
             return []
         index = SuffixIndex(HISTORY_SHORTEST)
         tokens = [*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text)[: self.session.context]]
@@ -211,6 +211,14 @@ class LoadedPair:
         for lookup in self._lookups:
             lookup.history = index
         return tokens
+
+    def why_no_prediction(self, settings: SamplingSettings) -> str:
+        """Returns why a reply with these settings is not drafted from a prediction, "" where it is."""
+        if not self._lookups:
+            return "only prompt lookup drafts from a prediction, alone or together with another drafter"
+        if not may_draft_from_replies(settings):
+            return "a prediction is not drafted from where rejection sampling must repeat a seed"
+        return ""
 
     @property
     def _lookups(self) -> list[PromptLookup]:

@@ -1,6 +1,6 @@
 """Replies of known acceptance on machines of known times, to judge a policy against the best fixed length in hindsight.
 
-    python -m tests.engine.policy.simulation [--world NAME] [--factor X]
+    python -m tests.engine.policy.simulation [--world NAME] [--factor X] [--at-once N]
 
 A text is a list of flags: whether a drafter that has everything before it right gets this token right. All policies
 meet the same texts, so the best fixed length is that of this very text, luck included. Prices are in plain passes.
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import count
+from itertools import count, product
 from statistics import mean
 
 from engine.events import Round
@@ -23,7 +23,7 @@ from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength
 from engine.policy.fixed import FixedLength
-from engine.policy.step_times import PriorPrices, StepTimes
+from engine.policy.step_times import CPU_PASSES, GPU_PASSES, PriorPrices, StepTimes
 from tests.engine.policy.machine_times import MachineTimes
 
 TOKENS, LONGEST = 256, 8
@@ -242,10 +242,21 @@ def together(
     return (tokens - began[0]) / (clock_s - began[1])
 
 
-def share_together(costs: MachineTimes, text: str, at_once: int, factor: float = 1.0) -> float:
-    """Returns the speed of adaptive replies at once, that of the best fixed length for all of them being 1. factor: by
-    which the prices of one reply are taken to be wrong."""
-    learnt = Learnt(StepTimes([prior_of(costs, factor)]))
+def shares_together(
+    at_once: int, drafts: Sequence[str] = tuple(DRAFTS), texts: Sequence[str] = tuple(TEXTS)
+) -> dict[tuple[str, str, str], float]:
+    """Returns the speed of adaptive replies at once, that of the best fixed length for all of them being 1, on the
+    curves that times begin with, by curve, drafter and text."""
+    found = {}
+    for (name, curve), draft, text in product({"CPU": CPU_PASSES, "GPU": GPU_PASSES}.items(), drafts, texts):
+        each = DRAFTS[draft]
+        costs = MachineTimes(curve, ((0, 0.0), (1, each), (LONGEST, LONGEST * each)))
+        found[name, draft, text] = _share_together(costs, text, at_once)
+    return found
+
+
+def _share_together(costs: MachineTimes, text: str, at_once: int) -> float:
+    learnt = Learnt(StepTimes([prior_of(costs)]))
     found = together(lambda: adaptive(learnt, at_once=at_once), costs, text, at_once)
     return found / max(together(lambda length=n: FixedLength(length), costs, text, at_once) for n in range(LONGEST + 1))  # type: ignore[misc]
 
@@ -373,7 +384,16 @@ def main() -> None:
     parser.add_argument("--world", choices=WORLDS, action="append")
     parser.add_argument("--factor", type=float, action="append", help="by which the prior is wrong")
     parser.add_argument("--replies", type=int, default=4)
+    parser.add_argument("--at-once", type=int, action="append", help="judge so many replies at once in place of one")
     args = parser.parse_args()
+    for at_once in args.at_once or []:
+        shares = sorted((share, *case) for case, share in shares_together(at_once).items())
+        low = sum(share < 0.97 for share, *_ in shares)
+        average = mean(share for share, *_ in shares)
+        print(f"{at_once} at once, {len(shares)} cases: {average:.4f} of the best fixed length, {low} below 0.97")
+        print(f"    least: {shares[:3]}", flush=True)
+    if args.at_once:
+        return
     for world in args.world or WORLDS:
         for factor in args.factor or (1.0, 2.0, 0.5):
             found = sorted(cases(world, factor, args.replies), key=lambda case: case.slowest)

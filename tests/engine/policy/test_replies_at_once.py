@@ -4,39 +4,23 @@ from statistics import mean
 
 import pytest
 
-from engine.policy.step_times import CPU_PASSES, GPU_PASSES, PriorPrices, StepTimes
-from tests.engine.policy.machine_times import MachineTimes
+from engine.policy.step_times import PriorPrices, StepTimes
 from tests.engine.policy.simulation import (
-    DRAFTS,
-    LONGEST,
-    TEXTS,
     Learnt,
     adaptive,
     costs_of,
     flags,
     prior_of,
-    share_together,
+    shares_together,
     speed,
     together,
 )
-
-SOME = ("20% right", "50% right", "80% right", "drifting")
-
-
-def costs(curve: tuple[tuple[int, float], ...], draft: str) -> MachineTimes:
-    each = DRAFTS[draft]
-    return MachineTimes(curve, ((0, 0.0), (1, each), (LONGEST, LONGEST * each)))
 
 
 @pytest.mark.slow_for("1", "2", "4")
 @pytest.mark.parametrize("at_once", [1, 2, 4, 8])
 def test_replies_at_once_are_about_as_fast_as_with_the_best_fixed_length_for_all(at_once: int) -> None:
-    found = [
-        share_together(costs(curve, draft), text, at_once)
-        for curve in (CPU_PASSES, GPU_PASSES)
-        for draft in ("head", "small model")
-        for text in SOME
-    ]
+    found = shares_together(at_once, ("head", "small model"), ("20% right", "80% right", "drifting")).values()
     assert mean(found) >= 0.97 and min(found) >= 0.8
 
 
@@ -44,14 +28,9 @@ def test_replies_at_once_are_about_as_fast_as_with_the_best_fixed_length_for_all
 @pytest.mark.parametrize("at_once", [1, 2, 4, 8])
 def test_so_are_they_with_every_drafter_and_text(at_once: int) -> None:
     """And where drafting does not pay, no more than a little is lost in finding out."""
-    found = {
-        text: [
-            share_together(costs(curve, draft), text, at_once) for curve in (CPU_PASSES, GPU_PASSES) for draft in DRAFTS
-        ]
-        for text in TEXTS
-    }
-    assert mean(share for shares in found.values() for share in shares) >= 0.97
-    assert min(found["0% right"]) >= 0.9
+    found = shares_together(at_once)
+    assert mean(found.values()) >= 0.97
+    assert min(share for (_, _, text), share in found.items() if text == "0% right") >= 0.9
 
 
 def drafted(at_once: int) -> float:
