@@ -16,6 +16,7 @@ from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, Round
 from engine.policy.fixed import FixedLength
+from engine.rotary_embedding import correct_frequencies
 from engine.session import Prompt, Session
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -146,6 +147,20 @@ def test_heads_draft_for_all_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     write(CachedModel(model), replies)
     assert rows[:2] == [4, 3 + 4]  # after the first tokens: one row of each chain, and four children in the tree
+    assert all(one.told == alone(model, one).told for one in replies)
+
+
+def test_texts_that_are_rotated_otherwise_share_no_pass() -> None:
+    """LongRoPE of one that is short, one that is long and two that grow long."""
+    scaling = {"short_factor": [1.0] * 4, "long_factor": [1.0, 1.5, 2.0, 4.0]}
+    model = build("phi3", original_max_position_embeddings=40)
+    for module in model.modules():
+        correct_frequencies(module, 10_000, scaling)
+    replies = [Wanted(text(length, length), COUPLED, lambda _: PromptLookup(1), 3) for length in (8, 90, 25, 34)]
+    target = CachedModel(model)
+    assert target.rotation.threshold == 40
+    write(target, replies)
+    assert target.shares_passes
     assert all(one.told == alone(model, one).told for one in replies)
 
 
