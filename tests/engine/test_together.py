@@ -11,11 +11,12 @@ import mlx.core as mx
 import pytest
 
 from engine import together
-from engine.drafters import Drafter
+from engine.drafters import Draft, Drafter
 from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, Round
 from engine.policy.fixed import FixedLength
+from engine.rotary_embedding import correct_frequencies
 from engine.session import Prompt, Session
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -149,6 +150,20 @@ def test_heads_draft_for_all_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(one.told == alone(model, one).told for one in replies)
 
 
+def test_texts_that_are_rotated_otherwise_share_no_pass() -> None:
+    """LongRoPE of one that is short, one that is long and two that grow long."""
+    scaling = {"short_factor": [1.0] * 4, "long_factor": [1.0, 1.5, 2.0, 4.0]}
+    model = build("phi3", original_max_position_embeddings=40)
+    for module in model.modules():
+        correct_frequencies(module, 10_000, scaling)
+    replies = [Wanted(text(length, length), COUPLED, lambda _: PromptLookup(1), 3) for length in (8, 90, 25, 34)]
+    target = CachedModel(model)
+    assert target.rotation.threshold == 40
+    write(target, replies)
+    assert target.shares_passes
+    assert all(one.told == alone(model, one).told for one in replies)
+
+
 def test_an_error_of_a_pass_reaches_the_replies_that_took_part_and_nobody_else() -> None:
     """Of their caches nothing is left; those that come later are right."""
 
@@ -203,19 +218,29 @@ def test_a_long_prompt_is_read_while_others_write() -> None:
 
 def test_a_reply_that_raises_ends_alone_and_one_that_is_closed_leaves_its_tokens_in_its_cache() -> None:
     def breaks() -> None:
-        raise ValueError("mine")
+        """Between the draft, which both have in one pass, and the verify pass."""
+        broken = session_of(target.for_another_reply())
+        for _ in broken.continue_tokens(Prompt(text(2, 20)), COUPLED, Breaking(head, broken.target), FixedLength(2)):
+            pass
 
-    target = CachedModel(network("qwen3"))
-    one, session = Wanted(text(1, 20), COUPLED), session_of(target.for_another_reply())
-    driver = Together()
-    driver.start(partial(one.work, session))
+    class Breaking(Eagle3):
+        def draft(self, *given: Any) -> Draft:
+            super().draft(*given)
+            raise ValueError("mine")
+
+    model, head, driver = network("qwen3"), random_eagle3(), Together()
+    target = CachedModel(model)
+    one, session = Wanted(text(1, 20), COUPLED, partial(Eagle3, head), 2), session_of(target.for_another_reply())
     driver.start(breaks)
+    driver.start(partial(one.work, session))
     with pytest.raises(ValueError, match="mine"):
-        driver.turn()
+        while driver.running:
+            driver.turn()
     assert driver.running == 1
-    driver.turn()
-    driver.turn()
+    while one.rounds < 4:
+        driver.turn()
     driver.close()
+    assert one.told[0] == alone(model, one).told[0][: one.rounds]
     assert driver.running == 0
     follow = replace(one, prompt=session.tokens[:], events=[])
     follow.work(session)
