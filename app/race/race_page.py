@@ -14,8 +14,9 @@ def race_page(document: RaceDocument) -> bytes:
         Lane(name, race_text.details(one, greedy), document.run(side, found.shown).rounds)
         for side, (name, one) in enumerate(zip(race_text.names(document.sides), document.sides, strict=True))
     ]
-    speedup = race_text.speedup(found.total and found.total.shown)
-    result = f"{race_text.winner(document)}: {speedup} wall-clock speed-up in {race_text.shown_pair(found)}."
+    what, spread = ("decode", found.decode) if document.foreign else ("wall-clock", found.total)
+    speedup = race_text.speedup(spread and spread.shown)
+    result = f"{race_text.winner(document)}: {speedup} {what} speed-up in {race_text.shown_pair(document)}."
     result = f"{result} {race_text.noise(document)}".rstrip()
     about = f"{race_text.about(document, 1.0)} {race_text.made_with(document)}"
     return replay_page(document.prompt, lanes, result, about).encode()

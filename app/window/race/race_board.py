@@ -38,7 +38,7 @@ class Comparison(QWidget):
         self._column.addSpacing(2 * GAP)
         self.decode = self._add_figure(found.decode, "decode speed-up", "figure")
         self._column.addSpacing(GAP + 4)
-        self._add(race_text.shown_pair(found).replace(", ", "\n"), "caption")
+        self._add(race_text.shown_pair(replay.document).replace(", ", "\n"), "caption")
         self.noise = self._add(race_text.noise(replay.document), "caption")
         style(self.noise, tone="warning")
         self._result = [widget for widget in self.findChildren(QLabel) if widget is not self.same]
