@@ -109,7 +109,7 @@ def add_servers(parser: argparse.ArgumentParser) -> None:
     add("--key-env", action="append", default=[], metavar="VAR", help=key)
     pause = f"seconds between two replies with --against, in which the machine cools down (default: {PAUSE_S:g})"
     add("--pause", type=float, default=PAUSE_S, metavar="S", help=pause)
-    order = "seed of the order in which the sides take turns with --against (default: random; it is recorded)"
+    order = "seed of the order of turns with --against, recorded (default: random in race, 0 in bench)"
     add("--order-seed", type=int, metavar="N", help=order)
 
 

@@ -97,7 +97,7 @@ def sides_of(args: argparse.Namespace, options: Options) -> tuple[Side, ...]:
     named = [read_side(text) for text in args.side]
     servers = [Side(server=server) for server in read_servers(args)]
     if len(named) + len(servers) > SIDES:
-        raise UsageError(f"{len(named) + len(servers)} sides are named: a race is between {SIDES}")
+        raise UsageError(f"--side and --against name {len(named) + len(servers)} sides: a race is between {SIDES}")
     if named and (args.drafter or args.draft_length or args.tree):
         raise UsageError("--side describes a whole side: leave --drafter, --draft-length and --tree out")
     if len(named) + len(servers) == SIDES:

@@ -72,6 +72,13 @@ def first_sides(sides: Sequence[Side], pairs: int, order_seed: int) -> list[int]
     return [drawn.randrange(SIDES) for _ in range(pairs)]
 
 
+def run_letters(sides: Sequence[Side], pairs: int, order_seed: int) -> str:
+    """Returns the sides in the order of all runs that are measured: "ABBA", with a server "BAABB"."""
+    order = first_sides(sides, pairs, order_seed)
+    again = "AB"[order[0]] if any(side.server is not None for side in sides) else ""
+    return "".join("BA" if first else "AB" for first in order) + again
+
+
 class ReadySide(Struct, frozen=True, kw_only=True):
     """A side that is ready to run. name: of its drafter or server, to show; "" for plain decoding. note: what
     the user did not choose and should know, or ""."""

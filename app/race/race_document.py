@@ -283,6 +283,7 @@ class RaceDocumentBuilder:
         together."""
         if self._ready is None or len(self._ready.sides) != SIDES:
             return None
+        foreign = any(one.side.server is not None for one in self._ready.sides)
         try:
             return RaceDocument(
                 prompt=self.race.prompt,
@@ -292,8 +293,8 @@ class RaceDocumentBuilder:
                 runs=tuple(run for run in self._runs if run.number <= self.pairs),
                 receipts=tuple(self._receipts),
                 created_s=self._created_s,
-                order_seed=self.race.order_seed,
-                pause_s=self.race.pause_s,
+                order_seed=self.race.order_seed if foreign else 0,
+                pause_s=self.race.pause_s if foreign else 0.0,
                 again=next((run for run in self._runs if self.done and run.number > self.race.runs), None),
             )
         except ValueError:
@@ -365,7 +366,7 @@ def _fault_of_run(run: Run) -> str:
     for number, one in enumerate(run.rounds):
         if one.round.index != number:
             return f"has a round {one.round.index} in the place of {number}"
-        if why := fault_of_round(one):
+        if why := fault_of_round(one, has_probs=run.report is None):
             return f"has a round {number} {why}"
         if len(one.round.texts) != len(one.round.tokens) or len(one.round.drafted) > MAX_DRAFTED:
             return f"has a round {number} whose parts do not fit together"

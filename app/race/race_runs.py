@@ -37,7 +37,7 @@ from app.protocol.race_messages import (
 )
 from app.race.race_document import divergence_of
 from app.race.race_text import THOUGHT_END
-from app.remote.openai_client import POLL_S, ServerClient
+from app.remote.openai_client import POLL_S, WHAT_IS_SENT, ServerClient
 from app.remote.server_reply import ServerReply, Token, tokenized
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.reply_check import compare_replies
@@ -50,7 +50,6 @@ from models.loader import Loaded
 
 PROGRESS_EVERY_S = 0.25
 ROUNDS_A_LINE = 256  # of a chain some 100 KB, of the largest tree some 2 MB
-WHAT_IS_SENT = "only the prompt and the sampling settings are sent to the server, and nothing else anywhere"
 LoadedPairs = Mapping[tuple[str, bool], LoadedPair]  # by the drafter's name, and whether it drafts trees
 
 

@@ -28,6 +28,7 @@ CONNECT_S = 10.0
 SILENT_S = 300.0  # a server may have to load its model first
 POLL_S = 0.1  # between two looks at whether to stop
 LONGEST_EVENT = 8 * 1024 * 1024  # bytes
+WHAT_IS_SENT = "only prompts and sampling settings are sent to the other program, and nothing else anywhere"
 _READ = 1 << 16  # bytes
 _EXCERPT = 200  # characters of what a server says
 _KINDS: dict[str, type[http.client.HTTPConnection]] = {
@@ -212,7 +213,7 @@ def check_address(server: Server) -> tuple[tuple[str, str], str]:
         host = url.netloc if url.port is not None else (url.hostname and url.netloc)
     except ValueError:
         url, host = urlsplit(""), ""
-    if url.scheme not in _KINDS or not host or "@" in host or url.query:
+    if url.scheme not in _KINDS or not host or "@" in host or url.query or not server.url.isprintable() or " " in host:
         raise UsageError(f"{server.url!r} is not the address of a server: give one like http://127.0.0.1:8080/v1")
     return (url.scheme, host), url.path.rstrip("/") or "/v1"
 

@@ -60,7 +60,6 @@ class _Timings(msgspec.Struct):
     """llama.cpp's."""
 
     cache_n: int | None = None
-    prompt_ms: float | None = None
     predicted_per_second: float | None = None
 
 
@@ -118,7 +117,6 @@ class ServerReply:
         tokens of the loaded model."""
         last = self._last
         usage, timings, stats = last.usage or _Usage(), last.timings or _Timings(), last.stats or _Stats()
-        prompt_s = None if timings.prompt_ms is None else timings.prompt_ms / 1000
         found = ServerReport(
             product=self._product,
             model=last.model,
@@ -126,7 +124,7 @@ class ServerReply:
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=self._cached(),
             tokens_per_s=timings.predicted_per_second if last.timings else stats.tokens_per_second,
-            ttft_s=stats.time_to_first_token if prompt_s is None else prompt_s,
+            ttft_s=stats.time_to_first_token,
             source="timings" if last.timings else "stats" if last.stats else "",
         )
         warnings = (*self._warnings_of_end(), *warnings_of(found, prompt_tokens, metrics))
@@ -238,6 +236,8 @@ def _split(text: str, tokenizer: FolderTokenizer, like: list[Token], whole: bool
         if ends:
             return like[:same]
     place = sum(len(token.text) for token in like[:same])
+    if place == len(text) and not any(token.text or token.id in tokenizer.eos for token in like[same:]) and not whole:
+        return like  # the limit of tokens came within a character
     stream = tokenizer.stream()
     found = like[:same] + [Token(one, stream.push(one)) for one in tokenizer.pieces(text[place:])]
     return found + [Token(min(tokenizer.eos), "")] * (whole and bool(tokenizer.eos))
