@@ -133,6 +133,7 @@ class ModelWorker:
                         sampling=settings,
                         plain_s=runner.plain_s,
                         predicted=runner.predicted,
+                        unused_prediction=runner.unused_prediction,
                     )
 
     def _runner(

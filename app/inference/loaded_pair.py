@@ -53,7 +53,8 @@ class LoadedPair:
     context, or "". needed: bytes of memory at the full context. trees: whether the drafter drafts trees where it can.
     digest: of the target's weights when they were loaded, "" if unknown. vocabulary: digest of the target's, likewise.
     refusal: why the drafter that was requested is not there, or "". monitored: the drafter as
-    `app.inference.reply_runner` uses it. cache_root: None for the user's.
+    `app.inference.reply_runner` uses it. cache_root: None for the user's. at_once: tells how many replies take part in
+    rounds now.
     """
 
     target: Loaded
@@ -66,6 +67,7 @@ class LoadedPair:
     digest: str = ""
     vocabulary: str = ""
     refusal: str = ""
+    at_once: Callable[[], int] = lambda: 1
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     _learnt: LearntRounds | None = field(init=False, default=None)
     _history: DraftHistory = field(init=False)
@@ -201,7 +203,7 @@ class LoadedPair:
         """Has prompt lookup draft the next reply from a text that it is expected to repeat, in place of earlier
         replies and under their conditions. The text follows the end of the prompt, so that its beginning is drafted
         first. Returns the tokens that are drafted from: none where the drafter has no prompt lookup."""
-        if not self._lookups or not may_draft_from_replies(settings):
+        if self.why_no_prediction(settings):
             return []
         index = SuffixIndex(HISTORY_SHORTEST)
         tokens = [*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text)[: self.session.context]]
@@ -209,6 +211,14 @@ class LoadedPair:
         for lookup in self._lookups:
             lookup.history = index
         return tokens
+
+    def why_no_prediction(self, settings: SamplingSettings) -> str:
+        """Returns why a reply with these settings is not drafted from a prediction, "" where it is."""
+        if not self._lookups:
+            return "only prompt lookup drafts from a prediction, alone or together with another drafter"
+        if not may_draft_from_replies(settings):
+            return "a prediction is not drafted from where rejection sampling must repeat a seed"
+        return ""
 
     @property
     def _lookups(self) -> list[PromptLookup]:
@@ -225,7 +235,11 @@ class LoadedPair:
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""
-        return self.learnt.policy(settings, context, timed, frozen)
+        return self.learnt.policy(settings, context, timed, frozen, self._replies_sharing_passes)
+
+    def _replies_sharing_passes(self) -> int:
+        """Returns how many replies share a pass now; 1 where each takes its own, which costs what it does alone."""
+        return self.at_once() if self.target.model.why_alone is None else 1
 
     # --- tokens, and their verification ---------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive
+from engine.policy.fixed import FixedLength
 from engine.session import Prompt
 from engine.settings import SamplingSettings
 
@@ -47,7 +48,7 @@ class ReplyInput:
 class ReplyRunner:
     """A reply in progress. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once the
     events have begun. predicted: how many accepted tokens the prediction has too, after the same HISTORY_SHORTEST
-    tokens, which is where it is drafted from."""
+    tokens, which is where it is drafted from. unused_prediction: why it is not, "" where there is none or it is."""
 
     def __init__(
         self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]
@@ -57,7 +58,7 @@ class ReplyRunner:
         self._given = len(self._ids)
         self.prompt: list[int] = []
         self._stable_lengths: tuple[int, ...] = ()
-        self.predicted = 0
+        self.predicted, self.unused_prediction = 0, ""
         self._prediction: set[tuple[int, ...]] = set()  # every stretch of it that a draft begins or goes on in
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._rounds = 0
@@ -73,19 +74,23 @@ class ReplyRunner:
             self.prompt = self._pair.prompt_ids(*asked)
             self._stable_lengths = self._pair.stable_lengths(self.prompt, *asked)
             if self._input.prediction:
+                self.unused_prediction = self._pair.why_no_prediction(self._settings)
                 tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
             self._stop_if_cancelled()
         except StoppedError:
             yield Finished("cancelled", 0, 0.0)
             return
+        why_plain = ""
         if self._settings.draft_length != 0 and self._pair.monitored is not None:
-            failure = yield from self._draft(self._pair.monitored)
-            if failure is None:
+            why_plain = yield from self._draft(self._pair.monitored)
+            if not why_plain:
                 return
-            yield FellBack(failure)
+            yield FellBack(why_plain)
             self._pair.reset()
-        yield from self._attempt(None, None)
+        elif self._settings.draft_length != 0 and self._pair.refusal:
+            why_plain = f"the drafter is not loaded ({self._pair.refusal})"
+        yield from self._attempt(None, FixedLength(0, why_plain))
 
     @property
     def _context(self) -> int:
@@ -101,8 +106,8 @@ class ReplyRunner:
         if self._cancelled():
             raise StoppedError("stopped before the reply began")
 
-    def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str | None]:
-        """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
+    def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str]:
+        """Yields the reply with drafts. Returns "" at its end, or why the drafter could not go on."""
         drafter.timed, drafter.failed, drafter.busy = self._input.timed, False, False
         try:
             self._policy = policy = self._pair.policy(self._settings, self._context, self._input.timed)
@@ -114,9 +119,9 @@ class ReplyRunner:
             if not (drafter.failed or drafter.busy):
                 raise
             return f"the drafter failed ({reason_of(error)})"
-        return None
+        return ""
 
-    def _attempt(self, drafter: MonitoredDrafter | None, policy: Policy | None) -> Iterator[Event]:
+    def _attempt(self, drafter: MonitoredDrafter | None, policy: Policy) -> Iterator[Event]:
         """Continues from the tokens that were emitted, to the end of the reply."""
         emitted = len(self._ids) - self._given
         since_s = time.monotonic() - self._began_s

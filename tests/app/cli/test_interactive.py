@@ -19,6 +19,7 @@ from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from app.inference.reply_runner import ReplyRunner
+from engine.cache.model_cache import ModelCache
 from engine.drafters.draft_model import DraftModel
 from engine.events import Finished
 from engine.settings import SamplingSettings
@@ -95,13 +96,16 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
 ) -> None:
     spec = toy_drafter_folder if drafter == "folder" else drafter
     calm, broken = (open_toy(toy_folder, spec, LONGER) for _ in range(2))
-    assert broken.pair.target is not None
-    caches = [loaded.model.cache for loaded in (broken.pair.target, broken.pair.drafter.loaded) if loaded]
-    for cache in caches:  # the layers have their tokens by then, and nobody has counted them
+
+    def caches() -> list[ModelCache]:
+        """Of the target and of the draft model, which is another one after an interruption."""
+        return [loaded.model.cache for loaded in (broken.pair.target, broken.pair.drafter.loaded) if loaded]
+
+    for place in range(len(caches())):  # the layers have their tokens by then, and nobody has counted them
         with monkeypatch.context() as patched:
-            patched.setattr(cache, "advance", first_call_interrupts(lambda tokens: None))
+            patched.setattr(caches()[place], "advance", first_call_interrupts(lambda tokens: None))
             assert "stopped\n" in talk(broken, "hello")
-        assert {entry.offset for entry in cache.entries} == {cache.length}
+        assert all(entry.offset == cache.length for cache in caches() for entry in cache.entries)
         talk(broken, "/clear")
     talk(calm, "what now?")
     talk(broken, "what now?")

@@ -16,6 +16,12 @@ from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, reopened, whole_path
 from tests.app.window.waiting import until
 
+GPT_MESSAGE = {
+    "author": {"role": "user"},
+    "content": {"content_type": "text", "parts": ["Hello"]},
+    "create_time": 1.7e9,
+}
+
 
 def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=10, tail="\ufffd") as scene:
@@ -220,6 +226,27 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
     assert reopened(tmp_path).conversations() == []
 
 
+def test_a_reply_is_edited_and_the_versions_deleted_and_restored(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        written = scene.ask("Why?")
+        controller = scene.controller
+        assert controller.edit(written.id, "Because.")
+        edited = controller.path[-1]
+        assert (edited.text, edited.note, edited.versions) == ("Because.", "Edited", 2)
+        controller.delete_version(edited.id)
+        assert controller.path[-1].id == written.id and controller.path[-1].versions == 1
+        scene.press("Version 2 of 2 was deleted", "Undo")
+        assert controller.path[-1] == edited
+        controller.select(written.id)
+        scene.ask("And then?")
+        controller.delete_version(written.id)
+        assert [record.text for record in controller.path] == ["Why?", "Because."]
+        controller.deletion.undo()
+        assert [record.text for record in controller.path[:3]] == ["Why?", written.text, "And then?"]
+        controller.select(edited.id)
+        assert scene.ask("So?").id and "Because." in scene.requested(Reply)[-1].messages[1].content
+
+
 @pytest.mark.slow
 def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=3) as scene:
@@ -270,20 +297,41 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
         assert [hit.title for hit in controller.library.search("take")] and controller.library.search(" ") == []
         file = tmp_path / "export.json"
         file.write_text(controller.library.export_json(first))
-        assert controller.import_file(str(file))
+        controller.import_file(str(file))
+        assert controller.importing.running
+        until(lambda: not controller.importing.running)
         assert controller.conversation.id != first and controller.path[-1].text == record.text
         assert controller.rounds_of(controller.path[-1].id) == controller.rounds_of(record.id)
         for damage in (json.dumps({"a": 1}), "no JSON", "\udcff"):
             file.write_text(damage, errors="surrogateescape")
             before = len(scene.notices)
-            assert not controller.import_file(str(file))
-            assert scene.notices[before].level == "error"
-        assert not controller.import_file(str(tmp_path / "gone.json"))
+            controller.import_file(str(file))
+            until(lambda before=before: len(scene.notices) > before)
+            assert scene.notices[before].level == "error" and not controller.importing.running
+
+
+def test_an_import_is_shown_as_it_goes_on_and_leaves_nothing_when_it_is_cancelled(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene:
+        controller, shown = scene.controller, list[tuple[str, float]]()
+        known = controller.library.conversations()
+        controller.importing.progressed.connect(lambda text, share: shown.append((text, share)))
+        file = tmp_path / "export.json"
+        file.write_text(json.dumps([{"title": str(n), "mapping": {"a": {"message": GPT_MESSAGE}}} for n in range(400)]))
+        controller.import_file(str(file))
+        controller.import_file(str(file))
+        assert "one file at a time" in scene.notices[-1].text
+        until(lambda: any(share > 0 for _, share in shown))
+        controller.importing.cancel()
+        assert shown[0][0] == "Reading “export.json”…" and shown[-1][0] == "" and not controller.importing.running
+        assert controller.library.conversations() == known
+        controller.import_file(str(file))
+        until(lambda: not controller.importing.running)
+        assert len(controller.library.conversations()) == len(known) + 400 and "400" in scene.notices[-1].text
 
 
 def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
     assert title_of("# Hello\nthere") == "Hello"
-    assert title_of("\n\n  - one two  ") == "one two"
+    assert title_of("\n\n  - one two  ") == "one two" and title_of("km / h") == "km/h"
     long = title_of("word " * 40)
     assert long == "word word word word word word word word word…" and len(long) <= 48
     assert title_of("x" * 100) == "x" * 47 + "…"
