@@ -366,7 +366,7 @@ def _fault_of_run(run: Run) -> str:
     for number, one in enumerate(run.rounds):
         if one.round.index != number:
             return f"has a round {one.round.index} in the place of {number}"
-        if why := fault_of_round(one, has_probs=run.report is None):
+        if why := fault_of_round(one):
             return f"has a round {number} {why}"
         if len(one.round.texts) != len(one.round.tokens) or len(one.round.drafted) > MAX_DRAFTED:
             return f"has a round {number} whose parts do not fit together"

@@ -61,10 +61,11 @@ class Track:
         self._times = [one.round.time_s for one in run.rounds]
         self.end_s = self._times[-1]
         metrics = Metrics(prompt_tokens=run.prompt_tokens)
-        self._metrics = [replace(metrics, reached=[], kept=[])]  # after each number of rounds
+        self._metrics = [Metrics(prompt_tokens=run.prompt_tokens)]  # after each number of rounds
         for one in run.rounds:
             metrics.add(one.round)
-            self._metrics.append(replace(metrics, reached=[], kept=[]))
+            reasons = metrics.plain_reasons.copy()
+            self._metrics.append(replace(metrics, reached=[], kept=[], plain_reasons=reasons))
 
     def at(self, time_s: float) -> PaneState:
         """Returns what is shown at a time."""

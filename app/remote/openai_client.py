@@ -65,7 +65,7 @@ class ServerClient:
         self.model = server.model or next(iter(models), "")
         if not self.model:
             raise ServerError(f"{server.url} does not list a model: load one there, or name it with --model")
-        self.name = f"{self.model.rstrip('/').rpartition('/')[2]} at {self._address[1]}"
+        self.name = f"{self.model.rstrip('/').rpartition('/')[2].removesuffix('.gguf')} at {self._address[1]}"
 
     def chat(
         self, messages: list[dict[str, str]], settings: SamplingSettings, stop: Callable[[], bool]

@@ -217,7 +217,8 @@ def tokenized(events: Sequence[Event], tokenizer: FolderTokenizer, like: Iterabl
     for token in _split(text, tokenizer, list(like), whole):
         place += len(token.text)
         groups[min(bisect_left(ends, place), len(ends) - 1)].append(token)
-    filled = [_round(round_, group) for round_, group in zip(rounds, groups, strict=True) if group]
+    thinks = any("thought" in round_.channels for round_ in rounds)
+    filled = [_round(round_, group, thinks) for round_, group in zip(rounds, groups, strict=True) if group]
     numbered = [replace(round_, index=index) for index, round_ in enumerate(_merged(filled))]
     return [*(event for event in events if isinstance(event, PromptProgress)), *numbered, events[-1]]
 
@@ -243,9 +244,9 @@ def _split(text: str, tokenizer: FolderTokenizer, like: list[Token], whole: bool
     return found + [Token(min(tokenizer.eos), "")] * (whole and bool(tokenizer.eos))
 
 
-def _round(round_: Round, group: Sequence[Token]) -> Round:
+def _round(round_: Round, group: Sequence[Token], thinks: bool) -> Round:
     ids, texts = tuple(token.id for token in group), tuple(token.text for token in group)
-    return replace(round_, tokens=ids, texts=texts, channels=round_.channels * len(group))
+    return replace(round_, tokens=ids, texts=texts, channels=round_.channels * len(group) * thinks)
 
 
 def _merged(rounds: Iterable[Round]) -> list[Round]:

@@ -109,11 +109,16 @@ def _bounds(kind: Hashable) -> tuple[tuple[str, float], ...]:
     return tuple((name, most) for name, most in _MOST.items() if name in names)
 
 
-def fault_of_round(one: RoundDone, has_probs: bool = True) -> str:
-    """Checks a round from elsewhere, so that whoever shows it may rely on it; returns what is wrong, or "". has_probs:
-    whether it has the probabilities of its tokens, which no server tells."""
+def fault_of_round(one: RoundDone) -> str:
+    """Checks a round from elsewhere, so that whoever shows it may rely on it; returns what is wrong, or "". Of a server,
+    which drafts nothing that is known here, probabilities are unknown too."""
     r = one.round
-    if len(r.p) != len(r.tokens) * has_probs or len(r.q) != len(r.drafted) or len(r.texts) not in (0, len(r.tokens)):
+    unknown = not r.p and not r.drafted
+    if (
+        (len(r.p) != len(r.tokens) and not unknown)
+        or len(r.q) != len(r.drafted)
+        or len(r.texts) not in (0, len(r.tokens))
+    ):
         return "whose parts do not fit together"
     if len(r.channels) not in (0, len(r.tokens)):
         return "whose channels are not those of its tokens"

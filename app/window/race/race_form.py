@@ -38,7 +38,7 @@ AUTO = -1  # as a draft length in the form
 SHARED_HELP = "All other sampling settings, such as top-p, are those of the open chat."
 SERVER = "server"
 SIDES = {"none": "Plain decoding"} | {kind: name for kind, name in DRAFTERS.items() if kind != "none"}
-SIDES[SERVER] = "Another Program…"
+SIDES[SERVER] = "Other App…"
 SERVER_HELP = "A program that speaks OpenAI's protocol. Only the prompt is sent, to this address alone."
 
 

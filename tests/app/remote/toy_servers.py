@@ -120,7 +120,7 @@ def silent(handler: Handler) -> None:
 def only_comments(handler: Handler) -> None:
     try:
         handler.stream()
-        while not handler.server.over.wait(0.01):
+        while not handler.server.over.is_set():
             handler.wfile.write(b": still here\n\n")
     except OSError:
         pass
