@@ -10,8 +10,9 @@ from app.replay_page import Lane, replay_page
 def race_page(document: RaceDocument) -> bytes:
     """Returns the pair of runs that stands for a race as HTML."""
     found, greedy = document.results, document.sampling.temperature == 0
+    steps = ["passes of the target" if one.side.server is None else "arrivals" for one in document.sides]
     lanes = [
-        Lane(name, race_text.details(one, greedy), document.run(side, found.shown).rounds)
+        Lane(name, race_text.details(one, greedy), document.run(side, found.shown).rounds, steps[side])
         for side, (name, one) in enumerate(zip(race_text.names(document.sides), document.sides, strict=True))
     ]
     what, spread = ("decode", found.decode) if document.foreign else ("wall-clock", found.total)

@@ -298,7 +298,7 @@ def gap(receipt: PairReceipt) -> str:
         return "no difference"
     if not receipt.promised:
         if found.gap_ulps is not None:
-            return f"the loaded model prefers one by {abs(found.gap_ulps):.3g} ULPs"
+            return f"the loaded model prefers Redline's token by {abs(found.gap_ulps):.3g} ULPs"
         return "the same text is not promised"
     return ("a near-tie, " if found.near_tie else "a failure, ") + _sizes(found)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -119,7 +120,7 @@ class ServerReply:
         usage, timings, stats = last.usage or _Usage(), last.timings or _Timings(), last.stats or _Stats()
         found = ServerReport(
             product=self._product,
-            model=last.model,
+            model=Path(last.model).name if Path(last.model).is_absolute() else last.model,  # folders stay here
             tokens=usage.completion_tokens,
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=self._cached(),

@@ -63,7 +63,7 @@ class SideForm(QWidget):
         controls = {"Drafter": self.drafter, "Draft length": self.length, "Trees": self.tree, "Acceptance": self.rule}
         for what, control in controls.items():
             control.setAccessibleName(f"{what} of side {name}")
-        column(row(letter, *controls.values(), STRETCH, gap=GAP), self.folder, self._server, on=self)
+        column(row(letter, *controls.values(), STRETCH, gap=GAP), self.folder, self._server, on=self, gap=GAP // 2)
         for signal in (self.drafter.activated, self.rule.activated, self.tree.clicked, self.length.valueChanged):
             signal.connect(lambda *_: self._change())
         self.folder.changed.connect(self._change)

@@ -202,10 +202,12 @@ def test_bursts_are_told_apart_from_steps() -> None:
 
 def test_figures_of_llama_cpp_and_lm_studio_are_read() -> None:
     timings = event({"timings": {"predicted_per_second": 10.0, "cache_n": 3, "draft_n": 1}})
+    timings = timings[:-3] + b', "model": "/home/me/models/a.gguf"}\n\n'
     reply = ServerReply("toy", "", SETTINGS)
     list(reply.events([Arrival(0.1, (delta("a")[6:].strip(), timings[6:].strip()), True)]))
     found = report_of([], reply)
     assert (found.source, found.tokens_per_s, found.cached_tokens) == ("timings", 10.0, 3)
+    assert found.model == "a.gguf"
     stats = event({"stats": {"tokens_per_second": 4, "time_to_first_token": 0.5}})
     reply = ServerReply("toy", "", SETTINGS)
     list(reply.events([Arrival(0.1, (delta("a")[6:].strip(), stats[6:].strip()), True)]))
