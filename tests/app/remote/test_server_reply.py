@@ -202,7 +202,7 @@ def test_bursts_are_told_apart_from_steps() -> None:
 
 def test_figures_of_llama_cpp_and_lm_studio_are_read() -> None:
     timings = event({"timings": {"predicted_per_second": 10.0, "cache_n": 3, "draft_n": 1}})
-    timings = timings[:-3] + b', "model": "/home/me/models/a.gguf"}\n\n'
+    timings = timings[:-3] + b', "model": "/models/a.gguf"}\n\n'
     reply = ServerReply("toy", "", SETTINGS)
     list(reply.events([Arrival(0.1, (delta("a")[6:].strip(), timings[6:].strip()), True)]))
     found = report_of([], reply)
