@@ -3,11 +3,11 @@
     uv run python -m tests.programs.throughput [--at-once 4 8] [--tokens 128] [--repeats 3] [--drafter auto]
                                                [--plain] [--temperature 0 1] [--without-mlx-lm]
 
-Each repeat takes all ways in turn, with the same weights and the same prompts. "One after another" is Redline drafting,
-"at once" is `engine.together`, and mlx-lm is the `BatchGenerator` of its server, which drafts nothing. Printed are, for
-each number of requests, the medians over the repeats: seconds a hundred tokens of all requests together (a reply may
-end early), their share of those one after another and of mlx-lm's, the median request's time to its first token, and
-how many texts are the ones that the same requests get one after another.
+Each repeat takes all ways in turn, with the same weights and the shortest prompts of the benchmark. "One after another"
+is Redline drafting, "at once" is `engine.together`, and mlx-lm is the `BatchGenerator` of its server, which drafts
+nothing. Printed are, for each number of requests, the medians over the repeats: seconds a hundred tokens of all
+requests together (a reply may end early), what share that is of each way's seconds, the median request's time to its
+first token, and how many texts are the ones that the same requests get one after another.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-
-import mlx.core as mx
-from mlx_lm.generate import BatchGenerator
-from mlx_lm.sample_utils import make_sampler
 
 import engine  # noqa: F401  (readies the backend before MLX is imported)
 from app.inference.loaded_pair import LoadedPair, open_target
@@ -84,7 +80,9 @@ def at_once(
 
 
 def batches_of_mlx_lm(pair: LoadedPair, prompts: Sequence[list[int]], settings: SamplingSettings) -> Answers:
-    mx.random.seed(settings.seed or 0)
+    from mlx_lm.generate import BatchGenerator  # it imports MLX, for which the engine must ready the backend first
+    from mlx_lm.sample_utils import make_sampler
+
     stops = [[token] for token in pair.session.tokenizer.eos]
     generator = BatchGenerator(pair.target.model.model, stop_tokens=stops, sampler=make_sampler(settings.temperature))
     answers, limits = Answers(), [settings.max_tokens] * len(prompts)
@@ -134,11 +132,11 @@ def main() -> None:
     driver = Together()
     pair.at_once = driver.at_once
     seats = [pair, *(pair.for_another_reply() for _ in range(max(args.at_once) - 1))]
-    turns = [json.loads(line)["turns"][0] for line in PROMPTS.read_text().splitlines()]
+    turns = sorted((json.loads(line)["turns"][0] for line in PROMPTS.read_text().splitlines()), key=len)
     for temperature in args.temperature:
         settings = SamplingSettings(temperature=temperature, seed=1, max_tokens=args.tokens, acceptance="coupled")
         prompts = [pair.prompt_ids([{"role": "user", "content": turn}], settings) for turn in turns]
-        write(pair, 0, prompts[-1], settings, Answers())  # teaches what rounds take here
+        write(pair, 0, prompts[max(args.at_once)], settings, Answers())  # teaches what rounds take here
         for number in args.at_once:
             ways: dict[str, Callable[[], Answers]] = {
                 "one after another": partial(one_after_another, seats, prompts[:number], settings),
