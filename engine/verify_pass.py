@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from engine import acceptance
+from engine import acceptance, together
 from engine.acceptance import Acceptance
 from engine.audit import fingerprints
 from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
@@ -155,6 +155,7 @@ class PendingRound:
 
         Raises ModelError if the drafter's probabilities are not numbers.
         """
+        together.before_waiting()
         mx.eval(self.numbers, self.probs, self.checksums)
         now_s = time.monotonic()
         numbers: Any = self.numbers.tolist()

@@ -88,6 +88,11 @@ class ExactTarget(CachedModel):
     def draft_room(self, length: int) -> int:
         return min(self.blocks.room(length - 1), super().draft_room(length))
 
+    @property
+    def shares_passes(self) -> bool:
+        """Never: other rows would change its arithmetic."""
+        return False
+
     def checksums(self, logits: mx.array) -> mx.array:
         return fingerprints.row_checksums(logits)
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import mlx.core as mx
 
+from engine import together
 from engine.backend.mlx_lm_imports import why_unsound
 from engine.cache.model_cache import ModelCache
-from engine.cache.snapshot import Snapshot
+from engine.cache.snapshot import Snapshot, arrays_in
 from engine.cache.tree_cache import TreeRows
-from engine.errors import ModelError, UnsupportedCache
+from engine.errors import ModelError, UnsupportedCache, UsageError
 from engine.rotary_embedding import RotationByLength
+from engine.target.joint_pass import JointPass, why_not_joint
 from engine.target.layer_taps import LayerTaps
 from engine.target.recurrence_replay import RecurrenceReplay
 from engine.tree.draft_tree import DraftTree
@@ -52,6 +55,15 @@ class PassListener(Protocol):
         """The pass announced last could not be built, because of `error`."""
 
 
+@dataclass
+class _Sharing:
+    """What the replies that are written with one model at once share. size_bytes: of its weights. why_alone: why their
+    passes cannot be joined, "" where they can, None where that was not tried."""
+
+    size_bytes: int
+    why_alone: str | None = None
+
+
 class CachedModel:
     """An mlx-lm model and its cache.
 
@@ -76,6 +88,7 @@ class CachedModel:
         self.model = model
         self.leader: PassListener | None = None
         self.kv_bits, self._kv_group_size = kv_bits, kv_group_size
+        self._sharing = _Sharing(sum(array.nbytes for array in arrays_in(model.parameters())))
         self.rotation = RotationByLength(model.modules())
         self._rotates_rows = False
         self._begin_empty()
@@ -100,15 +113,33 @@ class CachedModel:
         """Makes everything that belongs to the replies of this object alone, other than to the weights."""
         self.owner: object = None
         self.taps: LayerTaps | None = None
-        self.cache = ModelCache(self.model, self.kv_bits, self._kv_group_size)
+        self.cache = self._make_cache()
         self._recurrence = RecurrenceReplay(self.model, self.cache)
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._feeds = False  # whether nobody reads the logits of the pass that is built
 
+    def _make_cache(self) -> ModelCache:
+        return ModelCache(self.model, self.kv_bits, self._kv_group_size)
+
+    @property
+    def shares_passes(self) -> bool:
+        """Whether its passes are joined with those of other replies, where there are any."""
+        return self._sharing.why_alone == ""
+
+    @property
+    def why_alone(self) -> str | None:
+        """Why its passes are not joined with those of other replies, None where they are or nobody has asked yet."""
+        return self._sharing.why_alone or None
+
     def for_another_reply(self) -> CachedModel:
-        """Returns one of the same weights with a cache and taps of its own, for a reply whose passes alternate with
-        those of this one. No pass is run."""
+        """Returns one of the same weights with a cache and taps of its own, for a reply at the same time as those of
+        this one (`engine.together`). The first time, a few short passes tell whether their passes can be joined. Raises
+        UsageError where other machines hold parts of the model."""
+        if self.leader is not None:
+            raise UsageError("a model on several machines writes one reply at a time: wait for the other one")
+        if self._sharing.why_alone is None:
+            self._sharing.why_alone = why_not_joint(self.model, self._make_cache) or ""
         other = copy(self)
         other.rotation = self.rotation.for_another_reply()
         other._begin_empty()
@@ -167,6 +198,7 @@ class CachedModel:
                 at_once *= 2
             if layers and cancelled():
                 return True
+            together.between_pieces()
         mx.eval(self.taps.arrays() if self.taps else [])
         return False
 
@@ -193,21 +225,19 @@ class CachedModel:
             enable_row_positions(self.model)
             self._rotates_rows = True
         missing = tokens.size - tree.size
-        entries = self.cache.for_tree(TreeRows.of(tree, self.length, missing))
+        rows = TreeRows.of(tree, self.length, missing)
         self._root = self.length + missing
-        return self._run(tokens, entries, tree)
+        return self._run(tokens, self.cache.for_tree(rows), tree, rows)
 
-    def _run(self, tokens: mx.array, entries: Any, tree: DraftTree | None = None) -> mx.array:
+    def _run(
+        self, tokens: mx.array, entries: Any, tree: DraftTree | None = None, rows: TreeRows | None = None
+    ) -> mx.array:
         """One pass: lazy logits (n, vocabulary). If it fails, it has reached some layers only, so all is forgotten."""
-        self.rotation.apply()
         wanted = not self._feeds or (self.taps is not None and self.taps.reaches_output)
         if self.leader is not None:
             self.leader.announce(tokens, tree, wanted)
         try:
-            with self._recurrence.pass_over(tokens.size):
-                logits: mx.array = self.model(tokens[None], cache=entries)[0]
-            if self.taps is not None:
-                self.taps.record(self.length)
+            logits = self._build(tokens, entries, rows)
         except BaseException as error:
             if self.leader is not None:
                 self.leader.cancel(error)
@@ -218,6 +248,26 @@ class CachedModel:
             seen = self.taps.arrays() if self.taps is not None else []
             mx.async_eval([*([logits] if wanted else []), *self.cache.arrays(), *seen])
         return logits
+
+    def _build(self, tokens: mx.array, entries: Any, rows: TreeRows | None) -> mx.array:
+        """Returns the lazy logits (n, vocabulary) of a pass, which other replies may share, and has the taps record."""
+        if self.shares_passes and not self._feeds and together.takes_part():
+            return together.run(self._joint_pass(tokens, entries, rows))
+        self.rotation.apply()
+        with self._recurrence.pass_over(tokens.size):
+            logits: mx.array = self.model(tokens[None], cache=entries)[0]
+        if self.taps is not None:
+            self.taps.record(self.length)
+        return logits
+
+    def _joint_pass(self, tokens: mx.array, entries: Any, rows: TreeRows | None) -> JointPass:
+        def record(place: slice) -> None:
+            if self.taps is not None:
+                self.taps.record(self.length, place)
+
+        positions = mx.arange(self.length, self.length + tokens.size) if rows is None else rows.positions
+        size_bytes = self._sharing.size_bytes
+        return JointPass(self.model, tokens, entries, positions, self.rotation, record, size_bytes)
 
     def continue_from(
         self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None

@@ -64,10 +64,11 @@ class LayerTaps:
         first, rows = self._stretches[-1]
         return first + rows.shape[0]
 
-    def record(self, start: int) -> None:
-        """Records what the pass that has just been built computed for the tokens from `start` on."""
-        rows = [hook_.seen[0] for hook_ in self._hooks]
-        for hook_ in self._hooks:
+    def record(self, start: int, place: slice | None = None) -> None:
+        """Records what the pass that has just been built computed for the tokens from `start` on. place: which of its
+        rows are theirs, where other replies share the pass; they read the same hooks."""
+        rows = [hook_.seen[0] if place is None else hook_.seen[0, place] for hook_ in self._hooks]
+        for hook_ in self._hooks if place is None else ():
             hook_.clear()
         self.cut(start)
         if self.end != start:

@@ -1,0 +1,192 @@
+"""One pass of a model over the rows of several replies, each of which keeps its own cache.
+
+All rows lie side by side, (1, rows, hidden), as those of a tree do: products, norms and experts see all of them and
+read the weights once. Positions go row by row (`engine.tree.rotary_positions`). In each layer the keys and values of
+each reply go to its own cache, and attention runs reply by reply. Nothing is padded and nothing is shared, so what a
+cache does (windows, quantization, trees, rewinding) stays as it is.
+
+    rows    reply a: 5 6 | reply b: 40 | reply c: 7 8 9      numbers are positions
+    keys    each row sees those of its own reply's cache
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from itertools import accumulate
+from typing import Any
+
+import mlx.core as mx
+
+from engine.backend import raise_if_machine_lost
+from engine.backend.mlx_lm_imports import KVCache, QuantizedKVCache
+from engine.cache.model_cache import ModelCache
+from engine.cache.sliding_window import SlidingKVCache
+from engine.errors import RedlineError
+from engine.rotary_embedding import RotationByLength
+from engine.tree.rotary_positions import enable_row_positions
+
+_SPLIT_BY_REPLY = (KVCache, QuantizedKVCache, SlidingKVCache)
+_TRIAL_TEXTS = (([5, 2, 7], [3]), ([6, 4, 1, 2, 5], [7, 3, 4]))  # what is read before, and the rows of the pass
+_TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.2}  # of the spread of the logits
+_ATTENTION = "scaled_dot_product_attention"  # what mlx-lm's model files import and call
+
+
+@dataclass(frozen=True, eq=False)
+class JointPass:
+    """A pass that one reply wants of `model`, which others may share: an `engine.together.Pass`.
+
+    tokens: (n,), may be lazy. entries: the reply's caches, one a layer. positions: (n,). rotation: by which frequencies
+    its text is rotated. record: called once the pass is built, with the rows of it that are this reply's. size_bytes:
+    of the model's weights.
+    """
+
+    model: Any
+    tokens: mx.array
+    entries: Sequence[Any]
+    positions: mx.array
+    rotation: RotationByLength
+    record: Callable[[slice], None]
+    size_bytes: int
+
+    @property
+    def group(self) -> Hashable:
+        return id(self.model), self.rotation.is_long
+
+    def run(self) -> mx.array:
+        self.rotation.apply()
+        logits: mx.array = self.model(self.tokens[None], cache=self.entries)[0]
+        self.record(slice(None))
+        return logits
+
+    def run_with(self, others: Sequence[JointPass]) -> list[mx.array]:
+        self.rotation.apply()
+        passes = [self, *others]
+        counts = [one.tokens.size for one in passes]
+        logits = mx.split(_run_rows(self.model, passes, counts), _cuts(counts))
+        for one, end in zip(passes, accumulate(counts), strict=True):
+            one.record(slice(end - one.tokens.size, end))
+        return list(logits)
+
+
+def why_not_joint(model: Any, make_cache: Callable[[], ModelCache]) -> str | None:
+    """Returns why passes of this model cannot be joined, None if they can: tried with two short texts, of which one has
+    a draft."""
+    if reason := _unknown_caches(make_cache()):
+        return reason
+    try:
+        together = _trial(model, make_cache, joint=True)
+        alone = _trial(model, make_cache, joint=False)
+    except (RedlineError, AttributeError, TypeError, ValueError, RuntimeError) as error:  # from a hundred models' code
+        raise_if_machine_lost(error)
+        return f"mlx-lm's code for it handles only one text per pass ({type(error).__name__})"
+    if not all(map(equal_logits, together, alone)):
+        return "a pass over two texts gives different logits from a pass over each"
+    return None
+
+
+def _unknown_caches(cache: ModelCache) -> str | None:
+    kinds = sorted({type(entry).__name__ for entry in cache.entries if type(entry) not in _SPLIT_BY_REPLY})
+    return f"its memory ({', '.join(kinds)}) follows one text at a time" if kinds else None
+
+
+def _trial(model: Any, make_cache: Callable[[], ModelCache], joint: bool) -> list[mx.array]:
+    """Returns the logits of the last passes over two short texts."""
+    caches, passes = [make_cache(), make_cache()], []
+    for cache, (read, rows) in zip(caches, _TRIAL_TEXTS, strict=True):
+        model(mx.array([read]), cache=cache.entries)
+        positions = mx.arange(len(read), len(read) + len(rows))
+        passes.append(JointPass(model, mx.array(rows), cache.entries, positions, RotationByLength(), lambda _: None, 0))
+    logits = passes[0].run_with(passes[1:]) if joint else [one.run() for one in passes]
+    mx.eval(logits)
+    return logits
+
+
+class _Parts:
+    """Keys, values or masks, one for each reply. A model that computes with them raises: only attention takes them."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = parts
+
+
+class _Keys(_Parts):
+    """Keys, with the caches that they come from, and where the rows of all replies but the first begin."""
+
+    def __init__(self, parts: Sequence[Any], entries: Sequence[Any], cuts: Sequence[int]) -> None:
+        super().__init__(parts)
+        self.entries, self.cuts = entries, cuts
+
+
+class JointEntry:
+    """The caches of one layer for several replies in one pass. offset: (rows,), a position for each row."""
+
+    def __init__(self, entries: Sequence[Any], counts: Sequence[int], positions: mx.array) -> None:
+        self._entries, self._counts = entries, counts
+        self._cuts = _cuts(counts)
+        self.offset = positions
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[_Keys, _Parts]:
+        """Gives each reply's cache its rows of (1, heads, rows, width); returns what each reply's queries may see."""
+        split = zip(self._entries, mx.split(keys, self._cuts, 2), mx.split(values, self._cuts, 2), strict=True)
+        seen = [entry.update_and_fetch(*rows) for entry, *rows in split]
+        return _Keys([k for k, _ in seen], self._entries, self._cuts), _Parts([v for _, v in seen])
+
+    def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> _Parts:
+        """Returns the masks, each as its cache makes it."""
+        made = zip(self._entries, self._counts, strict=True)
+        return _Parts([e.make_mask(n, window_size=window_size, return_array=return_array) for e, n in made])
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a pass of several replies does not know a cache's {name}")
+
+
+def _run_rows(model: Any, passes: Sequence[JointPass], counts: Sequence[int]) -> mx.array:
+    """Returns the lazy logits of the rows of all these passes, side by side, (rows, vocabulary)."""
+    enable_row_positions(model)
+    _enable_joint_attention(model)
+    positions = mx.concatenate([one.positions.astype(mx.int32) for one in passes])
+    layers = zip(*(one.entries for one in passes), strict=True)
+    entries = [JointEntry(layer, counts, positions) for layer in layers]
+    tokens = mx.concatenate([one.tokens.astype(mx.int32) for one in passes])
+    logits: mx.array = model(tokens[None], cache=entries)[0]
+    return logits
+
+
+def equal_logits(logits: mx.array, others: mx.array) -> bool:
+    """Returns whether logits (rows, vocabulary) of two ways to compute them differ by no more than rounding does."""
+    first, second = logits.astype(mx.float32), others.astype(mx.float32)
+    spread = mx.maximum(mx.std(second), 1e-6)
+    return bool((mx.max(mx.abs(first - second)) / spread < _TOLERANCE.get(logits.dtype, 1e-3)).item())
+
+
+def _cuts(counts: Sequence[int]) -> list[int]:
+    """Returns where the rows of all replies but the first begin."""
+    return list(accumulate(counts[:-1]))
+
+
+def _enable_joint_attention(model: Any) -> None:
+    """Has the attention of the files that the modules of `model` come from take the parts of a joint entry."""
+    for file in {sys.modules[type(module).__module__] for module in model.modules()}:
+        attend = getattr(file, _ATTENTION, None)
+        if attend is not None and not hasattr(attend, "takes_parts"):
+            setattr(file, _ATTENTION, _by_reply(attend))
+
+
+def _by_reply(attend: Callable[..., mx.array]) -> Callable[..., mx.array]:
+    """Returns `attend`, which also takes what a joint entry returns, and then attends reply by reply."""
+
+    @wraps(attend)
+    def attend_by_reply(
+        queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, **named: Any
+    ) -> mx.array:
+        if not isinstance(keys, _Keys):
+            return attend(queries, keys, values, cache, scale, mask, **named)
+        masks = [None] * len(keys.parts) if mask is None else mask.parts
+        rows = mx.split(queries, keys.cuts, 2)
+        replies = zip(rows, keys.parts, values.parts, keys.entries, masks, strict=True)
+        return mx.concatenate([attend(q, k, v, cache, scale, mask, **named) for q, k, v, cache, mask in replies], 2)
+
+    attend_by_reply.takes_parts = True  # type: ignore[attr-defined]
+    return attend_by_reply

@@ -1,0 +1,146 @@
+"""Several replies at once, in one thread: each is a coroutine, and their passes of one model become one pass.
+
+A reply hands over where it wants the device: for a pass (`run`), before it waits for the device (`before_waiting`), and
+between two pieces of a prompt (`between_pieces`). `Together.turn` gathers what all of them want, has the passes of one
+model run as one, and lets each reply go on with its own rows. The coroutines are greenlets, so that a reply is written
+as if it were alone; outside of one, these functions hand over nothing, and a pass runs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, cast
+
+import mlx.core as mx
+from greenlet import getcurrent, greenlet
+
+_WAITS, _READS = "waits for the device", "reads a prompt"
+
+
+class Pass(Protocol):
+    """A pass that a reply wants. group: passes of one group are run as one. size_bytes: of the weights that it reads,
+    as smaller models draft for larger ones."""
+
+    @property
+    def group(self) -> Hashable: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def run(self) -> mx.array:
+        """Runs this pass alone; returns lazy logits (rows, vocabulary)."""
+
+    def run_with(self, others: Sequence[Any]) -> list[mx.array]:
+        """Runs this pass and `others` of its group as one; returns the logits of each."""
+
+
+class _Reply(greenlet):
+    """The coroutine of a reply. wanted: what it handed over for last; None before it began."""
+
+    wanted: Pass | str | None = None
+
+    def hand_over(self, wanted: Pass | str) -> Any:
+        """Has the driver go on, until that resumes this reply; returns the logits of the pass that was wanted."""
+        assert self.parent is not None
+        return self.parent.switch(wanted)
+
+    def resume(self, *logits: mx.array) -> None:
+        """Lets the reply go on, with the logits that it wanted."""
+        self.wanted = self.switch(*logits)
+
+    def fail(self, error: Exception) -> None:
+        """Lets the reply go on with the error that its pass raised."""
+        self.wanted = self.throw(error)
+
+
+def takes_part() -> bool:
+    """Whether a driver runs the reply that asks."""
+    return isinstance(getcurrent(), _Reply)
+
+
+def run(wanted: Pass) -> mx.array:
+    """Returns the logits of a pass, once all replies that take part have said what they want."""
+    reply = getcurrent()
+    logits: mx.array = reply.hand_over(wanted) if isinstance(reply, _Reply) else wanted.run()
+    return logits
+
+
+def before_waiting() -> None:
+    """Lets every other reply submit its round to the device before this one waits for it."""
+    _hand_over(_WAITS)
+
+
+def between_pieces() -> None:
+    """Lets the other replies do a round before this one reads more of its prompt."""
+    _hand_over(_READS)
+
+
+def _hand_over(reason: str) -> None:
+    reply = getcurrent()
+    if isinstance(reply, _Reply):
+        reply.hand_over(reason)
+
+
+class Together:
+    """Replies that are written at once, by the thread that calls `turn`."""
+
+    def __init__(self) -> None:
+        self._replies: list[_Reply] = []
+
+    @property
+    def running(self) -> int:
+        """How many replies have begun and not ended."""
+        return len(self._replies)
+
+    def at_once(self) -> int:
+        """Returns how many replies write in rounds now, the one that asks included; at least 1. The others begin, or
+        read their prompts."""
+        asking = getcurrent()
+        return max(1, sum(reply is asking or reply.wanted not in (None, _READS) for reply in self._replies))
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Begins a reply in the next turn. `work` writes all of it, and raises nothing."""
+        self._replies.append(_Reply(work))
+
+    def turn(self) -> None:
+        """Has each reply that writes do one round, and each that reads its prompt one piece of it.
+
+        First come the passes, those of smaller models before those of larger ones, so that what all replies drafted
+        is verified at once. Then, with everything submitted, each reply waits for its own round. Raises what a reply
+        raises.
+        """
+        try:
+            for reply in self._that(lambda wanted: wanted in (None, _READS)):
+                reply.resume()
+            while wanting := self._that(lambda wanted: not isinstance(wanted, str)):
+                self._run_smallest(wanting)
+            for reply in self._that(lambda wanted: wanted == _WAITS):
+                reply.resume()
+        finally:
+            self._replies[:] = [reply for reply in self._replies if not reply.dead]
+
+    def close(self) -> None:
+        """Ends all replies where they stand."""
+        while self._replies:
+            self._replies.pop().throw()
+
+    def _that(self, fits: Callable[[Any], bool]) -> list[_Reply]:
+        return [reply for reply in self._replies if not reply.dead and fits(reply.wanted)]
+
+    def _run_smallest(self, wanting: Sequence[_Reply]) -> None:
+        """Runs the passes of the smallest model as one, and has the replies that wanted them go on."""
+        passes = {reply: cast(Pass, reply.wanted) for reply in wanting}
+        first = min(passes.values(), key=lambda wanted: wanted.size_bytes)
+        taking = [reply for reply, wanted in passes.items() if wanted.group == first.group]
+        try:
+            logits = _run_together([passes[reply] for reply in taking])
+        except Exception as error:  # noqa: BLE001  broad: each reply meets the error where it wanted the pass
+            for reply in taking:
+                reply.fail(error)
+        else:
+            for reply, rows in zip(taking, logits, strict=True):
+                reply.resume(rows)
+
+
+def _run_together(passes: Sequence[Pass]) -> list[mx.array]:
+    return [passes[0].run()] if len(passes) == 1 else passes[0].run_with(passes[1:])

@@ -1,0 +1,232 @@
+"""Several replies at once: each is the one that it would be alone, whoever comes, goes or fails beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine import together
+from engine.drafters import Drafter
+from engine.drafters.eagle3 import Eagle3
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.events import Event, Finished, Round
+from engine.policy.fixed import FixedLength
+from engine.session import Prompt, Session
+from engine.settings import Grammar, SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.together import Together
+from tests.engine.conversations import CONTEXT, LONG, NEARBY
+from tests.engine.fakes import ByteTokenizer, Counting
+from tests.engine.grammars import CountingMatcher
+from tests.engine.replies import PROMPT, draft_model
+from tests.engine.test_kept_conversations import network, text
+from tests.toys.architectures import build
+from tests.toys.heads import random_eagle3
+
+GREEDY = SamplingSettings(max_tokens=24)
+COUPLED = replace(GREEDY, temperature=1, seed=5, acceptance="coupled")
+REJECTION = replace(COUPLED, acceptance="rejection", top_p=0.9)
+PENALIZED = replace(COUPLED, temperature=0.8, repetition_penalty=1.2)
+GRAMMAR = replace(GREEDY, grammar=Grammar("regex", "what CountingMatcher allows"))
+SIZE, EOS = 64, 63
+
+
+@dataclass
+class Wanted:
+    """A reply: its prompt, how it is drafted, how many turns after the first it begins, and after how many rounds it is
+    cancelled."""
+
+    prompt: list[int]
+    settings: SamplingSettings = GREEDY
+    drafter: Callable[[CachedModel], Drafter | None] = lambda target: None
+    length: int = 0
+    delay: int = 0
+    most_rounds: int = 1000
+    events: list[Event] = field(default_factory=list)
+
+    def work(self, session: Session) -> None:
+        drafter, policy = self.drafter(session.target), FixedLength(self.length)
+        given = (Prompt(self.prompt), self.settings, drafter, policy, lambda: self.rounds >= self.most_rounds)
+        for event in session.continue_tokens(*given):
+            self.events.append(event)
+
+    @property
+    def rounds(self) -> int:
+        return sum(isinstance(event, Round) for event in self.events)
+
+    @property
+    def told(self) -> list[Any]:
+        """What is the same whenever and beside whomever it was written."""
+        rounds = [event for event in self.events if isinstance(event, Round)]
+        end = [event.reason for event in self.events if isinstance(event, Finished)]
+        return [[(one.tokens, one.drafted, one.accepted, one.texts) for one in rounds], end]
+
+
+def session_of(target: CachedModel) -> Session:
+    return Session(target, ByteTokenizer(frozenset({EOS})), CONTEXT, lambda _: CountingMatcher(SIZE, EOS))
+
+
+def write(target: CachedModel, replies: Sequence[Wanted]) -> None:
+    """Has the replies written at once, each with a cache of its own."""
+    driver, turn, waiting = Together(), 0, list(replies)
+    while waiting or driver.running:
+        for one in [one for one in waiting if one.delay <= turn]:
+            driver.start(partial(one.work, session_of(target.for_another_reply())))
+            waiting.remove(one)
+        driver.turn()
+        turn += 1
+
+
+def alone(model: Any, one: Wanted) -> Wanted:
+    """The same reply with nobody beside it."""
+    other = replace(one, events=[])
+    other.work(session_of(CachedModel(model)))
+    return other
+
+
+def many(name: str) -> list[Wanted]:
+    """Replies of every kind, which come and go."""
+
+    def eagle(target: CachedModel) -> Drafter:
+        return Eagle3(random_eagle3(), target, trees=True)
+
+    drafts = draft_model(NEARBY[name], SIZE) if name in NEARBY else None
+    return [
+        Wanted(PROMPT),
+        Wanted(text(1), COUPLED, lambda _: PromptLookup(1), 3),
+        Wanted(text(2, 40), PENALIZED, lambda target: drafts and drafts.for_another_reply(target), 4, delay=3),
+        Wanted(text(3, 8), GRAMMAR, lambda target: drafts and drafts.for_another_reply(target), 5),
+        Wanted(text(4, 30), REJECTION, lambda _: PromptLookup(1), 2, delay=1),
+        Wanted(text(5, 70), COUPLED, delay=5, most_rounds=7),
+        Wanted(text(6, 12), GREEDY, eagle if name == "qwen3" else (lambda _: PromptLookup(1)), 6),
+        Wanted(text(7, 90), COUPLED, lambda _: PromptLookup(1, trees=name != "mamba2"), 4, delay=2),
+    ]
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama", "mamba2", "gemma4_text"])
+def test_each_reply_is_the_one_that_it_would_be_alone(name: str) -> None:
+    model, replies = network(name), many(name)
+    target = CachedModel(model)
+    write(target, replies)
+    assert (target.why_alone is None) == (name != "mamba2")
+    for one in replies:
+        assert one.told == alone(model, one).told
+    assert any(one.drafted for one in replies[1].events if isinstance(one, Round))
+
+
+def test_what_all_want_of_a_model_is_one_pass() -> None:
+    """Four plain replies: each pass reads the weights once, for a row of each."""
+    model: Any = Counting(network("qwen3"))
+    replies = [Wanted(text(seed, 20), replace(COUPLED, max_tokens=6)) for seed in range(4)]
+    target = CachedModel(model)
+    target.for_another_reply()
+    model.rows.clear()
+    write(target, replies)
+    assert model.rows == [19] * 4 + [4] * 6
+
+
+def test_an_error_of_a_pass_reaches_the_replies_that_took_part_and_nobody_else() -> None:
+    """Of their caches nothing is left; those that come later are right."""
+
+    class Failing(Counting):
+        breaks = False
+
+        def __call__(self, inputs: mx.array, cache: Any) -> mx.array:
+            if self.breaks and inputs.shape[1] == 3:
+                self.breaks = False
+                raise RuntimeError("broken")
+            return super().__call__(inputs, cache)
+
+    def work(one: Wanted, session: Session) -> None:
+        try:
+            one.work(session)
+        except RuntimeError:
+            broken.append(session)
+
+    model: Any = Failing(network("qwen3"))
+    target, driver, broken = CachedModel(model), Together(), list[Session]()
+    replies, sessions = [Wanted(text(seed, 30), COUPLED) for seed in range(5)], list[Session]()
+    for one in replies[:4]:
+        sessions.append(session_of(target.for_another_reply()))
+        driver.start(partial(work, one, sessions[-1]))
+        model.breaks = len(sessions) == 3
+        for _ in range(len(sessions)):
+            driver.turn()
+    while driver.running:
+        driver.turn()
+    assert broken == sessions[:3]
+    assert all(session.target.length == 0 for session in broken)
+    replies[4].work(sessions[0])
+    assert all(one.told == alone(network("qwen3"), one).told for one in replies[3:])
+
+
+def test_a_long_prompt_is_read_while_others_write() -> None:
+    replies = [Wanted(text(1, 20), replace(COUPLED, max_tokens=40)), Wanted(LONG * 2, delay=2)]
+    driver, target = Together(), CachedModel(network("qwen3"))
+    for one in replies:
+        driver.start(partial(one.work, session_of(target.for_another_reply())))
+    pieces = 0
+    while driver.running:
+        before = replies[0].rounds
+        driver.turn()
+        if before and not replies[1].rounds:
+            pieces += 1
+            assert replies[0].rounds == before + 1
+    assert pieces > 2
+    for one in replies:
+        assert one.told == alone(network("qwen3"), one).told
+
+
+def test_a_reply_that_raises_ends_alone_and_one_that_is_closed_leaves_its_tokens_in_its_cache() -> None:
+    def breaks() -> None:
+        raise ValueError("mine")
+
+    target = CachedModel(network("qwen3"))
+    one, session = Wanted(text(1, 20), COUPLED), session_of(target.for_another_reply())
+    driver = Together()
+    driver.start(partial(one.work, session))
+    driver.start(breaks)
+    with pytest.raises(ValueError, match="mine"):
+        driver.turn()
+    assert driver.running == 1
+    driver.turn()
+    driver.turn()
+    driver.close()
+    assert driver.running == 0
+    follow = replace(one, prompt=session.tokens[:], events=[])
+    follow.work(session)
+    assert follow.told == alone(network("qwen3"), follow).told
+
+
+def test_who_writes_is_counted() -> None:
+    counts = list[int]()
+
+    def work(one: Wanted) -> None:
+        session = session_of(target.for_another_reply())
+        for event in session.continue_tokens(Prompt(one.prompt), one.settings):
+            if isinstance(event, Round):
+                counts.append(driver.at_once())
+
+    target, driver = CachedModel(network("qwen3")), Together()
+    assert driver.at_once() == 1
+    for tokens in (3, 6, 6):
+        driver.start(partial(work, Wanted(text(tokens, 9), replace(COUPLED, max_tokens=tokens))))
+    while driver.running:
+        driver.turn()
+    assert counts == [3] * 7 + [2] * 7 + [1]
+    assert not together.takes_part()
+
+
+def test_a_model_whose_layers_compute_with_keys_is_never_silently_wrong() -> None:
+    """It is refused by what happens when it runs, and its replies take turns."""
+    model = build("deepseek_v3")
+    target = CachedModel(model)
+    replies = [Wanted(text(seed, 20), COUPLED, lambda _: PromptLookup(1), 3) for seed in range(3)]
+    write(target, replies)
+    assert "one text per pass" in str(target.why_alone)
+    assert all(one.told == alone(model, one).told for one in replies)
