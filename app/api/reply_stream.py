@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -114,8 +115,14 @@ class Engine:
         return [protocol.Reply(id=0, sampling=one, **more) for one in each]
 
     async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
-        """Returns the replies once they are complete, one after another. Raises ApiError."""
-        return [await whole(self.client, reply) for reply in replies]
+        """Returns the replies once all are complete. Raises ApiError, and then none goes on."""
+        written = [asyncio.ensure_future(whole(self.client, reply)) for reply in replies]
+        try:
+            return list(await asyncio.gather(*written))
+        finally:
+            for one in written:
+                one.cancel()
+            await asyncio.gather(*written, return_exceptions=True)
 
     def thinking(self, body: ThinkingFields, omissions: Omissions) -> dict[str, Any]:
         """Returns the settings for how much the model thinks. Raises ApiError."""
@@ -134,8 +141,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Delta:
-    """What one round added: its tokens, and their text by channel; or the calls of tools that have ended; or, before
-    the first round, how much of the prompt has been read."""
+    """What one round added: its tokens, and their text by channel; or XX
 
     answer: str
     thought: str

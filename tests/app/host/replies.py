@@ -4,7 +4,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from app.host.engine_loop import carry_out
+from app.host.engine_loop import TaskRunner
 from app.host.model_worker import ModelWorker
 from app.protocol import AnyAnswer, Load, Reply, ReplyDone, RoundDone, SamplingSettings, decode_answer, encode_line
 from app.task_queue import Task, TaskQueue, Work
@@ -50,7 +50,7 @@ def served(worker: ModelWorker, *requests: Work) -> list[AnyAnswer]:
     for request in requests:
         tasks.put(Task(request, answers.append))
     tasks.close(stop=False)
-    carry_out(tasks, answers.append, lambda: worker)
+    TaskRunner(tasks, answers.append, lambda: worker).run()
     return [decode_answer(encode_line(answer)[:-1]) for answer in answers]
 
 
