@@ -141,18 +141,21 @@ class Token:
 
 @dataclass(frozen=True)
 class Delta:
-    """What one round added: its tokens, and their text by channel; or XX
+    """What one round added: its tokens, and their text by channel; or the calls of tools that have ended; or, before
+    the first round, how much of the prompt has been read, or why the reply waits."""
 
     answer: str
     thought: str
     tokens: tuple[Token, ...] = ()
     calls: tuple[protocol.ToolCall, ...] = ()
     progress: PromptProgress | None = None
+    waits: str = ""
 
     @property
     def sign_of_life(self) -> Event:
         """What a client that waits for the first token is sent meanwhile."""
-        assert self.progress is not None
+        if self.progress is None:
+            return COMMENT, self.waits
         return COMMENT, f"prompt {self.progress.done}/{self.progress.total}"
 
 
@@ -217,6 +220,8 @@ async def deltas(client: EngineClient, reply: protocol.Reply, tally: Tally) -> A
             match answer:
                 case protocol.PrefillProgress():
                     yield tally.progress(answer.progress)
+                case protocol.Waiting():
+                    yield Delta("", "", waits=answer.reason)
                 case protocol.RoundDone():
                     yield tally.add(answer.round)
                 case protocol.Called():
@@ -225,6 +230,28 @@ async def deltas(client: EngineClient, reply: protocol.Reply, tally: Tally) -> A
                     yield tally.end(answer)
                 case protocol.Failed():
                     raise of_failure(answer)
+
+
+async def side_by_side(streams: list[AsyncGenerator[Event]]) -> AsyncGenerator[Event]:
+    """Yields the events of several streams as they come. Closing it early closes them. Raises the first ApiError."""
+    waiting = {asyncio.ensure_future(anext(stream)): stream for stream in streams}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                stream = waiting.pop(task)
+                try:
+                    event = task.result()
+                except StopAsyncIteration:
+                    continue
+                waiting[asyncio.ensure_future(anext(stream))] = stream
+                yield event
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()
 
 
 async def whole(client: EngineClient, reply: protocol.Reply) -> Tally:

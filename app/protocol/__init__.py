@@ -17,8 +17,8 @@
                    MemoryShort                                 at most once, anywhere
 
 Replies are written at once, as many as Parallel says, and their answers come mixed; anything else is carried out alone,
-in its turn. A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or "Cancelled" (stopped
-before its turn, or the host is ending), "Busy" (too many requests are waiting) or "NotLoaded".
+in its turn. A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or
+"Cancelled" (stopped before its turn, or the host is ending), "Busy" (too many requests are waiting) or "NotLoaded".
 
 A line is at most LONGEST_LINE bytes. A message is checked when it is decoded: its type must be known and every field
 must have the right type; unknown fields are ignored. A side that receives another VERSION in Ready says so and stops.

@@ -78,7 +78,7 @@ def test_a_program_is_never_answered_by_another_pair_than_the_apps_choice() -> N
     async def scenario(api: GatedApi) -> None:
         api.load(OTHER)
         call = await api.begin()
-        await until(lambda: api.worker.pair == OTHER and api.tasks.current is None)
+        await until(lambda: api.worker.pair == OTHER and not api.tasks.running)
         assert api.client.waiting == 1
         api.load()
         assert text(await call) == TEXT
@@ -138,7 +138,7 @@ def test_an_engine_that_hangs_fails_what_it_has_what_waits_and_what_comes_until_
         assert is_refused(await api.chat()) and is_refused(await api.call("GET", "/health"))
         assert api.stuck == [False]
         api.worker.go_on()
-        await until(lambda: api.tasks.current is None)
+        await until(lambda: not api.tasks.running)
         await wait(CHECK_S)
         assert text(await api.chat()) == TEXT and api.stuck == [False]
 
@@ -204,7 +204,7 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs() -> No
     async def scenario(api: GatedApi) -> None:
         api.worker.steps = 0
         api.load(OTHER)
-        await until(lambda: api.tasks.current)
+        await until(lambda: api.tasks.running)
         call = await api.begin()
         await wait(LIMITS.silent_s)
         assert not call.done()
@@ -213,7 +213,7 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs() -> No
         assert is_refused(await api.chat(), SLOW_LOAD) and api.stuck == [True]
         api.load()
         api.worker.go_on()
-        await until(lambda: api.tasks.current is None)
+        await until(lambda: not api.tasks.running)
         await wait(CHECK_S)
         assert text(await api.chat()) == TEXT
 
