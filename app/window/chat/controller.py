@@ -1,7 +1,7 @@
 """Everything the window can do, without widgets: slots for what the user does, signals for what happens.
 
-One conversation is open; a new one is not on disk until a message is sent in it. Each conversation has at most one reply
-that is being written, several conversations at the same time.
+One conversation is open; a new one is not on disk until a message is sent in it. In each conversation one reply is
+written at a time; several conversations have theirs at once.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Controller(QObject):
     """Carries out what the user does and emits what happens to the open conversation; its parts emit the rest.
 
     library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
-    its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: those that
-    are being written, and how. verification: of a reply. trimmer: what goes on where the context is full. deletion: deletes
+    its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: those that are being
+    written, and how. verification: of a reply. trimmer: what goes on where the context is full. deletion: deletes
     conversations and restores them. learned: earlier replies to draft from.
     """
 

@@ -370,7 +370,8 @@ class HostConnection(QObject):
 class HostTask(QObject):
     """One long request to the host: sent once its models are loaded, watched for silence, and stopped when asked.
 
-    alone: whether programs wait meanwhile, as nothing else is carried out beside it. stopping: `stop` was called, and the host has not ended the request yet.
+    alone: whether programs wait meanwhile, as nothing else is carried out beside it. stopping: `stop` was called, and
+    the host has not ended the request yet.
     """
 
     answered = Signal(object)  # AnyAnswer

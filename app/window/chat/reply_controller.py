@@ -262,6 +262,8 @@ class ReplyController(QObject):
         self._show_change(current)
         self.running.remove(current)
         current.task.end()
+        for signal in (current.task.answered, current.task.silent):
+            signal.disconnect()  # which hold the reply
         current.task.deleteLater()
         ending = current.ending(state, note, tail, seed)
         record = self._log.end(current.record.id, ending)

@@ -29,8 +29,8 @@ Motion = Literal["system", "reduced", "full"]
 
 class Preferences(Struct, frozen=True, kw_only=True):
     """What the user chose. zoom: steps of the text size, 0 is normal. unload_minutes: minutes without use after which
-    the models are unloaded, 0 for never. learn_replies: whether drafts may copy from earlier replies. parallel: how many replies
-    may be written at once. serve: whether other programs are served, on serve_port of loopback."""
+    the models are unloaded, 0 for never. learn_replies: whether drafts may copy from earlier replies. parallel: how
+    many replies may be written at once. serve: whether other programs are served, on serve_port of loopback."""
 
     scheme: Follow = "system"
     zoom: int = 0

@@ -38,7 +38,7 @@ UNLOADING = {
     "0": "Never",
 }
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
-PARALLEL = {str(number): str(number) for number in (1, 2, 4, 6, MOST_PLACES)}
+PARALLEL = {str(number): str(number) for number in range(1, MOST_PLACES + 1)}
 PARALLEL_HELP = "Chats and other apps share the models. Each reply is slower meanwhile, and its text is the same."
 LEARNING_HELP = (
     "Drafts may copy from earlier replies, and long conversations resume faster after a restart. Turning this "
@@ -51,7 +51,10 @@ DEFAULTS_HELP = (
 
 
 class AppearancePage(QWidget):
-    """Colours, text size, tints, motion, screen readers, idle models and replies at once. changed(Preferences): by the user."""
+    """Colours, text size, tints, motion, screen readers, idle models and replies at once.
+
+    changed(Preferences): by the user.
+    """
 
     changed = Signal(object)
 

@@ -27,11 +27,11 @@ _AROUND = 6 * GAP  # px of a message that are not its text
 class MessageEntry:
     """A message and the state of its view, which outlives its widget.
 
-    reply_of: returns a reply, called when it comes into view. live: whether it is being written. waits: why it does not begin yet, or "". check_progress: how
-    far its verification is, "" while there is none. check_error: why the last one came to nothing, or "". unfolded:
-    the sections of thought that the reader unfolded. expanded: whether a long question is shown whole. edit: the new
-    text of a question that has not been sent, or "". editing: whether its editor is open. height: px, an estimate until
-    the message has been laid out.
+    reply_of: returns a reply, called when it comes into view. live: whether it is being written. waits: why it does not
+    begin yet, or "". check_progress: how far its verification is, "" while there is none. check_error: why the last one
+    came to nothing, or "". unfolded: the sections of thought that the reader unfolded. expanded: whether a long
+    question is shown whole. edit: the new text of a question that has not been sent, or "". editing: whether its editor
+    is open. height: px, an estimate until the message has been laid out.
     """
 
     def __init__(self, record: MessageRecord, reply_of: ReplyOf, edit: str = "") -> None:

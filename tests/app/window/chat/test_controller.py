@@ -210,7 +210,7 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         conversation = controller.conversation.id
         controller.deletion.delete(conversation)
         assert controller.library.conversations() == [] and controller.conversation.id == 0
-        until(lambda: controller.replies.current is None)
+        until(lambda: not controller.replies.running)
         scene.press("was deleted", "Undo")
         assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
         controller.deletion.undo()  # nothing more to undo
@@ -258,7 +258,7 @@ def test_a_reply_that_was_deleted_while_it_streamed_is_not_learned(tmp_path: Pat
         scene.controller.send("doomed")
         scene.streaming()
         scene.controller.deletion.delete(scene.controller.conversation.id)
-        until(lambda: scene.controller.replies.current is None)
+        until(lambda: not scene.controller.replies.running)
         assert scene.history.read("abc") == {}
 
 
