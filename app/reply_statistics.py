@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from app.duration_text import duration_words
 from app.protocol import Struct
+from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.metrics import Metrics
+from engine.policy.fixed import PLAIN_DECODING
 from engine.settings import MODEL_DEFAULTS, SamplingSettings
 
 ABOUT_EQUAL = 0.05  # of the speed, below which no difference is named
+MANY = 0.5  # of the rounds of a reply, from which on it is said why they had no draft
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
     """The numbers of one reply by the definitions of `engine.metrics`. None: the number means nothing here. plain_s:
-    what a plain step took on this machine, by the last measurement."""
+    what a plain step took on this machine, by the last measurement. plain_rounds, why_plain: how many rounds had no
+    draft, and why most of those."""
 
     prompt_tokens: int
     tokens: int
@@ -29,6 +33,8 @@ class Statistics(Struct, frozen=True, kw_only=True):
     thought_tokens: int = 0
     thought_s: float | None = None
     plain_s: float | None = None
+    plain_rounds: int = 0
+    why_plain: str = ""
 
     @classmethod
     def of(cls, metrics: Metrics, plain_s: float | None = None) -> Statistics:
@@ -77,13 +83,25 @@ def _difference(saved_s: float) -> str:
     return f"{duration_words(seconds) if seconds >= 10 else f'{seconds:.1f} s'} {'sooner' if saved_s > 0 else 'later'}"
 
 
-def in_words(numbers: Metrics | Statistics, endings: Sequence[str] = (), plan: str = "") -> str:
-    """Returns the numbers in one line.
+def in_words(numbers: Metrics | Statistics, endings: Sequence[str] = ()) -> str:
+    """Returns the numbers in one line, with the reason where nothing or little was drafted and nobody asked for that.
 
-    endings: how the reply ended, where that needs a word. plan: why nothing was drafted, where nothing was.
+    endings: how the reply ended, where that needs a word.
     """
     tokens = ", ".join([count(numbers.tokens, "token"), *endings])
-    return " · ".join([tokens, *_times(numbers), *_acceptance(numbers, plan)])
+    drafting = "" if numbers.why_plain == PLAIN_DECODING else drafting_in_words(numbers)
+    return " · ".join(filter(None, [tokens, *_times(numbers), *_acceptance(numbers), drafting]))
+
+
+def drafting_in_words(numbers: Metrics | Statistics) -> str:
+    """Returns why nothing was drafted, or why nothing was in many of the rounds; "" where most had a draft. The same
+    for the terminal, the window, receipts and programs."""
+    because = f": {numbers.why_plain}" if numbers.why_plain else ""
+    if not numbers.drafted:
+        return f"nothing was drafted{because}" if numbers.rounds else ""
+    if numbers.plain_rounds < MANY * numbers.rounds:
+        return ""
+    return f"{numbers.plain_rounds:,} of {count(numbers.rounds, 'round')} without a draft{because}"
 
 
 def thought_in_words(numbers: Metrics | Statistics | None) -> str:
@@ -109,7 +127,17 @@ def sampling_in_words(sampling: SamplingSettings) -> str:
         ({name: value for name, value in used.items() if name not in sampling.from_model}, ""),
         ({name: value for name, value in used.items() if name in sampling.from_model}, " (the model's own)"),
     ]
-    return ", ".join(f"{settings_in_words(values)}{whose}" for values, whose in groups if values)
+    parts = [f"{settings_in_words(values)}{whose}" for values, whose in groups if values]
+    return ", ".join(filter(None, [*parts, exact_in_words(sampling)]))
+
+
+def exact_in_words(sampling: SamplingSettings) -> str:
+    """Returns how a reply of exact-verify is kept the same to the last bit, "" for any other."""
+    if not sampling.exact:
+        return ""
+    if sampling.identical_width > 1:
+        return f"exact, bit-identical by construction up to width {sampling.identical_width}"
+    return f"exact, in fixed blocks of {BLOCK_WIDTH} tokens"
 
 
 def not_neutral(sampling: SamplingSettings) -> dict[str, float]:
@@ -135,9 +163,9 @@ def _times(numbers: Metrics | Statistics) -> list[str]:
     return parts if ttft_s is None else [*parts, f"first token after {ttft_s:.2f} s"]
 
 
-def _acceptance(numbers: Metrics | Statistics, plan: str) -> list[str]:
+def _acceptance(numbers: Metrics | Statistics) -> list[str]:
     rate, tau = numbers.acceptance_rate, numbers.mean_acceptance_length
     if rate is None or tau is None:
-        return [f"nothing drafted ({plan})"] if plan else []
+        return []
     drafted = count(numbers.drafted, "drafted token")
     return [f"{numbers.accepted} of {drafted} accepted ({rate:.0%})", f"{tau:.2f} tokens per pass"]

@@ -13,6 +13,7 @@ total    the same from request to last token, prompt included: what someone wait
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -21,7 +22,8 @@ from engine.events import Event, Finished, PromptProgress, Round
 
 @dataclass
 class Metrics:
-    """Counts of tokens and rounds, times in seconds. Rates are None as long as they are undefined."""
+    """Counts of tokens and rounds, times in seconds. Rates are None as long as they are undefined. plain_reasons: how
+    many rounds had no draft, by the reason."""
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
@@ -38,6 +40,7 @@ class Metrics:
     reason: str | None = None
     thought_tokens: int = 0
     thought_s: float | None = None  # from the first token to the last one of thought
+    plain_reasons: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Metrics:
@@ -65,6 +68,8 @@ class Metrics:
         if self.first_s is None:
             self.first_s, self.first_tokens = r.time_s, len(r.tokens)
         self.last_s = r.time_s
+        if not r.drafted:
+            self.plain_reasons[r.reason] += 1
         if thought := r.channels.count("thought"):
             self.thought_tokens += thought
             self.thought_s = r.time_s - self.first_s
@@ -75,6 +80,16 @@ class Metrics:
         for i in range(min(len(r.tokens), places)):
             self.reached[i] += 1
             self.kept[i] += i < r.accepted
+
+    @property
+    def plain_rounds(self) -> int:
+        """How many rounds had no draft."""
+        return self.plain_reasons.total()
+
+    @property
+    def why_plain(self) -> str:
+        """Why rounds had no draft: the reason of most of them, "" where all had one or it is not known."""
+        return self.plain_reasons.most_common(1)[0][0] if self.plain_reasons else ""
 
     @property
     def ttft_s(self) -> float | None:

@@ -54,7 +54,9 @@ class SamplingSettings:
 
     acceptance: the rule above temperature 0. draft_length: tokens (nodes of a tree) a round, None for automatic, 0 for
     plain decoding. exact: the same arithmetic for every token whatever is drafted, so that replies agree to the last
-    bit (see `engine.audit.exact_target`); not with trees. stop: strings that end the answer and are not shown.
+    bit (see `engine.audit.exact_target`); not with trees. identical_width: of a reply in that mode, as it is kept, the
+    most tokens of a pass that had the bits of single steps where it was made; 1 where none of several had, and 0 in
+    replies kept before that was measured. stop: strings that end the answer and are not shown.
 
     max_tokens: of the answer. max_thought_tokens: of the thought before it, None where the two share max_tokens.
     thinking, effort: the switches of a chat template that has them; None and "" leave it to the template.
@@ -75,6 +77,7 @@ class SamplingSettings:
     acceptance: AcceptanceRule = "rejection"
     draft_length: int | None = None
     exact: bool = False
+    identical_width: int = 0
     max_tokens: int = 2048
     max_thought_tokens: int | None = None
     thinking: bool | None = None
@@ -140,6 +143,7 @@ class SamplingSettings:
                 self.draft_length is None or 0 <= self.draft_length <= longest,
                 f"give auto or a number from 0 to {longest}; 0 is plain decoding",
             ),
+            "identical_width": (0 <= self.identical_width <= LONGEST_TREE, f"give 0 to {LONGEST_TREE}"),
             "max_tokens": (1 <= self.max_tokens <= _MAX_COUNT, "give 1 or a larger whole number"),
             "max_thought_tokens": (
                 self.max_thought_tokens is None or 1 <= self.max_thought_tokens <= _MAX_COUNT,

@@ -152,6 +152,8 @@ class GrammarMatcher:
         return np.frombuffer(self._checked(self._matcher.compute_bitmask()), np.uint32)
 
     def consume(self, token: int) -> bool:
+        if token >= self._tokenizer.vocab_size:  # a drafted padding row, at which llguidance would fail for good
+            return False
         return self._checked(self._matcher.try_consume_tokens([token])) == 1
 
     def rollback(self, tokens: int) -> None:

@@ -18,6 +18,7 @@ from app.api.http_replies import COMMENT, Event
 from app.api.omissions import Omissions
 from app.api.request_schema import SamplingFields
 from app.api.thinking_fields import ThinkingFields, thinking_settings
+from app.reply_statistics import drafting_in_words
 from engine.events import Origin, PromptProgress, Reason, Round
 from engine.metrics import Metrics
 from engine.reply_channels import Channel
@@ -167,6 +168,7 @@ class Tally:
     metrics: Metrics = field(default_factory=Metrics)
     reasoning_tokens: int = 0
     predicted: int = 0
+    unused_prediction: str = ""
     prompt_s: float = 0.0
     reason: Reason | None = None
     seed: int = 0
@@ -192,7 +194,8 @@ class Tally:
 
     def end(self, done: protocol.ReplyDone) -> Delta:
         """Notes the end and returns the text that was held back until then."""
-        self.reason, self.seed, self.predicted = done.finished.reason, done.seed, done.predicted
+        self.reason, self.seed = done.finished.reason, done.seed
+        self.predicted, self.unused_prediction = done.predicted, done.unused_prediction
         return self._added(Delta(done.finished.text, ""))
 
     def called(self, called: protocol.Called) -> Delta:
@@ -300,6 +303,7 @@ def measurements(tally: Tally, omissions: Omissions) -> dict[str, Any]:
         "stop_reason": _STOP_REASONS.get(tally.reason or "", "maxPredictedTokensReached"),
         "draft_tokens_count": metrics.drafted,
         "accepted_draft_tokens_count": metrics.accepted,
+        "drafting": "; ".join(filter(None, [drafting_in_words(metrics), tally.unused_prediction])),
         **omissions.statistics,
     }
     return {"timings": timings, "stats": stats}

@@ -4,7 +4,8 @@ With --json, for programs:
 
 {"format": "redline verification", "version": 1, "redline", "environment": {...}, "interrupted",
  "replies": [{"file", "message" (from 1), "target", "decoding": "greedy" | "coupled" | "rejection", "temperature",
-              "seed", "tokens", "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "same_bits",
+              "seed", "tokens", "drafting" (why nothing or little was drafted),
+              "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "same_bits",
               "error",
               "reference" (what the architecture of the target was compared with),
               "differences": [{"position" (from 0), "plain_token", "other_token", "plain_text", "other_text",
@@ -31,7 +32,7 @@ from app.cli.terminal.output import output_console, plain_table
 from app.cli.terminal.progress import progress
 from app.cli.terminal.token_style import add_theme
 from app.command_line import FAILURE, INTERRUPTED, OK, add_command, print_json
-from app.reply_statistics import count, sampling_in_words
+from app.reply_statistics import count, drafting_in_words, sampling_in_words
 from app.safe_text import safe
 from engine.errors import UsageError
 
@@ -168,6 +169,7 @@ def _reply(result: Result) -> dict[str, Any]:
         "seed": None if sampling is None else sampling.seed,
         "sampling": None if sampling is None else sampling_in_words(sampling),
         "tokens": case.tokens,
+        "drafting": drafting_in_words(case.message.statistics) if case.message.statistics else "",
         "verdict": None if receipt is None else receipt.verdict,
         "same_bits": None if receipt is None else receipt.same_bits,
         "error": result.error or None,

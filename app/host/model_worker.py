@@ -126,7 +126,8 @@ class ModelWorker:
             told = why
             between_pieces()
         with seats.taken(runner.prompt, context) as seat:
-            yield from self._answers(request, settings, runner, tools, seat, stop)
+            runner.pair, runner.settings = seat.pair, seat.pair.measured(settings)
+            yield from self._answers(request, runner, tools, seat, stop)
 
     def _runner(
         self, request: protocol.Reply, settings: SamplingSettings, tools: ReplyTools | None, stop: StopFlag
@@ -144,15 +145,14 @@ class ModelWorker:
     def _answers(
         self,
         request: protocol.Reply,
-        settings: SamplingSettings,
         runner: ReplyRunner,
         tools: ReplyTools | None,
         seat: Seat,
         stop: StopFlag,
     ) -> Iterator[protocol.AnyAnswer]:
         """Writes a reply in its seat."""
-        runner.pair = pair = seat.pair
-        number, tokenizer = request.id, pair.target.tokenizer
+        pair, settings, number = seat.pair, runner.settings, request.id
+        tokenizer = pair.target.tokenizer
         pair.draft_from(Path(request.history) if request.history else None, settings)
         cache = Path(request.cache) if request.cache and not pair.is_shared else None
         if cache is not None:
@@ -183,6 +183,7 @@ class ModelWorker:
                         sampling=settings,
                         plain_s=runner.plain_s,
                         predicted=runner.predicted,
+                        unused_prediction=runner.unused_prediction,
                     )
 
     def _note_conversation(self, cache: Path, tokens: tuple[int, ...]) -> None:

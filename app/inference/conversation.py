@@ -14,6 +14,7 @@ from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, target_name
 from app.inference.reply_events import ReplyEvent
 from app.inference.reply_runner import ReplyInput, ReplyRunner
+from app.reply_statistics import exact_in_words
 from engine.audit.receipt import Receipt
 from engine.errors import StoppedError, UsageError
 from engine.events import Finished, Round
@@ -140,14 +141,15 @@ class Conversation:
         seeded = f", seed {sampling.seed}, {sampling.acceptance}" if sampling.temperature else ""
         own = " (model's default)" if "temperature" in sampling.from_model and self.defaults.values else ""
         sampled = f"temperature {sampling.temperature:g}{own}{seeded}"
-        parts = [target_name(options), f"{drafting}{note}", sampled, self.pair.note, self.defaults.note]
+        exact = exact_in_words(self.pair.measured(sampling))
+        parts = [target_name(options), f"{drafting}{note}", sampled, exact, self.pair.note, self.defaults.note]
         return " · ".join(part for part in parts if part)
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
-        settings, reply, thought = self.options.settings(), "", ""
+        settings, reply, thought = self.pair.measured(self.options.settings()), "", ""
         answer = Answer([*system, *turns], settings, [], complete=False)
         self.pair.draft_from(self.options.history, settings)
         self.pair.keep_conversations()

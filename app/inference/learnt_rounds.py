@@ -11,7 +11,9 @@ import contextlib
 import copy
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ import numpy as np
 from app.inference.machine import processor
 from app.inference.pair_loader import NamedDrafter
 from engine import backend
+from engine.audit.identical_width import identical_width
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
@@ -37,10 +40,12 @@ FORMAT = 1
 MAX_FILES = 200  # kept; the oldest are removed
 MIN_TOKEN_PRICE = 0.02  # of a drafted token that a network draws: a few small operations
 TREE_DEPTH = 6  # of a large tree, whose levels are drawn one after another
+_AT_ONCE = ", replies at once: "
 
 
 class _File(msgspec.Struct):
-    """times: by conditions and context class, mean and covariance of a `Belief`. counts: of each drafter."""
+    """times: by conditions and context class, mean and covariance of a `Belief`; the conditions of several replies end
+    in _AT_ONCE and their number. counts: of each drafter."""
 
     format: int
     times: dict[str, dict[int, tuple[list[float], list[list[float]]]]]
@@ -62,29 +67,37 @@ class LearntRounds:
         self._read()
 
     def times_of(self, exact: bool = False, timed: bool = False) -> StepTimes:
-        """Returns the times of rounds under these conditions. exact: all passes are of one width. timed: every draft is
-        waited for."""
+        """Returns the times of rounds under these conditions. exact: all passes are of one width, as the blocks of
+        exact-verify are where they are needed. timed: every draft is waited for."""
         return self.times.setdefault(_conditions(exact, timed), StepTimes(self._prior(exact)))
 
-    def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
+    def policy(
+        self,
+        settings: SamplingSettings,
+        context: int,
+        timed: bool = False,
+        frozen: bool = False,
+        at_once: Callable[[], int] = lambda: 1,
+    ) -> Policy:
         """Returns a policy for one reply after `context` tokens: with the draft length of `settings`, or for auto the
         best one. timed: drafts are waited for. frozen: what the reply teaches is forgotten after it, as in a
-        comparison of replies.
+        comparison of replies. at_once: tells how many replies take part in rounds now.
 
         A reply whose rounds must repeat goes neither by the clock nor, unless it is compared with others, by what
         earlier replies have taught."""
         if self.drafter.drafter is None or settings.draft_length is not None:
             return FixedLength(settings.draft_length or 0 if self.drafter.drafter is not None else 0)
-        times, counts = self.times_of(settings.exact, timed), self.counts
+        width = identical_width(self.target.model).tokens if settings.exact else None
+        times, counts = self.times_of(width == 1, timed).for_reply(), self.counts
         if settings.repeats_rounds and not frozen:
-            times, counts = StepTimes(self._prior(settings.exact), learns=False), [AcceptanceCounts() for _ in counts]
+            times, counts = StepTimes(self._prior(width == 1), learns=False), [AcceptanceCounts() for _ in counts]
         elif frozen or not settings.teaches:
             times, counts = times.copy(learns=not settings.repeats_rounds), copy.deepcopy(counts)
         for each in counts:
             each.fade()
-        pairs = zip(self.drafter.parts, counts, strict=True)
-        candidates = [Candidate(part.name, expected_length(part, each), each) for part, each in pairs]
-        policy = Adaptive(candidates, times, context)
+        pairs, longest = zip(self.drafter.parts, counts, strict=True), BLOCK_WIDTH if width == 1 else width
+        candidates = [Candidate(part.name, expected_length(part, each, longest), each) for part, each in pairs]
+        policy = Adaptive(candidates, times, context, at_once)
         if not policy.is_useful:
             times.neglect()
             return FixedLength(0, "drafting would not be worthwhile here, even if nearly all of it were accepted")
@@ -95,7 +108,7 @@ class LearntRounds:
         with contextlib.suppress(OSError):
             path = self._path
             path.parent.mkdir(parents=True, exist_ok=True)
-            times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in self.times.items()}
+            times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in _named(self.times).items()}
             replace_file(path, msgspec.json.encode(_File(FORMAT, times, self.counts)))
             for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MAX_FILES]:
                 old.unlink()
@@ -105,10 +118,14 @@ class LearntRounds:
             found = msgspec.json.decode(self._path.read_bytes(), type=_File)
             if found.format != FORMAT or len(found.counts) != len(self.counts):
                 return
-            times = {name: StepTimes(self._prior(name.startswith("exact"))) for name in found.times}
+            times: dict[str, StepTimes] = {}
             for name, beliefs in found.times.items():
-                times[name].learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
-            sound = all(own.is_sound(belief) for own in times.values() for belief in own.learnt.values())
+                conditions, _, replies = name.partition(_AT_ONCE)
+                own = times.setdefault(conditions, StepTimes(self._prior(conditions.startswith("exact"))))
+                if replies:
+                    own = own.together.setdefault(int(replies), StepTimes(own.drafters))
+                own.learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
+            sound = all(own.is_sound(belief) for own in _named(times).values() for belief in own.learnt.values())
             if sound and all(counts.is_sound for counts in found.counts):
                 self.times, self.counts = times, found.counts
 
@@ -121,11 +138,13 @@ class LearntRounds:
         return [_prior_prices(self.target, part, exact) for part in self.drafter.parts]
 
 
-def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts) -> ExpectedLength:
-    """Returns what is expected of a drafter before a reply; its lengths are those that a draft may have."""
+def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts, widest: int | None = None) -> ExpectedLength:
+    """Returns what is expected of a drafter before a reply; its lengths are those that a draft may have. widest: the
+    most rows of a pass, None where there is no limit."""
     if drafter.branches:
         return TreeExpectedLength(drafter.tree_tau)
-    return ChainExpectedLength(drafter.longest, counts.rates or drafter.usual)
+    longest = drafter.longest if widest is None else min(drafter.longest, widest - 1)
+    return ChainExpectedLength(longest, counts.rates or drafter.usual)
 
 
 def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPrices:
@@ -140,7 +159,7 @@ def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPr
             steps = 1 if drafter.drafts_blocks else min(length, TREE_DEPTH) if drafter.branches else length
             rows = 1.0 if exact and length < BLOCK_WIDTH else pass_price(length + 1, gpu)
             prices[length] = rows + token * steps
-    return PriorPrices(drafter.name, prices)
+    return PriorPrices(drafter.name, prices, partial(pass_price, gpu=gpu), drafts_jointly=drafter.loaded is not None)
 
 
 def weights_bytes(folder: Path) -> int:
@@ -150,6 +169,12 @@ def weights_bytes(folder: Path) -> int:
 
 def _conditions(exact: bool, timed: bool) -> str:
     return ("exact" if exact else "free") + (", timed" if timed else "")
+
+
+def _named(times: dict[str, StepTimes]) -> dict[str, StepTimes]:
+    """Returns times with those of several replies at once, by their names in a file."""
+    together = ((name, number, own) for name, alone in times.items() for number, own in alone.together.items())
+    return times | {f"{name}{_AT_ONCE}{number}": own for name, number, own in together}
 
 
 def _plain(belief: Belief) -> tuple[list[float], list[list[float]]]:

@@ -23,9 +23,9 @@ from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from engine.audit.exact_target import ExactTarget
+from engine.audit.identical_width import blocks_of, identical_width
 from engine.audit.receipt import Receipt
 from engine.audit.reply_check import EndConditions, check_reply
-from engine.audit.verify_blocks import VerifyBlocks
 from engine.backend import memory, raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
@@ -53,7 +53,8 @@ class LoadedPair:
     context, or "". needed: bytes of memory at the full context. trees: whether the drafter drafts trees where it can.
     digest: of the target's weights when they were loaded, "" if unknown. vocabulary: digest of the target's, likewise.
     refusal: why the drafter that was requested is not there, or "". monitored: the drafter as
-    `app.inference.reply_runner` uses it. cache_root: None for the user's.
+    `app.inference.reply_runner` uses it. cache_root: None for the user's. at_once: tells how many replies take part in
+    rounds now.
     """
 
     target: Loaded
@@ -66,6 +67,7 @@ class LoadedPair:
     digest: str = ""
     vocabulary: str = ""
     refusal: str = ""
+    at_once: Callable[[], int] = lambda: 1
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     _learnt: LearntRounds | None = field(init=False, default=None)
     _history: DraftHistory = field(init=False)
@@ -82,6 +84,13 @@ class LoadedPair:
     def resolved(self, settings: SamplingSettings) -> SamplingSettings:
         """Returns settings with the target's own values where they ask for those."""
         return settings.with_defaults(self.defaults.values) if settings.from_model else settings
+
+    def measured(self, settings: SamplingSettings) -> SamplingSettings:
+        """Returns the settings of a reply that is made here, which in exact-verify say which passes have the bits of
+        single steps."""
+        return (
+            replace(settings, identical_width=identical_width(self.target.model).tokens) if settings.exact else settings
+        )
 
     @property
     def is_shared(self) -> bool:
@@ -194,7 +203,7 @@ class LoadedPair:
         """Has prompt lookup draft the next reply from a text that it is expected to repeat, in place of earlier
         replies and under their conditions. The text follows the end of the prompt, so that its beginning is drafted
         first. Returns the tokens that are drafted from: none where the drafter has no prompt lookup."""
-        if not self._lookups or not may_draft_from_replies(settings):
+        if self.why_no_prediction(settings):
             return []
         index = SuffixIndex(HISTORY_SHORTEST)
         tokens = [*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text)[: self.session.context]]
@@ -202,6 +211,14 @@ class LoadedPair:
         for lookup in self._lookups:
             lookup.history = index
         return tokens
+
+    def why_no_prediction(self, settings: SamplingSettings) -> str:
+        """Returns why a reply with these settings is not drafted from a prediction, "" where it is."""
+        if not self._lookups:
+            return "only prompt lookup drafts from a prediction, alone or together with another drafter"
+        if not may_draft_from_replies(settings):
+            return "a prediction is not drafted from where rejection sampling must repeat a seed"
+        return ""
 
     @property
     def _lookups(self) -> list[PromptLookup]:
@@ -218,7 +235,11 @@ class LoadedPair:
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""
-        return self.learnt.policy(settings, context, timed, frozen)
+        return self.learnt.policy(settings, context, timed, frozen, self._replies_sharing_passes)
+
+    def _replies_sharing_passes(self) -> int:
+        """Returns how many replies share a pass now; 1 where each takes its own, which costs what it does alone."""
+        return self.at_once() if self.target.model.why_alone is None else 1
 
     # --- tokens, and their verification ---------------------------------------------------------------
 
@@ -278,19 +299,21 @@ class LoadedPair:
         """Decodes a reply again plainly, in empty caches, and compares: yields how far the prompt is, how many tokens
         are checked, and last the receipt, as `engine.audit.reply_check.check_reply`.
 
-        settings: those that `rounds`, the reply to `prompt`, were made with. complete: whether it ended by itself.
+        settings: those that `rounds`, the reply to `prompt`, were made with; in exact-verify the passes are those of
+        plain decoding where it was made, which may be another machine. complete: whether it ended by itself.
         pause: called between passes; may raise to break off.
         """
         self.clear()
         target = self.target
-        model = ExactTarget(target.model, VerifyBlocks.for_prompt(len(prompt))) if settings.exact else target.model
+        blocks = blocks_of(settings.identical_width, len(prompt))
+        model = ExactTarget(target.model, blocks) if settings.exact else target.model
         parser = target.tokenizer.channels(prompt)
         sampler = Sampler(settings, target.model.vocabulary, self.session.reply_grammar(settings, parser))
         longest = self._longest(settings, prompt, [token for round_ in rounds for token in round_.tokens])
         tokenizer = target.tokenizer
         ends = EndConditions(tokenizer.stream, tokenizer.eos, settings.stop, complete, longest, parser)
         receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
-        yield receipt
+        yield replace(receipt, identical_width=blocks.together) if settings.exact else receipt
 
 
 def open_target(options: Options) -> LoadedPair:

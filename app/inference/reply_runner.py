@@ -24,6 +24,7 @@ from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive
+from engine.policy.fixed import FixedLength
 from engine.session import Prompt
 from engine.settings import SamplingSettings
 
@@ -45,20 +46,20 @@ class ReplyInput:
 
 
 class ReplyRunner:
-    """A reply in progress. pair: that writes it; one of the same weights may take its place before the events begin.
-    cancelled: asked between passes, and while the prompt is made. prompt: its ids, once they have been made or the
+    """A reply in progress. pair, settings: of the reply; until the events begin they may be replaced by another pair of
+    the same weights. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once they have been made or the
     events have begun. predicted: how many accepted tokens the prediction has too, after the same HISTORY_SHORTEST
-    tokens, which is where it is drafted from."""
+    tokens, which is where it is drafted from. unused_prediction: why it is not, "" where there is none or it is."""
 
     def __init__(
         self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]
     ) -> None:
-        self.pair, self._settings, self._input, self._cancelled = pair, settings, given, cancelled
+        self.pair, self.settings, self._input, self._cancelled = pair, settings, given, cancelled
         self._ids = list(given.continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
         self._stable_lengths: tuple[int, ...] = ()
-        self.predicted = 0
+        self.predicted, self.unused_prediction = 0, ""
         self._prediction: set[tuple[int, ...]] = set()  # every stretch of it that a draft begins or goes on in
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._rounds = 0
@@ -69,7 +70,7 @@ class ReplyRunner:
     def make_prompt(self) -> None:
         """Makes the ids of the prompt. Raises ModelError where the model's template refuses it, and StoppedError."""
         began_s, given = time.monotonic(), self._input
-        asked = (given.messages, self._settings, self._cancelled, given.tools)
+        asked = (given.messages, self.settings, self._cancelled, given.tools)
         prompt = self.pair.prompt_ids(*asked)
         self._stable_lengths = self.pair.stable_lengths(prompt, *asked)
         self.prompt, self._prompt_s = prompt, time.monotonic() - began_s
@@ -82,19 +83,23 @@ class ReplyRunner:
                 self.make_prompt()
             self._began_s = time.monotonic() - self._prompt_s
             if self._input.prediction:
-                tokens = self.pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
+                self.unused_prediction = self.pair.why_no_prediction(self.settings)
+                tokens = self.pair.draft_from_prediction(self._input.prediction, self.prompt, self.settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
             self._stop_if_cancelled()
         except StoppedError:
             yield Finished("cancelled", 0, 0.0)
             return
-        if self._settings.draft_length != 0 and self.pair.monitored is not None:
-            failure = yield from self._draft(self.pair.monitored)
-            if failure is None:
+        why_plain = ""
+        if self.settings.draft_length != 0 and self.pair.monitored is not None:
+            why_plain = yield from self._draft(self.pair.monitored)
+            if not why_plain:
                 return
-            yield FellBack(failure)
+            yield FellBack(why_plain)
             self.pair.reset()
-        yield from self._attempt(None, None)
+        elif self.settings.draft_length != 0 and self.pair.refusal:
+            why_plain = f"the drafter is not loaded ({self.pair.refusal})"
+        yield from self._attempt(None, FixedLength(0, why_plain))
 
     @property
     def _context(self) -> int:
@@ -110,11 +115,11 @@ class ReplyRunner:
         if self._cancelled():
             raise StoppedError("stopped before the reply began")
 
-    def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str | None]:
-        """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
+    def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str]:
+        """Yields the reply with drafts. Returns "" at its end, or why the drafter could not go on."""
         drafter.timed, drafter.failed, drafter.busy = self._input.timed, False, False
         try:
-            self._policy = policy = self.pair.policy(self._settings, self._context, self._input.timed)
+            self._policy = policy = self.pair.policy(self.settings, self._context, self._input.timed)
             yield from self._attempt(wanted(drafter, policy), policy)
             if isinstance(policy, Adaptive):
                 self.pair.learnt.save()
@@ -123,9 +128,9 @@ class ReplyRunner:
             if not (drafter.failed or drafter.busy):
                 raise
             return f"the drafter failed ({reason_of(error)})"
-        return None
+        return ""
 
-    def _attempt(self, drafter: MonitoredDrafter | None, policy: Policy | None) -> Iterator[Event]:
+    def _attempt(self, drafter: MonitoredDrafter | None, policy: Policy) -> Iterator[Event]:
         """Continues from the tokens that were emitted, to the end of the reply."""
         emitted = len(self._ids) - self._given
         since_s = time.monotonic() - self._began_s
@@ -158,7 +163,7 @@ class ReplyRunner:
 
     def _settings_of_rest(self) -> SamplingSettings:
         """Returns the settings for what is still to be written: each limit without the tokens that count to it."""
-        settings, thought = self._settings, self._thought
+        settings, thought = self.settings, self._thought
         if settings.max_thought_tokens is None:
             return replace(settings, max_tokens=settings.max_tokens - (len(self._ids) - self._given))
         answer = len(self._ids) - self._given - thought

@@ -345,7 +345,8 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
     of an unfinished character, belongs to no token: a continued reply goes on without it. plain_s: what a plain step
     takes on this machine after such a prompt, None if it was not measured. predicted: how many accepted tokens the
-    prediction has too, after the same tokens.
+    prediction has too, after the same tokens. unused_prediction: why nothing was drafted from the prediction, "" where
+    there was none or it was drafted from.
     """
 
     finished: Finished
@@ -354,6 +355,7 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     sampling: SamplingSettings | None = None
     plain_s: float | None = None
     predicted: int = 0
+    unused_prediction: str = ""
 
 
 class Counted(RequestAnswer, frozen=True, kw_only=True):

@@ -23,10 +23,21 @@ from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
 from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.foreign_exports import read_documents
-from app.store.message_rows import ANCESTORS, BRANCH, MESSAGE, clean, clean_title, message_of, read_json, to_json
+from app.store.message_rows import (
+    ANCESTORS,
+    BRANCH,
+    MESSAGE,
+    MOVE_BRANCH,
+    clean,
+    clean_title,
+    message_of,
+    read_json,
+    to_json,
+)
 from app.store.message_search import folded_texts, make_searchable, search
 from app.store.records import (
     CUT_NOTE,
+    EDITED,
     Attachment,
     ChatSettings,
     ContextTrim,
@@ -44,6 +55,7 @@ from engine.metrics import Metrics
 
 EARLIEST_S = 1e9  # 2001: no correct clock shows an earlier time
 APPENDS = 500  # after which the log is emptied into the file: about 4 MB
+AT_ONCE = 500  # messages that are made searchable in one change
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
 _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM conversation"
 
@@ -116,6 +128,11 @@ class Store:
             raise
         return store
 
+    @property
+    def file(self) -> Path:
+        """Where it is."""
+        return self._database.path
+
     def close(self) -> None:
         """Purges what was deleted, and closes the file. A second call does nothing."""
         if self._database.owner and self._database.writable and not self._closed:
@@ -157,8 +174,9 @@ class Store:
         """Makes the messages searchable that are not yet. They are on disk: if this fails, the next search does it."""
         with suppress(StoreError):
             if texts := folded_texts(self._database):
-                with self._database.change():
-                    make_searchable(self._database, texts)
+                for start in range(0, len(texts), AT_ONCE):
+                    with self._database.change():
+                        make_searchable(self._database, texts[start : start + AT_ONCE])
 
     # --- conversations ------------------------------------------------------------------------
 
@@ -312,6 +330,47 @@ class Store:
         with self._database.change():
             added = self._insert(conversation, parent, "user", state="complete", **columns)
         return self.message(added)
+
+    def add_edited_reply(self, message: int, text: str) -> MessageRecord:
+        """Adds a version of a reply with this text, which no model wrote, and shows it."""
+        before = self.message(message)
+        if before.role != "assistant":
+            raise StoreError("only a reply can be edited like this; edit the question instead")
+        columns = {"text": clean(text), "note": EDITED, "thought": before.thought or None}
+        with self._database.change():
+            added = self._insert(before.conversation, before.parent, "assistant", state="complete", **columns)
+        self._make_searchable()
+        return self.message(added)
+
+    def delete_version(self, message: int) -> int:
+        """Deletes one of several versions of a message and all that follows it, and shows the version before it or the
+        one after it. They go into a conversation that is deleted, and with it for good; returns its id, for
+        `restore_version`."""
+        record = self.message(message)
+        others = [version for version in record.siblings if version != message]
+        if not others:
+            raise StoreError("the only version of a message cannot be deleted; edit it, or delete the conversation")
+        if record.state == "streaming":
+            raise StoreError("a reply that is being written cannot be deleted; stop it first")
+        original, now_s = self.conversation(record.conversation), time.time()
+        times = {"created_s": now_s, "updated_s": now_s, "deleted_s": now_s}
+        values = {"title": original.title, "pinned": 0, "settings": to_json(original.settings), "shown": message}
+        with self._database.change():
+            deleted = self._database.insert("conversation", values | times)
+            self._database.run(MOVE_BRANCH, message, record.conversation, deleted)
+            self._database.run("UPDATE message SET parent = NULL WHERE id = ?", message)
+            self._show(record.conversation, record.parent, others[max(0, record.version - 2)])
+        return deleted
+
+    def restore_version(self, deleted: int, record: MessageRecord) -> None:
+        """Undoes `delete_version`. deleted: what it returned. record: the version, as it was before."""
+        if self._database.row("SELECT 1 FROM message WHERE id = ? AND conversation = ?", record.id, deleted) is None:
+            raise StoreError("this version was deleted for good; the others are still there")
+        with self._database.change():
+            self._database.run(MOVE_BRANCH, record.id, deleted, record.conversation)
+            self._database.run("UPDATE message SET parent = ? WHERE id = ?", record.parent, record.id)
+            self._database.run("DELETE FROM conversation WHERE id = ?", deleted)
+            self._show(record.conversation, record.parent, record.id)
 
     # --- replies: begin or continue one, append its rounds in batches, end it --------------------
 
@@ -467,15 +526,28 @@ class Store:
         """Adds a conversation equal to the one that was exported. Raises StoreError: why not, in a line."""
         return self.import_all([text])[0]
 
-    def import_all(self, texts: Sequence[str]) -> list[ConversationRecord]:
+    def import_all(
+        self, texts: Sequence[str], progressed: Callable[[int, int], object] = lambda done, of: None
+    ) -> list[ConversationRecord]:
         """Adds the conversations of exports by Redline or another program (`app.store.foreign_exports`), all or none.
-        Returns them, the one that was changed last first. Raises StoreError: why not, in a line."""
+        Returns them, the one that was changed last first. progressed: is told how many of how many there are. Raises
+        StoreError: why not, in a line.
+
+        Each is written by itself, so that nobody waits long who writes meanwhile, and counts as deleted until all are
+        there: if this process is killed, the next start of the window purges them.
+        """
         documents = [document for text in texts for document in read_documents(text)]
         documents.sort(key=lambda document: document.updated_s)
-        with self._database.change():
-            added = [json_export.insert(self._database, document, self._show) for document in documents]
+        added: list[int] = []
+        for document in documents:
+            with self._database.change():
+                added.append(json_export.insert(self._database, document, self._show, time.time()))
+            progressed(len(added), len(documents))
         self._make_searchable()
-        return [self.conversation(conversation) for conversation, _ in reversed(added)]
+        with self._database.change():
+            ids = [(conversation,) for conversation in added]
+            self._database.connection.executemany("UPDATE conversation SET deleted_s = NULL WHERE id = ?", ids)
+        return [self.conversation(conversation) for conversation in reversed(added)]
 
 
 def _conversation_of(row: Row) -> ConversationRecord:

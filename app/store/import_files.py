@@ -1,11 +1,17 @@
-"""Reads files of conversations to import: JSON, alone or in the ZIP archive of an export."""
+"""Reads files of conversations to import: JSON, alone or in the ZIP archive of an export. As a program, which the
+window runs so that it does not wait, it imports one into a store: `python -m app.store.import_files STORE FILE`. It
+prints a line of JSON for each conversation, {"done": 1, "of": 3}, and at the end {"imported": [ids]} or {"error": why}.
+"""
 
 from __future__ import annotations
 
+import json
 import lzma
 import re
+import sys
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.store.database import StoreError
@@ -45,3 +51,24 @@ def _members(path: Path) -> list[bytes]:
     if not found:
         raise ValueError("there is no conversations.json in it")
     return found
+
+
+def main(words: Sequence[str]) -> None:
+    from app.store import Store
+
+    def tell(**values: object) -> None:
+        print(json.dumps(values), flush=True)
+
+    try:
+        store = Store.open(Path(words[0])).store
+        try:
+            records = store.import_all(read_texts(Path(words[1])), lambda done, of: tell(done=done, of=of))
+            tell(imported=[record.id for record in records])
+        finally:
+            store.close()
+    except StoreError as error:
+        tell(error=str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -172,12 +172,14 @@ def _without_hosts(document: Document) -> Document:
     return replace(document, settings=settings, messages=messages)
 
 
-def insert(database: Database, document: Document, show: Callable[[int, int | None, int], None]) -> tuple[int, int]:
-    """Adds a document, within a change. show: makes a child, its last argument, the one shown below a message. Returns
-    the ids of the conversation and of its first message, 0 without any."""
+def insert(
+    database: Database, document: Document, show: Callable[[int, int | None, int], None], deleted_s: float
+) -> int:
+    """Adds a document as a conversation that was deleted at `deleted_s`, within a change. show: makes a child, its last
+    argument, the one shown below a message. Returns the id of the conversation."""
     values = {"title": document.title, "created_s": document.created_s, "updated_s": document.updated_s}
-    settings = to_json(document.settings)
-    conversation = database.insert("conversation", {**values, "pinned": 0, "settings": settings})
+    more = {"pinned": 0, "settings": to_json(document.settings), "deleted_s": deleted_s}
+    conversation = database.insert("conversation", {**values, **more})
     ids: list[int] = []
     for message in document.messages:
         parent = None if message.parent is None else ids[message.parent]
@@ -188,7 +190,7 @@ def insert(database: Database, document: Document, show: Callable[[int, int | No
     shown |= {parent: child for parent, child in stated if child is not None}
     for above, child in shown.items():
         show(conversation, None if above is None else ids[above], ids[child])
-    return conversation, ids[0] if ids else 0
+    return conversation
 
 
 def _insert_message(database: Database, conversation: int, parent: int | None, message: MessageDocument) -> int:

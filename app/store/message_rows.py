@@ -45,6 +45,14 @@ ANCESTORS = """
         SELECT message.id, message.parent FROM up JOIN message ON message.id = up.parent
     )
     SELECT id, parent FROM up"""
+# A message and all that follows it on any branch, from one conversation to another.
+MOVE_BRANCH = """
+    WITH RECURSIVE below (id) AS (
+        VALUES (?1)
+        UNION ALL
+        SELECT message.id FROM below JOIN message ON message.conversation = ?2 AND message.parent = below.id
+    )
+    UPDATE message SET conversation = ?3 WHERE id IN (SELECT id FROM below)"""
 
 
 def message_of(row: Row) -> MessageRecord:

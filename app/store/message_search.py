@@ -21,6 +21,7 @@ _LONGEST_QUERY = 256  # characters that count
 _MOST_TERMS = 16
 _BEFORE, _AFTER = 40, 120  # characters of a snippet around its first match
 _MOST_MATCHES = 32  # in one snippet
+_LONGEST_SNIPPET_SOURCE = 1000  # characters of a message, marks of Markdown included
 _BLOCK = 1024  # characters
 _TERM = re.compile(r'"([^"]+)"(?=\s|$)|(\S+)')
 # Canonical combining classes that are letters rather than accents: nukta, kana voicing, virama.
@@ -52,7 +53,7 @@ def search(database: Database, query: str, limit: int) -> list[SearchHit]:
     terms = terms_of(query)
     if not terms or limit <= 0:
         return []
-    hits = _titles(database, terms)[:limit]
+    hits = _titles(database, terms, limit)
     rows = database.rows(
         "SELECT message.id, conversation.id, title, role, message.text || tail, attachments "
         "FROM folded CROSS JOIN message ON message.id = folded.message "
@@ -68,15 +69,30 @@ def search(database: Database, query: str, limit: int) -> list[SearchHit]:
     return hits
 
 
-def _titles(database: Database, terms: Sequence[str]) -> list[SearchHit]:
+def _titles(database: Database, terms: Sequence[str], limit: int) -> list[SearchHit]:
     rows = database.rows(
         "SELECT id, title FROM conversation WHERE deleted_s IS NULL ORDER BY pinned DESC, updated_s DESC"
     )
+    found = [(id, title) for id, title in rows if all(term in fold(title) for term in terms)][:limit]
     return [
-        SearchHit(conversation=id, title=title, message=None, snippet=title, matches=matches_in(title, terms))
-        for id, title in rows
-        if all(term in fold(title) for term in terms)
+        SearchHit(
+            conversation=id,
+            title=title,
+            message=None,
+            snippet=_last_words(database, id),
+            matches=matches_in(title, terms),
+        )
+        for id, title in found
     ]
+
+
+def _last_words(database: Database, conversation: int) -> str:
+    """Returns how the last message of a conversation begins, on one line."""
+    row = database.row(
+        "SELECT role, substr(text || tail, 1, ?), NULL FROM message WHERE conversation = ? ORDER BY id DESC LIMIT 1",
+        *(_LONGEST_SNIPPET_SOURCE, conversation),
+    )
+    return "" if row is None else " ".join(_searchable(*row).split())[: _BEFORE + _AFTER]
 
 
 def _searchable(role: str, text: str, attachments: str | None) -> str:

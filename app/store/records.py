@@ -24,6 +24,7 @@ LENGTH_REACHED = "The reply reached its maximum length."
 THOUGHT_REACHED = "The model reached its thinking limit before it answered. Choose Continue to let it go on."
 UNANSWERED = "The reply ended while the model was still thinking."
 SUMMARY_OPENING = "Summary of our conversation so far:"
+EDITED = "Edited"  # the note of a reply whose text a person wrote
 CUT_NOTE = "Redline was closed or stopped working while this reply was being written."
 
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
@@ -153,7 +154,8 @@ class ConversationRecord(Struct, frozen=True, kw_only=True):
 
 class SearchHit(Struct, frozen=True, kw_only=True):
     """What a search found: a conversation by its title (message None) or by a message. snippet: the text around the
-    match; `matches` are places in it, as (start, length)."""
+    match, or the beginning of the last message where the title matches. matches: places in the snippet, or in the
+    title, as (start, length)."""
 
     conversation: int
     title: str

@@ -1,4 +1,5 @@
-"""The target of exact-verify: every pass reads exactly one of the blocks of `engine.audit.verify_blocks`.
+"""The target of exact-verify: every pass reads one of the blocks of `engine.audit.verify_blocks`, or several of one
+token each where such passes have the bits of single steps.
 
 So a token gets the same arithmetic however it came to its place, and a reply is the same to the last bit whatever is
 drafted. Nothing else changes: the loop drives it as it drives any target.
@@ -35,7 +36,7 @@ class ExactTarget(CachedModel):
 
     def _chunks(self, count: int, chunk: int) -> list[tuple[int, int]]:
         here = self.length
-        return [(start - here, min(end - here, count)) for start, end in self.blocks.blocks(here, here + count)]
+        return [(start - here, min(end - here, count)) for start, end in self.blocks.passes(here, here + count)]
 
     def feed(self, tokens: Sequence[int]) -> None:
         end = self.length + len(tokens)
@@ -45,12 +46,12 @@ class ExactTarget(CachedModel):
     def forward(self, tokens: mx.array, tree: DraftTree | None = None) -> mx.array:
         """A pass over the block that begins here: lazy logits (n, vocabulary) of its first n tokens. The rest of the
         block is filled up with the last of them, so that nothing unknown is read: rewind before anything else."""
-        start, end = self.blocks.block(self.length)
+        (start, end), longest = self.blocks.block(self.length), self.blocks.pass_end(self.length)
         if tree is not None:
             raise UsageError(f"{WHY_NO_TREES}: draft chains, or leave out --exact")
-        if start != self.length or tokens.size > end - start:
-            raise ValueError(f"{tokens.size} tokens from {self.length} on are not of one block, {start} to {end}")
-        missing = end - start - tokens.size
+        if start != self.length or start + tokens.size > longest:
+            raise ValueError(f"{tokens.size} tokens from {self.length} on are not of one pass, {start} to {longest}")
+        missing = max(0, end - start - tokens.size)
         self.cache.mark()
         if missing:
             tokens = mx.concatenate([tokens, mx.broadcast_to(tokens[-1:], (missing,))])
@@ -64,20 +65,20 @@ class ExactTarget(CachedModel):
         if self.length >= len(sequence):
             raise ValueError("the cache already holds the whole sequence: rewind it by one token first")
         if draft.size > room:
-            raise ValueError(f"a draft of {draft.size} tokens where its block has room for {room}")
-        return self._in_block(sequence, draft, tree)
+            raise ValueError(f"a draft of {draft.size} tokens where its pass has room for {room}")
+        return self._from_block(len(sequence) - 1, sequence, draft, tree)
 
     def continue_after(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
         self.rewind(len(sequence))
-        logits, width = self._in_block(sequence, token)
+        logits, width = self._from_block(len(sequence), sequence, token)
         return logits[-1:], width
 
-    def _in_block(
-        self, sequence: Sequence[int], following: mx.array, tree: DraftTree | None = None
+    def _from_block(
+        self, place: int, sequence: Sequence[int], following: mx.array, tree: DraftTree | None = None
     ) -> tuple[mx.array, int]:
-        """Returns lazy logits of the last token of `sequence`, if it stands in the same block, and of each of
-        `following`; and the width of the pass."""
-        start = self.blocks.start(len(sequence) + following.size - 1)
+        """Returns lazy logits of the last token of `sequence`, if it stands in the block of `place` or behind it, and
+        of each of `following`; and the width of the pass, which begins with that block."""
+        start = self.blocks.start(place)
         for _ in self.prefill(sequence[self.length : start]):
             pass
         known = mx.array(list(sequence[start:]), mx.int32)

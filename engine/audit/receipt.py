@@ -55,12 +55,15 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """tokens: of the reply, so many were compared with plain decoding. differences: by their positions, ascending.
-    same_bits: whether all logits were the same to the last bit; None where that was not kept (exact-verify does)."""
+    same_bits: whether all logits were the same to the last bit; None where that was not kept (exact-verify does).
+    identical_width: the most tokens of a pass that had the bits of single steps where the reply was made; 1 where that
+    is not known of more."""
 
     tokens: int
     differences: tuple[Difference, ...] = ()
     promise: ReceiptPromise = "tokens"
     same_bits: bool | None = None
+    identical_width: int = 1
 
     @property
     def difference(self) -> Difference | None:
@@ -93,12 +96,20 @@ class Receipt:
         if not self.differences:
             tokens = f"{self.tokens} token{'' if self.tokens == 1 else 's'}"
             text = f"identical over {tokens}" if self.promise == "tokens" else f"{tokens}, all possible for the target"
-            return text if self.same_bits is None else f"{text}, {'' if self.same_bits else 'not '}to the last bit"
+            return text if self.same_bits is None else f"{text}, {self._bits}"
         failed, near = len(self.failures), len(self.differences) - len(self.failures)
         if not failed:
             return _placed(near, "near-tie", self.differences[0].position)
         after = f"{',' if failed > 1 else ''} and {_counted(near, 'near-tie')}" if near else ""
         return _placed(failed, "failure", self.failures[0].position) + after
+
+    @property
+    def _bits(self) -> str:
+        """Whether all bits are the same, and where that had to be so."""
+        if not self.same_bits:
+            return "not to the last bit"
+        width = self.identical_width
+        return "to the last bit" + (f": bit-identical by construction up to width {width}" if width > 1 else "")
 
     def __str__(self) -> str:
         return str(self.difference) if len(self.differences) == 1 else self.summary

@@ -15,6 +15,9 @@ the same with drafted ones in place of fillers. No kernel sees a difference but 
 A draft ends where its block ends, and a token at a block's end is read without one.
 
 This needs no property of any kernel save one: that what stands in later rows cannot change an earlier one.
+
+Where passes of up to n tokens are known to have the bits of single steps (`engine.audit.identical_width`), a block of
+the reply is one token, and a pass reads up to n of them. Then nothing is filled up, and plain decoding is as usual.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 BLOCK_WIDTH = 4
+KEYS = 1024  # at multiples of so many keys GPUs take another kernel for attention
 WHY_NO_TREES = "with --exact a pass has one row for each position, and a tree puts several tokens at one position"
 _WIDE = (512, 64)  # blocks that a prompt is read in, as far as they fit
 
@@ -30,22 +34,26 @@ _WIDE = (512, 64)  # blocks that a prompt is read in, as far as they fit
 @dataclass(frozen=True)
 class VerifyBlocks:
     """width: tokens of a block of the reply. read: tokens of the prompt that are read in the widest blocks that fit,
-    a multiple of `width`. Both are the request's, so plain and speculative decoding of it have the same blocks."""
+    a multiple of `width`. Both are the request's, so plain and speculative decoding of it have the same blocks.
+    together: how many blocks of one token a pass may read; 1 where a pass reads exactly one block."""
 
     width: int
     read: int
+    together: int = 1
 
     def __post_init__(self) -> None:
         if self.width < 1 or any(wide % self.width for wide in _WIDE):
             raise ValueError(f"blocks of {self.width}: give a divisor of {_WIDE[-1]}")
         if self.read < 0 or self.read % self.width:
             raise ValueError(f"{self.read} tokens of the prompt are no blocks of {self.width}")
+        if self.together < 1 or (self.together > 1 and self.width > 1):
+            raise ValueError(f"{self.together} blocks of {self.width} in a pass: only those of one token share passes")
 
     @classmethod
-    def for_prompt(cls, prompt: int, width: int = BLOCK_WIDTH) -> VerifyBlocks:
+    def for_prompt(cls, prompt: int, width: int = BLOCK_WIDTH, together: int = 1) -> VerifyBlocks:
         """Returns the blocks for a reply to `prompt` tokens, the last of which belongs to the first pass of the
         reply."""
-        return cls(width, max(prompt - 1, 0) // width * width)
+        return cls(width, max(prompt - 1, 0) // width * width, together)
 
     def block(self, place: int) -> tuple[int, int]:
         """Returns start and end of the block that the token at `place` belongs to."""
@@ -59,14 +67,31 @@ class VerifyBlocks:
         """Returns where the block of `place` begins."""
         return self.block(place)[0]
 
+    def pass_end(self, place: int) -> int:
+        """Returns where the longest pass ends that the token at `place` may be read in. No pass of several blocks holds
+        a token that is the first with a multiple of KEYS keys, or with more, beside one that has fewer."""
+        end = self.block(place)[1]
+        if self.together == 1 or end > place + 1:
+            return end
+        following = (place // KEYS + 1) * KEYS
+        edge = following - 1 if place < following - 1 else following
+        return min(place + self.together, edge)
+
     def room(self, place: int) -> int:
-        """Returns how many tokens after `place` its block has room for."""
-        return self.block(place)[1] - place - 1
+        """Returns how many tokens after `place` a pass over it has room for."""
+        return self.pass_end(place) - place - 1
 
     def blocks(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Yields the blocks from the one that begins at `first` to the one that holds token `end - 1`."""
         while first < end:
             _, following = self.block(first)
+            yield first, following
+            first = following
+
+    def passes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields the longest passes over the same blocks."""
+        while first < end:
+            following = self.pass_end(first)
             yield first, following
             first = following
 

@@ -11,7 +11,7 @@ doubt.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.events import Round
@@ -97,7 +97,8 @@ class _Choice:
 
 
 class Adaptive:
-    """The policy of one reply after a prompt of `context` tokens. times: of its candidates, in this order.
+    """The policy of one reply after a prompt of `context` tokens. times: of its candidates, in this order. at_once:
+    tells how many replies take part in rounds now.
 
     Once `next_is_plain` said so, a plain round is submitted before the one before it is known. Nobody plans it then:
 
@@ -107,8 +108,15 @@ class Adaptive:
         price        its own     lone       1          1          its own
     """
 
-    def __init__(self, candidates: Sequence[Candidate], times: StepTimes, context: int = 0) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        times: StepTimes,
+        context: int = 0,
+        at_once: Callable[[], int] = lambda: 1,
+    ) -> None:
         self._candidates, self._times, self._context = list(candidates), times, context
+        self._alone, self._at_once = times, at_once
         times.begin(context)
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
         self._budget = SlowdownBudget()
@@ -133,6 +141,15 @@ class Adaptive:
 
     def begin(self, tokens: int) -> None:
         self._budget, self._tried = SlowdownBudget(tokens), False
+        self._follow_replies()
+
+    def _follow_replies(self) -> None:
+        """Goes by the times for as many replies as take part now, unless the rounds of this one must repeat."""
+        replies = max(1, self._at_once()) if self._alone.learns else 1
+        if replies == self._times.replies:
+            return
+        self._times, self._time_s = self._alone.for_replies(replies), math.nan
+        self._times.begin(self._context)
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         self._hints, self._planned = hints or [None] * len(self._candidates), True
@@ -140,7 +157,7 @@ class Adaptive:
         choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
         if choice.length and self._should_compare(choice):
             self._choice = _Choice(choice.drafter)
-            self._plain_left = 1 if choice.sure and self._tried else PLAIN_RUN
+            self._plain_left = 1 if (choice.sure and self._tried) or self._times.replies > 1 else PLAIN_RUN
             return Plan(0, COMPARING)
         self._choice = choice
         if not choice.length:
@@ -163,6 +180,7 @@ class Adaptive:
         self._plain_left -= 1
         self._context += len(round_.tokens)
         self._times.reach(self._context)
+        self._follow_replies()
 
     def _pass_tokens(self, round_: Round) -> None:
         """Lets the tokens of a round pass for every candidate."""
@@ -212,6 +230,8 @@ class Adaptive:
 
     def _should_compare(self, choice: _Choice) -> bool:
         """Returns whether a plain step is due: nobody knows how long one takes, or drafting may not pay."""
+        if self._times.replies > 1:
+            return self._times.all_plain
         if math.isnan(self._time_s):  # the first round cannot be timed, as it reads the prompt too
             return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
         due = self._until_plain <= (-SURE_FOR if choice.sure else 0)
@@ -249,9 +269,9 @@ class Adaptive:
         return self._times.replay * max(0.0, 1 - (expected - 1) / length)
 
     def _reading(self, drafter: int) -> float:
-        """Returns the price of reading the tokens that a drafter has missed."""
+        """Returns the price of reading the tokens that a drafter has missed, which is that of this reply alone."""
         candidate = self._candidates[drafter]
-        first = self._times.price(drafter, candidate.lengths[0]) - 1
+        first = self._alone.price(drafter, candidate.lengths[0]) - 1
         return min(READING * (candidate.unread - 1), MAX_READING) * max(0.0, first)
 
     def _price(self, round_: Round) -> float:
@@ -273,10 +293,13 @@ class Adaptive:
         """Learns from the time since the last round of this reply. Where submitting waits for the device, the first of
         a run of plain rounds is reported a pass late and the last a pass early."""
         seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
+        drafter, replayed = self._choice.drafter, _has_replay(round_)
+        if self._times.replies > 1:
+            self._times.observe_among(drafter, len(round_.drafted), seconds)
+            return
         self._times.elapse()
         if math.isnan(seconds):
             return
-        drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._choice.length:
             self._run = SHORT_RUN  # if it came out plain, it took more, and so does the run that it begins
             length, reading = self._drafted_length(round_), self._reading(drafter)

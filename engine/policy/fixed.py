@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from engine.events import Round
 from engine.policy import Plan
 
+PLAIN_DECODING = "plain decoding"  # the reason where drafting is turned off
+
 
 class FixedLength:
     """Always the same draft length; 0 is plain decoding. reason: why this one, if not because the user chose it."""
 
     def __init__(self, length: int, reason: str = "") -> None:
-        self._plan = Plan(length, reason or (f"fixed at {length}" if length else "plain decoding"))
+        self._plan = Plan(length, reason or (f"fixed at {length}" if length else PLAIN_DECODING))
         self._all_hint = True
 
     def begin(self, tokens: int) -> None:

@@ -12,13 +12,20 @@ and not the prices. Both are estimated together, as logarithms, by a Kalman filt
 A round shows the sum of two or three of them, so a run of drafted rounds alone says little about the plain step, and
 the filter knows that. It begins with a prior (`PriorPrices`), and with what it has learnt after contexts of about this
 length, since attention grows with the context.
+
+Several replies at once share their passes, and a round of each takes as long as one of all. For each number of them
+there is a belief of its own (`for_replies`), in which prices are those of rounds where every reply drafts so many
+tokens. So a reply that drafts more than the others pays for what it costs all of them. Prior to any such round, N
+replies with n drafted tokens are taken to be a pass of N (n + 1) rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +46,7 @@ DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distri
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
 JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
 JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
+PLAIN_TURNS, PLAIN_EVERY = 2, 64  # of so many turns of several replies at once, how many go without drafts
 MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
@@ -51,10 +59,28 @@ ROUNDING = 1e-5  # of a covariance in a file
 
 @dataclass(frozen=True)
 class PriorPrices:
-    """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length."""
+    """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length.
+
+    passes: of their verify passes alone, by the rows. drafts_jointly: whether several replies draft in one pass.
+    """
 
     name: str
     prices: Mapping[int, float]
+    passes: Callable[[int], float] = field(default=lambda rows: pass_price(rows, gpu=False))
+    drafts_jointly: bool = False
+
+    def together(self, prices: Mapping[int, float], replies: int) -> dict[int, float]:
+        """Returns, by draft length, how long rounds of so many replies take that all draft so much, in plain steps of
+        one reply; 0 is a plain one. prices: of one reply, as they are known by now."""
+        drafting = {n: max(0.0, price - self.passes(n + 1)) for n, price in self.prices.items()}
+        widths = [1, *(n + 1 for n in prices)]
+        known = [1.0, *(max(1.0, price - drafting[n]) for n, price in prices.items())]
+        beyond, drafters = known[-1] / self.passes(widths[-1]), self.passes(replies) if self.drafts_jointly else replies
+
+        def one_pass(rows: int) -> float:
+            return float(np.interp(rows, widths, known)) if rows <= widths[-1] else beyond * self.passes(rows)
+
+        return {n: one_pass(replies * (n + 1)) + drafters * drafting.get(n, 0.0) for n in (0, *prices)}
 
 
 @dataclass
@@ -69,25 +95,56 @@ class Belief:
 
 
 @dataclass
+class _Clock:
+    """What all replies at once see. noise: how quiet the machine is. outliers: in a row, below 0 where rounds were
+    short. turn: the rounds of several replies that were one pass: by the reply, the drafted tokens and the seconds.
+    turns: so far."""
+
+    noise: float
+    outliers: int = 0
+    turn: dict[int, tuple[int, float]] = field(default_factory=dict)
+    turns: int = 0
+
+
+@dataclass
 class StepTimes:
     """The times of one target and its drafters under the same conditions. drafters: their prior prices. learnt: by
-    `context_class`. learns: whether rounds teach anything; otherwise what is known is taken to be right."""
+    `context_class`. learns: whether rounds teach anything; otherwise what is known is taken to be right. together:
+    what is learnt of several replies at once, by `replies_class`."""
 
     drafters: Sequence[PriorPrices]
     learnt: dict[int, Belief] = field(default_factory=dict)
     learns: bool = True
+    together: dict[int, StepTimes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.replies = 1
+        self._alone: StepTimes | None = None  # the times of one reply, where these are of several
         keys = [(drafter, length) for drafter, prior in enumerate(self.drafters) for length in prior.prices]
         self._place = {key: place for place, key in enumerate(keys, FIRST_PRICE)}
         self._drift = FORGOTTEN * _price_covariance(keys)
         self._drift[PLAIN, PLAIN] = PLAIN_DRIFT**2
-        self._class, self._outliers, self._noise = 0, 0, FIRST_NOISE
-        self._belief = self._prior()
+        self._class, self._clock = 0, _Clock(FIRST_NOISE)
+        self._belief = self._prior(0)
 
     def copy(self, learns: bool = True) -> StepTimes:
         """Returns the same times apart from these, and whether they go on learning."""
-        return StepTimes(self.drafters, {number: belief.copy() for number, belief in self.learnt.items()}, learns)
+        learnt = {number: belief.copy() for number, belief in self.learnt.items()}
+        together = {number: times.copy(learns) for number, times in self.together.items()}
+        return StepTimes(self.drafters, learnt, learns, together)
+
+    def for_reply(self) -> StepTimes:
+        """Returns these times as one of several replies at once goes by them: what they teach it, all have learnt."""
+        return copy(self)
+
+    def for_replies(self, replies: int) -> StepTimes:
+        """Returns the times of rounds that so many replies take part in; these are those of one."""
+        number = replies_class(replies)
+        if number == 1:
+            return self
+        times = self.together.setdefault(number, StepTimes(self.drafters, learns=self.learns)).for_reply()
+        times.replies, times._alone = replies, self
+        return times
 
     def is_sound(self, belief: Belief) -> bool:
         """Returns whether a belief, which a file may hold, is one about these times."""
@@ -102,6 +159,9 @@ class StepTimes:
     def begin(self, context: int) -> None:
         """Begins a reply after `context` tokens. It has taught nothing until one of its rounds is timed."""
         self._class = context_class(context)
+        if self.replies > 1 and self._class in self.learnt:
+            self._belief = self.learnt[self._class]  # that of all replies at once
+            return
         self._belief = self.belief_after(context).copy()
         self.elapse(NEXT_PRICES)
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
@@ -109,6 +169,9 @@ class StepTimes:
     def reach(self, context: int) -> None:
         """Goes on after `context` tokens, which may be many more than at the last round."""
         if (number := context_class(context)) == self._class:
+            return
+        if self.replies > 1:
+            self.begin(context)
             return
         plain = self._belief.mean[PLAIN]
         self._class, self._belief = number, self.belief_after(context).copy()
@@ -152,6 +215,27 @@ class StepTimes:
     def _deviation(self, place: int) -> float:
         return math.sqrt(max(0.0, self._belief.covariance[place, place]))
 
+    @property
+    def all_plain(self) -> bool:
+        """Whether it is time for several replies at once to go without drafts, all in the same turn, which tells what
+        a plain one takes."""
+        return self._clock.turns % PLAIN_EVERY < PLAIN_TURNS
+
+    def observe_among(self, drafter: int, drafted: int, seconds: float) -> None:
+        """Learns from a round of this reply among those of others, with so many drafted tokens: once all have told of
+        theirs, and the first of them tells of another, from the pass that they shared."""
+        turn, self._belief = self._clock.turn, self.learnt.get(self._class, self._belief)
+        if id(self) in turn:
+            each = sum(tokens for tokens, _ in turn.values()) / self.replies
+            times_s = [time_s for _, time_s in turn.values() if not math.isnan(time_s)]
+            turn.clear()
+            self._clock.turns += 1
+            self.elapse()
+            if times_s:
+                places, weights = self._between(drafter, each)
+                self._observe([PLAIN, *places], sum(times_s) / len(times_s), np.array([1.0, *weights]))
+        turn[id(self)] = drafted, seconds
+
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""
         self._observe([PLAIN], seconds)
@@ -175,6 +259,15 @@ class StepTimes:
             return False
         return self._observe([PLAIN, place, REPLAY] if replayed else [PLAIN, place], seconds / share)
 
+    def _between(self, drafter: int, length: float) -> tuple[list[int], list[float]]:
+        """Returns the prices that make up that of a length, and their shares of it; a length of 0 has none."""
+        known = [0, *self.drafters[drafter].prices]
+        length = min(length, known[-1])
+        below, above = next(pair for pair in pairwise(known) if length <= pair[1])
+        upper = (length - below) / (above - below)
+        shares = {self._place[drafter, n]: share for n, share in ((below, 1 - upper), (above, upper)) if n and share}
+        return [*shares], [*shares.values()]
+
     def elapse(self, rounds: int = 1) -> None:
         """Lets rounds pass: what was learnt may hold a little less, though never less than the prior. The covariance
         is a mean of itself and the prior's, so it has a bound however many rounds pass, and stays one."""
@@ -189,40 +282,42 @@ class StepTimes:
             self.elapse(NEGLECTED)
             self.learnt[self._class] = self._belief
 
-    def _observe(self, places: list[int], seconds: float) -> bool:
-        """The filter's update by a measurement of the sum of these logarithms. A surprise that is larger than the
-        filter and the clock allow for counts as if it had been measured less exactly. Returns whether the last rounds
-        were all so."""
+    def _observe(self, places: list[int], seconds: float, weights: Any = 1.0) -> bool:
+        """The filter's update by a measurement of the weighted sum of these logarithms. A surprise that is larger than
+        the filter and the clock allow for counts as if it had been measured less exactly. Returns whether the last
+        rounds were all so."""
         if not self.learns or not 0 < seconds < math.inf:
             return False
         self.learnt[self._class] = self._belief
-        mean, covariance = self._belief.mean, self._belief.covariance
-        surprise = math.log(seconds) - float(mean[places].sum())
-        spread = math.sqrt(float(covariance[np.ix_(places, places)].sum()) + self._noise**2)
+        mean, covariance, clock = self._belief.mean, self._belief.covariance, self._clock
+        surprise = math.log(seconds) - float((mean[places] * weights).sum())
+        both = np.outer(weights, weights)
+        spread = math.sqrt(float((covariance[np.ix_(places, places)] * both).sum()) + clock.noise**2)
         if jumped := self._has_jumped(surprise / (OUTLIER * spread)):
             covariance[PLAIN, PLAIN] += JUMP**2
             self.elapse(JUMP_DRIFT)
-        towards = covariance[:, places].sum(axis=1)
-        variance = float(towards[places].sum())
-        spread = math.sqrt(variance + self._noise**2)
-        noise = (self._noise * max(1.0, abs(surprise) / (OUTLIER * spread))) ** 2
+        towards = (covariance[:, places] * weights).sum(axis=1)
+        variance = float((towards[places] * weights).sum())
+        spread = math.sqrt(variance + clock.noise**2)
+        noise = (clock.noise * max(1.0, abs(surprise) / (OUTLIER * spread))) ** 2
         gain = towards / (variance + noise)
         mean += gain * surprise
         covariance -= np.outer(gain, towards)
-        own = self._noise**2 / (variance + self._noise**2)  # how much of a surprise is the clock's doing
+        own = clock.noise**2 / (variance + clock.noise**2)  # how much of a surprise is the clock's doing
         deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), MAX_NOISE)
-        self._noise += NOISE_WEIGHT * own * (deviation - self._noise)
+        clock.noise += NOISE_WEIGHT * own * (deviation - clock.noise)
         return jumped
 
     def _has_jumped(self, surprise: float) -> bool:
         """Returns whether the last few rounds were all much longer, or all much shorter, than expected: then the
         machine has another speed now. surprise: beyond 1 or -1 where a round is an outlier."""
+        clock = self._clock
         if abs(surprise) < 1:
-            self._outliers = 0
+            clock.outliers = 0
         else:
-            self._outliers = max(1, self._outliers + 1) if surprise > 0 else min(-1, self._outliers - 1)
-        jumped = abs(self._outliers) >= JUMP_ROUNDS
-        self._outliers = 0 if jumped else self._outliers
+            clock.outliers = max(1, clock.outliers + 1) if surprise > 0 else min(-1, clock.outliers - 1)
+        jumped = abs(clock.outliers) >= JUMP_ROUNDS
+        clock.outliers = 0 if jumped else clock.outliers
         return jumped
 
     def place(self, drafter: int, length: int) -> int:
@@ -232,15 +327,30 @@ class StepTimes:
     def belief_after(self, context: int) -> Belief:
         """Returns what was learnt after contexts of about this length, else the prior."""
         if not self.learnt:
-            return self._prior()
+            return self._prior(context)
         number = context_class(context)
         return self.learnt[min(self.learnt, key=lambda known: (abs(known - number), known))]
 
-    def _prior(self) -> Belief:
+    def _prior(self, context: int) -> Belief:
+        if self._alone is not None:
+            return self._prior_together(self._alone.belief_after(context))
         prices = [price for prior in self.drafters for price in prior.prices.values()]
         mean = np.log(np.array([1.0, LONE_PRICE, 1.0, *prices]))
         covariance = _price_covariance(list(self._place))
         covariance[PLAIN, PLAIN] = UNKNOWN**2
+        return Belief(mean, covariance)
+
+    def _prior_together(self, alone: Belief) -> Belief:
+        """Returns what is taken to hold for several replies, given what is known of one."""
+        mean, covariance = alone.mean.copy(), _price_covariance(list(self._place))
+        for drafter, prior in enumerate(self.drafters):
+            known = {n: math.exp(alone.mean[self._place[drafter, n]]) for n in prior.prices}
+            plain, *drafted = prior.together(known, self.replies).values()
+            for n, price in zip(known, drafted, strict=True):
+                mean[self._place[drafter, n]] = math.log(price / plain)
+            if drafter == 0:
+                mean[PLAIN] += math.log(plain)
+        covariance[PLAIN, PLAIN] = alone.covariance[PLAIN, PLAIN]
         return Belief(mean, covariance)
 
 
@@ -277,6 +387,11 @@ def pass_price(rows: int, gpu: bool) -> float:
     widths, prices = zip(*points, strict=True)
     beyond = max(0, rows - widths[-1]) * (prices[-1] - prices[-2]) / (widths[-1] - widths[-2])
     return float(np.interp(rows, widths, prices) + beyond)
+
+
+def replies_class(replies: int) -> int:
+    """Returns the class of a number of replies at once: 1, 2, 4 for 3 and 4, 8 for 5 to 8, and so on."""
+    return 1 << (max(1, replies) - 1).bit_length()
 
 
 def context_class(context: int) -> int:

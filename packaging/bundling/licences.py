@@ -27,7 +27,7 @@ _OURS = {
     "Apache": (ROOT / "LICENSE",),
 }
 _UNNAMED = {"pyromark": "MIT"}  # packages that carry the text of their licence and do not name it
-_KATEX = ROOT / "resources/licences/KaTeX.txt"  # of resources/formulas/symbols.json
+_KATEX = ROOT / "resources/licences/KaTeX.txt"  # of resources/formulas/katex.js and mhchem.js
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def collect(layout: Layout, python_version: str, python_licence: Path) -> list[L
     found = [_of_package(layout, info) for info in sorted(layout.site_packages.glob("*.dist-info"))]
     python = Licence("Python", python_version, "PSF-2.0", "https://www.python.org", f"Python-{python_version}")
     _copy([python_licence], layout.licences / python.texts)
-    katex = Licence("KaTeX, its table of symbols", "", "MIT", "https://katex.org", _KATEX.stem)
+    katex = Licence("KaTeX with mhchem", "0.19.1", "MIT and Apache-2.0", "https://katex.org", _KATEX.stem)
     _copy([_KATEX], layout.licences / katex.texts)
     found = sorted([*found, python, katex, *_of_parts(layout)], key=lambda licence: licence.name.casefold())
     listed = json.dumps([asdict(licence) for licence in found], indent=1, sort_keys=True)

@@ -27,13 +27,13 @@ class Rule:
 
 
 # What the window imports, and what that is linked against.
-_QT_BINDINGS = ("Core", "Gui", "Network", "Svg", "Widgets")
+_QT_BINDINGS = ("Core", "Gui", "Network", "Qml", "Svg", "Widgets")
 _QT_LIBRARIES = (*_QT_BINDINGS, "DBus")
 _PILLOW_LIBRARIES = ("avif", "lcms2")
 
 SITE_PACKAGES = (
     Rule(
-        "Qt that no window of Redline's loads: Quick, QML, OpenGL, Designer, SQL, tools, translations (it has none)",
+        "Qt that no window of Redline's loads: Quick, OpenGL, Designer, SQL, tools, translations (it has none)",
         ("PySide6/*",),
         (
             "PySide6/__init__.py",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.reply_statistics import saved_in_words, speed_in_words
+from app.reply_statistics import drafting_in_words, in_words, saved_in_words, speed_in_words
 from app.store.records import Statistics
+from engine.events import Round
+from engine.metrics import Metrics
 
 
 def numbers(tokens_per_s: float | None, plain_s: float | None, tokens: int = 101, drafted: int = 10) -> Statistics:
@@ -49,3 +51,29 @@ def test_a_chat_adds_up_what_was_saved_and_lost_and_names_no_loss() -> None:
     saved, lost, unknown = numbers(20.0, 0.1), numbers(10.0, 0.08), numbers(20.0, None)
     assert saved_in_words([saved, lost, unknown]) == "About 3 s saved in this chat"
     assert saved_in_words([lost]) == "" == saved_in_words([])
+
+
+def rounds_with(*reasons: str, drafted: int = 0) -> Metrics:
+    """The metrics of rounds without a draft, for these reasons, and of so many with one."""
+    plain = [Round(0, (1,), (), 0, (1.0,), (), 1, 0.1, reason) for reason in reasons]
+    return Metrics.of([*plain, *[Round(0, (1,), (2,), 0, (1.0,), (1.0,), 2, 0.1, "fixed at 1")] * drafted])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        (rounds_with("slow", "slow", "no room"), "nothing was drafted: slow"),
+        (rounds_with("slow", "no room", "slow", drafted=3), "3 of 6 rounds without a draft: slow"),
+        (rounds_with("slow", drafted=2), ""),
+        (rounds_with(drafted=2), ""),
+        (rounds_with(), ""),
+    ],
+)
+def test_why_nothing_or_little_was_drafted_is_kept_with_a_reply(metrics: Metrics, words: str) -> None:
+    assert drafting_in_words(metrics) == drafting_in_words(Statistics.of(metrics)) == words
+    assert in_words(metrics).endswith(words)
+
+
+def test_who_turned_drafting_off_is_not_told_so_in_the_line_of_numbers() -> None:
+    metrics = rounds_with("plain decoding")
+    assert drafting_in_words(metrics) == "nothing was drafted: plain decoding" and "drafted" not in in_words(metrics)

@@ -70,7 +70,7 @@ def test_every_token_that_goes_on_in_the_text_is_allowed_and_no_other(name: str)
         if before == text:
             break
         refused = next(token for token in pieces if token not in expected)
-        assert not matcher.consume(refused)
+        assert not matcher.consume(refused) and not matcher.consume(eos + 7)  # a padding row that a drafter drafted
         written.append(max(expected - {eos}, key=lambda token: (len(pieces[token]), token)))
         assert matcher.consume(written[-1])
         matcher.rollback(1)

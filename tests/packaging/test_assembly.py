@@ -122,13 +122,13 @@ def test_every_licence_is_collected_with_its_text(layout: Layout, tmp_path: Path
         "old": "BSD License",
         "qt": "LGPL-3.0-only",
         "Python": "PSF-2.0",
-        "KaTeX, its table of symbols": "MIT",
+        "KaTeX with mhchem": "MIT and Apache-2.0",
     }
     assert found["new"].homepage == "https://new.test"
     assert (layout.licences / found["qt"].texts / "LGPL-3.0.txt").read_text().lstrip().startswith("GNU LESSER")
     assert files_in(layout.licences / "old-1.0") == {"LICENSE.txt", "AUTHORS"}
     listed = json.loads((layout.licences / licences.LIST).read_text())
-    assert [row["name"] for row in listed] == ["KaTeX, its table of symbols", "new", "old", "Python", "qt"]
+    assert [row["name"] for row in listed] == ["KaTeX with mhchem", "new", "old", "Python", "qt"]
 
 
 @pytest.mark.parametrize(

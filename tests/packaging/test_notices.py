@@ -15,7 +15,7 @@ from bundling.layout import Layout
 from bundling.tools import BuildError
 
 MACHO = b"\xcf\xfa\xed\xfe" + bytes(28)
-QT = ("Core", "DBus", "Gui", "Network", "Svg", "Widgets")
+QT = ("Core", "DBus", "Gui", "Network", "Qml", "Svg", "Widgets")
 PLUGINS = ("platforms/libqcocoa", "styles/libqmacstyle", "iconengines/libqsvgicon", "imageformats/libqjpeg")
 OF_PYTHON = ("OpenSSL", "SQLite", "XZ Utils (liblzma)", "bzip2", "zlib", "Expat", "libffi", "mpdecimal")
 
@@ -60,14 +60,14 @@ def test_what_the_bundle_ships_is_acknowledged_with_its_text(layout: Layout, tmp
     put_macos_libraries(layout)
     found = licences_of(layout, tmp_path)
     assert {*OF_PYTHON, "Python: third parties", "libjpeg-turbo", "Qt Cocoa plugin: third parties"} <= set(found)
-    assert {f"Qt {name}: third parties" for name in ("Core", "GUI", "Network", "D-Bus", "SVG")} <= set(found)
+    assert {f"Qt {name}: third parties" for name in ("Core", "GUI", "Network", "QML", "D-Bus", "SVG")} <= set(found)
     listed = json.loads((layout.licences / licences.LIST).read_text())
     assert all(list((layout.licences / row["texts"]).iterdir()) for row in listed)
 
 
 def test_what_the_bundle_does_not_ship_is_not_acknowledged(layout: Layout, tmp_path: Path) -> None:
     put(layout.site_packages / "PySide6/Qt/lib/QtNetwork.framework/Versions/A/QtNetwork")
-    assert set(licences_of(layout, tmp_path)) == {"Python", "KaTeX, its table of symbols", "Qt Network: third parties"}
+    assert set(licences_of(layout, tmp_path)) == {"Python", "KaTeX with mhchem", "Qt Network: third parties"}
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,7 @@ def test_the_texts_are_those_of_their_authors() -> None:
         "Qt Core: third parties": "University of Cambridge",
         "Qt GUI: third parties": "The FreeType Project LICENSE",
         "Qt Network: third parties": "Mozilla Public License Version 2.0",
+        "Qt QML: third parties": "University of Szeged",
         "Qt D-Bus: third parties": "Academic Free License",
         "Qt SVG: third parties": "USC/Information Sciences Institute",
         "Qt Cocoa plugin: third parties": "Apple, Inc.",

@@ -219,6 +219,9 @@ def main() -> int:
     parser.add_argument("agents", nargs="*")
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
+    for agent in args.agents or AGENTS:
+        if not (args.folder / "node_modules" / ".bin" / agent).exists():
+            parser.error(f"{agent} is not in {args.folder}: install it there with npm, as above")
     tokenizer, failed, recorded = FolderTokenizer(builtin_folder()), 0, {}
     for agent in args.agents or AGENTS:
         with serving() as (url, recorder, engine):

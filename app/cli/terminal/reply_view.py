@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import TextIO
@@ -22,7 +21,7 @@ from app.cli.terminal.token_style import FAINT, RESET, Look
 from app.inference.reply_events import FellBack, ReplyEvent
 from app.reply_statistics import count, in_words, thought_in_words
 from app.safe_text import safe, trusted
-from engine.events import Event, Finished, Origin, PromptProgress, Reason, Round
+from engine.events import Event, Finished, Origin, PromptProgress, Reason
 from engine.metrics import Metrics
 
 LONG_PROMPT = 256  # tokens; shorter ones are read before anyone wonders
@@ -140,7 +139,7 @@ class Terminal:
     ) -> Metrics:
         """Shows a reply as it happens, then its statistics, and returns its metrics. about: stands at the end of the
         statistics. compared: returns what stands before them."""
-        metrics, reasons = Metrics(), Counter[str]()
+        metrics = Metrics()
         self._wrapper = Wrapper(self._width)
         self._ends_line, self._thought, self._in_thought, self._after_thought = True, metrics, False, False
         try:
@@ -149,15 +148,12 @@ class Terminal:
                     self._show_fallback(event)
                     continue
                 metrics.add(event)
-                if isinstance(event, Round):
-                    reasons[event.reason] += 1
                 self._show(event)
         finally:
             self._end_progress()
             self._end_thought()
             self._end_reply()
-        plan = reasons.most_common(1)[0][0] if reasons and self.speculating else ""
-        self.note(" · ".join(filter(None, [compared(metrics), statistics(metrics, plan), about])))
+        self.note(" · ".join(filter(None, [compared(metrics), statistics(metrics), about])))
         return metrics
 
     def note(self, text: str) -> None:
@@ -256,10 +252,10 @@ def legend_line(look: Look) -> str:
     return "  ".join([*parts, look.faint("plain: no draft")])
 
 
-def statistics(metrics: Metrics, plan: str = "") -> str:
-    """Returns the statistics in one line. plan: why nothing was drafted, for replies without any draft."""
+def statistics(metrics: Metrics) -> str:
+    """Returns the statistics in one line."""
     endings = [text for reason, text in _ENDINGS.items() if reason == metrics.reason]
-    return in_words(metrics, endings, plan)
+    return in_words(metrics, endings)
 
 
 def details(metrics: Metrics) -> str:

@@ -18,7 +18,6 @@ from PySide6.QtCore import QObject, Signal
 from app.protocol import Count, Loaded, Pair, RoundDone, SamplingSettings
 from app.reply_history import ReplyHistory
 from app.store import Store
-from app.store.import_files import read_texts
 from app.store.records import (
     UNTITLED,
     Attachment,
@@ -33,6 +32,7 @@ from app.store.records import (
 from app.window.chat.chat_pair import ChatPair
 from app.window.chat.context_trimmer import ContextTrimmer
 from app.window.chat.conversation_deletion import ConversationDeletion
+from app.window.chat.conversation_import import ConversationImport
 from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary, title_of
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
@@ -54,7 +54,7 @@ class Controller(QObject):
     library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
     its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: those that are being
     written, and how. verification: of a reply. trimmer: what goes on where the context is full. deletion: deletes
-    conversations and restores them. learned: earlier replies to draft from.
+    conversations and restores them. importing: imports files of them. learned: earlier replies to draft from.
     """
 
     conversation_opened = Signal(object)  # ConversationRecord
@@ -85,12 +85,13 @@ class Controller(QObject):
         self._waiting_question: tuple[int | None, str, tuple[Attachment, ...]] = (None, "", ())  # for the trimmer
         self.pair = ChatPair(host, lambda: self.conversation.settings, self._is_in_use, self._count_request, self)
         self.deletion = ConversationDeletion(library, history, self._leave, self.open, self)
+        self.importing = ConversationImport(store, self)
         self._was_busy = False
         self._connect()
 
     def _connect(self) -> None:
         library, replies, verification = self.library, self.replies, self.verification
-        for part in (library, self.host, replies, verification, self.pair, self.deletion):
+        for part in (library, self.host, replies, verification, self.pair, self.deletion, self.importing):
             part.notice.connect(self.notice)
         library.latest, library.held = replies.latest, replies.held
         library.changed.connect(self._refresh_record)
@@ -104,6 +105,7 @@ class Controller(QObject):
         self.trimmer.failed.connect(self._handle_trim_failure)
         self.host.load_failed.connect(self._handle_load_failure)
         self.host.died.connect(self._handle_death)
+        self.importing.imported.connect(self._show_imported)
 
     # --- start and end -------------------------------------------------------------------------
 
@@ -121,6 +123,7 @@ class Controller(QObject):
         """Saves everything and ends the engine, within two seconds."""
         self.replies.finish("Redline quit while writing this reply.")
         self.replies.save()
+        self.importing.cancel()
         self.host.process.quit()
         self.library.close()
 
@@ -231,10 +234,17 @@ class Controller(QObject):
         self._update_busy()
 
     def edit(self, message: int, text: str) -> bool:
-        """Sends another version of a question, with the same attachments."""
+        """Sends another version of a question, with the same attachments; or adds a version of a reply with this text.
+        Returns whether it was taken."""
         record = self.find(message)
-        if record is None or record.role != "user" or not (text.strip() or record.attachments):
+        if record is None or not (text.strip() or record.attachments):
             return False
+        if record.role == "assistant":
+            if self._refuse_while_busy():
+                return False
+            edited = self.library.change(lambda: self.library.store.add_edited_reply(message, text))
+            self._reload()
+            return edited
         return self._ask(record.parent, text, record.attachments, partial(self.edit, message, text))
 
     def regenerate(self, message: int, again: bool = False) -> bool:
@@ -289,6 +299,31 @@ class Controller(QObject):
         """Switches to the branch of another version of a message."""
         if self.library.change(lambda: self.library.store.select(message)):
             self._reload()
+
+    def delete_version(self, message: int) -> None:
+        """Deletes one version of a message and what follows it, until that is undone or the window closes."""
+        record = self.find(message)
+        if record is None or self._refuse_while_busy():
+            return
+        store = self.library.store
+        place = self.library.attempt(lambda: store.delete_version(message), None)
+        if place is None:
+            return
+
+        def restore() -> bool:
+            restored = self.library.change(lambda: store.restore_version(place, record))
+            if self.conversation.id == record.conversation:
+                self._reload()
+            return restored
+
+        self._reload()
+        self.deletion.offer(f"Version {record.version} of {record.versions} was deleted.", restore)
+
+    def _refuse_while_busy(self) -> bool:
+        """Says that a reply of this conversation has to end before its messages change, if one is being written."""
+        if self.busy:
+            self.notice.emit(Notice("info", "Wait for the reply to end, or stop it, then try again."))
+        return self.busy
 
     def verify(self, message: int) -> bool:
         """Compares a reply with plain decoding and saves the receipt; stops where that is in progress. Returns whether
@@ -378,16 +413,15 @@ class Controller(QObject):
         if conversation != UNSAVED and not self._open_saved(conversation):
             self.notice.emit(Notice("warning", "This conversation no longer exists."))
 
-    def import_file(self, path: str) -> bool:
-        """Imports the conversations of an export and opens the newest; returns whether any was imported."""
-        none: list[ConversationRecord] = []
-        records = self.library.attempt(lambda: self.library.store.import_all(read_texts(Path(path))), none)
-        if not records:
-            return False
+    def import_file(self, path: str) -> None:
+        """Imports the conversations of an export, in the background; the newest is opened then."""
+        self.importing.begin(Path(path))
+
+    def _show_imported(self, conversations: list[int]) -> None:
         self.library.changed.emit()
-        if len(records) > 1:
-            self.notice.emit(Notice("info", f"{len(records):,} conversations were imported."))
-        return self._open_saved(records[0].id)
+        if len(conversations) > 1:
+            self.notice.emit(Notice("info", f"{len(conversations):,} conversations were imported."))
+        self._open_saved(conversations[0])
 
     def change_settings(self, settings: ChatSettings) -> None:
         """Changes the settings of the open conversation and, but for its system prompt, of new ones."""

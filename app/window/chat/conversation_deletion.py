@@ -1,4 +1,4 @@
-"""Deleting conversations, which can be undone until the window closes."""
+"""Deleting conversations and versions of messages, which can be undone until the window closes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.window.chat.notices import Notice
 
 
 class ConversationDeletion(QObject):
-    """Deletes conversations and restores them.
+    """Deletes conversations and restores them, and keeps what undoes other deletions.
 
     history: earlier replies to draft from, of which a conversation's go with it. leave: stops what is written in a
     conversation, and opens another if it is open; returns whether it was. open: opens a conversation.
@@ -33,12 +33,12 @@ class ConversationDeletion(QObject):
     ) -> None:
         super().__init__(parent)
         self._library, self._history, self._leave, self._open = library, history, leave, open
-        self._deleted: list[tuple[int, bool]] = []  # that can be restored, the last one last; whether it was open
+        self._undos: list[Callable[[], bool]] = []  # of what was deleted, the last one last
 
     @property
     def can_undo(self) -> bool:
         """Whether there is a deletion to undo."""
-        return bool(self._deleted)
+        return bool(self._undos)
 
     def delete(self, conversation: int) -> None:
         """Deletes a conversation until `undo`, or for good when the window closes. A reply there is stopped."""
@@ -49,21 +49,26 @@ class ConversationDeletion(QObject):
         if self._history is not None:
             library.attempt(partial(self._history.forget, conversation), None)
         was_open = self._leave(conversation)
-        self._deleted.append((conversation, was_open))
-        undo = ("Undo", partial(self._restore, conversation, was_open))
-        self.notice.emit(Notice("info", f"“{record.title or UNTITLED}” was deleted.", (undo,)))
+        self.offer(f"“{record.title or UNTITLED}” was deleted.", partial(self._restore, conversation, was_open))
+
+    def offer(self, text: str, restore: Callable[[], bool]) -> None:
+        """Says that something was deleted, and offers to undo it. restore: does so; returns whether it succeeded."""
+        self._undos.append(restore)
+        self.notice.emit(Notice("info", text, (("Undo", partial(self._run, restore)),)))
         self.changed.emit()
 
     def undo(self) -> None:
-        """Restores the conversation that was deleted last."""
-        if self._deleted:
-            self._restore(*self._deleted[-1])
+        """Restores what was deleted last."""
+        if self._undos:
+            self._run(self._undos[-1])
 
-    def _restore(self, conversation: int, was_open: bool) -> None:
-        if (conversation, was_open) not in self._deleted:
-            return
-        if self._library.change(partial(self._library.store.undelete, conversation)):
-            self._deleted.remove((conversation, was_open))
-            if was_open:
-                self._open(conversation)
+    def _run(self, restore: Callable[[], bool]) -> None:
+        if restore in self._undos and restore():
+            self._undos.remove(restore)
             self.changed.emit()
+
+    def _restore(self, conversation: int, was_open: bool) -> bool:
+        restored = self._library.change(partial(self._library.store.undelete, conversation))
+        if restored and was_open:
+            self._open(conversation)
+        return restored

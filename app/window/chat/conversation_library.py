@@ -25,8 +25,9 @@ LONGEST_TITLE = 48  # characters
 
 
 def title_of(text: str) -> str:
-    """Returns a title for a conversation from its first question: the first line with words, cut between words."""
-    lines = (" ".join(line.lstrip("#>-*` \t").split()) for line in text.splitlines())
+    """Returns a title for a conversation from its first question: the first line with words, cut between words. A slash
+    between blanks, which would name a folder, loses them."""
+    lines = (" ".join(line.lstrip("#>-*` \t").split()).replace(" / ", "/") for line in text.splitlines())
     line = next((line for line in lines if line), "")
     if len(line) <= LONGEST_TITLE:
         return line

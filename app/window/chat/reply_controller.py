@@ -29,6 +29,7 @@ from app.protocol import (
 from app.protocol import Reply as ReplyRequest
 from app.reply import InconsistentRound, Reply, ReplyLog
 from app.reply_history import ReplyHistory
+from app.reply_statistics import drafting_in_words
 from app.store.records import (
     CONTEXT_FULL,
     LENGTH_REACHED,
@@ -241,12 +242,19 @@ class ReplyController(QObject):
             current.record = replace(current.record, sampling=answer.sampling)
         if not current.record.prompt:  # of a continued reply, the prompt of its first part stays
             current.record = replace(current.record, prompt=answer.prompt_digest)
+        self._show_drafting(current.reply)
         reason = answer.finished.reason
         state: State = "stopped" if reason == "cancelled" else "complete"
         note = END_NOTES.get(reason, "")
         if reason in ("length", "context", "eos") and current.reply.thinks:
             note = f"{note} {UNANSWERED}".strip()
         self._end(current, state, note, answer.finished.text, answer.seed)
+
+    def _show_drafting(self, reply: Reply) -> None:
+        """Has the status say why nothing or little was drafted for a reply, where something was to be."""
+        status, words = self._host.status, drafting_in_words(reply.metrics)
+        if words and status.state == "on":
+            self._host.set_status(replace_fields(status, detail=sentence(f"In the last reply {words}")))
 
     def _reject(self, current: ReplyInProgress, why: str) -> None:
         """Ends the reply here: what followed would not be what the model wrote."""

@@ -50,6 +50,7 @@ SHAPES: dict[str, str] = {
     "again": '<path d="M19 12a7 7 0 1 1-2.100-5M19 4.5V9h-4.5"/>',
     "continue": '<path d="M5 12h13M13 6.5l5.5 5.5-5.5 5.5"/>',
     "edit": '<path d="M5 19l1-4L16.5 4.5l3 3L9 18zM14 7l3 3"/>',
+    "trash": '<path d="M5 7h14M9.5 7V4.5h5V7M6.5 7l1 12.5h9l1-12.5M10.5 11v5M13.5 11v5"/>',
     "left": '<path d="M14 7l-5 5 5 5"/>',
     "right": '<path d="M10 7l5 5-5 5"/>',
     "latest": '<path d="M12 5v13M6.5 12.5L12 18l5.5-5.5"/>',

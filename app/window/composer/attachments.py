@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from unicodedata import category
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
@@ -29,22 +30,15 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# Encodings of texts that are neither UTF-8 nor marked, in the order in which they are tried.
-_WIDE = ["utf_16_le", "utf_16_be"]
-_LEGACY = ["gb18030", "cp932", "euc_jp", "cp949", "big5", "cp1252", "cp1251", "cp1253", "cp1255", "cp1256", "cp874"]
-_NAMES = {
+_NAMES = {  # of encodings, where they are better known by others
     "utf_16_le": "UTF-16",
     "utf_16_be": "UTF-16",
-    "gb18030": "GBK",
-    "cp932": "Shift-JIS",
-    "euc_jp": "EUC-JP",
-    "big5": "Big5",
-    "cp949": "EUC-KR",
-    "cp874": "TIS-620",
-    **{f"cp{number}": f"Windows-{number}" for number in (1251, 1252, 1253, 1255, 1256)},
+    "GB18030": "GBK",
+    "CP932": "Shift-JIS",
+    "CP949": "EUC-KR",
+    "CP874": "TIS-620",
 }
-_WESTERN = re.compile(rb"(?:[\0-\x7f]|(?<![\x80-\xff])[\x80\x85\x91-\x97\xa0-\xff](?![\x80-\xff]))*")
-_MOST_ACCENTS = 0.3  # of the bytes of a word in a Western language
+_MOST_UNASSIGNED = 0.02  # of the characters of a text that is taken to be UTF-16
 _IMAGES = (rb"\x89PNG", rb"\xff\xd8\xff", rb"GIF8", rb"II\*\0", rb"MM\0\*", rb"RIFF.{4}WEBP", rb".{4}ftyp(hei|avi|mif)")
 _KINDS = (
     (re.compile(rb"PK\x03\x04"), "a zip archive or an Office document"),
@@ -125,29 +119,39 @@ def _encoding_of(name: str, data: bytes) -> str:
         data.decode()
         if not _has_controls(data):
             return "utf-8"
-    if b"\0" not in data and not _has_controls(data):
-        if _is_damaged_utf8(data):
-            return "utf-8"
-        if _is_western(data):
-            return "cp1252"
-    from charset_normalizer import from_bytes  # which loads all of Python's codecs
+    binary = f"“{name}” is a binary file. Only text and PDF files can be attached."
+    if b"\0" in data:
+        return _wide_encoding(data, binary)
+    if _has_controls(data):
+        raise AttachmentError(binary)
+    if _is_damaged_utf8(data):
+        return "utf-8"
+    import chardet  # which reads its models
 
-    best = from_bytes(data, cp_isolation=_WIDE if b"\0" in data else _LEGACY).best()
-    if best is None or (b"\0" not in data and _has_controls(data)) or _has_controls(str(best).encode(errors="replace")):
-        raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
-    return best.encoding
+    found = chardet.detect(data, encoding_era=chardet.EncodingEra.MODERN_WEB)["encoding"]
+    if found is None or _has_controls(data.decode(found, "replace").encode(errors="replace")):
+        raise AttachmentError(binary)
+    return found
+
+
+def _wide_encoding(data: bytes, binary: str) -> str:
+    """Returns the byte order of UTF-16: of each pair, the byte that names the block of a character varies less. Raises
+    AttachmentError(binary) for what is no text."""
+    encoding = "utf_16_le" if len(set(data[1::2])) <= len(set(data[::2])) else "utf_16_be"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise AttachmentError(binary) from error
+    unassigned = sum(category(character) in ("Cn", "Co") for character in text)
+    if _has_controls(text.encode()) or unassigned > _MOST_UNASSIGNED * len(text):
+        raise AttachmentError(binary)
+    return encoding
 
 
 def _is_damaged_utf8(data: bytes) -> bool:
     """Whether most characters beyond ASCII are valid UTF-8, which those of other encodings are only by chance."""
     text = data.decode(errors="replace")
     return sum(character > "\x7f" for character in text) > 2 * text.count("\ufffd")
-
-
-def _is_western(data: bytes) -> bool:
-    """Whether single letters with accents stand among those of ASCII: too few for a detector to recognise."""
-    accents = len(data.translate(None, bytes(range(128))))
-    return accents <= _MOST_ACCENTS * len(data) and _WESTERN.fullmatch(data) is not None
 
 
 def _has_controls(data: bytes) -> bool:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QSplitter, QStackedWidget, QToolButton, QWidget
 
 from app.protocol import Loaded, Machines, RoundDone
 from app.reply import Reply
+from app.reply_statistics import drafting_in_words
 from app.store.records import MessageRecord, Statistics
 from app.window.common.appearance import GAP, INSPECTOR_WIDTH
 from app.window.common.layouts import column, row
@@ -117,12 +118,9 @@ class Inspector(QWidget):
             self._look_at(self.rounds.chosen())
 
     def _why_plain(self) -> str:
-        """Returns why nothing was drafted, if so."""
-        reply = self._rows.reply
-        if not reply.rounds or reply.metrics.drafted:
-            return ""
-        reason = reply.rounds[-1].round.reason
-        return f"Nothing was drafted: {reason}" if reason else "Nothing was drafted"
+        """Returns why nothing or little was drafted, if so."""
+        words = drafting_in_words(self._rows.reply.metrics)
+        return f"{words[:1].upper()}{words[1:]}"
 
     def _look_at(self, row: RoundRow | None) -> None:
         """Shows a round in full: `row`, else the newest, once the reply is over."""

@@ -22,6 +22,7 @@ from app.store.records import NEW_CHAT, UNTITLED, Attachment, ConversationRecord
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.file_output import FileError, write_text
 from app.window.common.preferences import DRAFT, Draft, read, written
+from app.window.common.status_line import StatusLine
 from app.window.common.timer import Timer
 from app.window.composer.composer import Composer
 from app.window.main_window import files
@@ -47,6 +48,7 @@ class Parts(NamedTuple):
     sidebar: Sidebar
     header: Header
     notices: NoticeBanners
+    progress: StatusLine
     middle: QStackedWidget
     welcome: Welcome
     transcript: Transcript
@@ -117,6 +119,8 @@ class ChatPresenter(QObject):
         controller.host.pair_loaded.connect(self._show_pair)
         controller.pair.counted.connect(parts.composer.set_count)
         controller.notice.connect(parts.notices.show_notice)
+        controller.importing.progressed.connect(self._show_import)
+        parts.progress.stop_asked.connect(controller.importing.cancel)
         controller.busy_changed.connect(parts.composer.set_busy)
         controller.trimmer.progressed.connect(parts.composer.show_summary)
         controller.verification.progressed.connect(parts.transcript.show_verification_progress)
@@ -131,7 +135,7 @@ class ChatPresenter(QObject):
 
     def _connect_requests(self) -> None:
         controller, parts = self._controller, self._parts
-        for name in ("regenerate", "resume", "select", "verify"):
+        for name in ("regenerate", "resume", "select", "delete_version", "verify"):
             getattr(parts.transcript, name).connect(getattr(controller, name))
         parts.transcript.edit.connect(self._edit)
         parts.transcript.edit_changed.connect(self._change_edit)
@@ -294,8 +298,8 @@ class ChatPresenter(QObject):
             self._parts.composer.editor.setFocus()
 
     def _change_edit(self, message: int, text: str) -> None:
-        """Keeps the new text of a question until it is sent; "" is none."""
-        others = {question: edit for question, edit in self._draft.edits.items() if question != message}
+        """Keeps the new text of a message until it is saved; "" is none."""
+        others = {edited: edit for edited, edit in self._draft.edits.items() if edited != message}
         self._keep_draft(replace(self._draft, edits=others | {message: text} if text else others))
 
     def _change_draft(self, draft: Draft) -> None:
@@ -353,6 +357,16 @@ class ChatPresenter(QObject):
         """Asks for an exported conversation to import."""
         if path := files.ask_conversation(self._window):
             self._controller.import_file(str(path))
+
+    def _show_import(self, text: str, share: float) -> None:
+        line = self._parts.progress
+        if not text:
+            line.clear()
+        elif line.isHidden():
+            line.show_progress(text)
+        else:
+            line.text.setText(text)
+            line.show_share(share)
 
     def export(self, conversation: int, kind: str) -> None:
         """Asks where to save a conversation, and saves it. kind: one of files.FORMATS."""

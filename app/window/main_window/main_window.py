@@ -25,6 +25,7 @@ from app.window.common.preferences import (
     read,
     written,
 )
+from app.window.common.status_line import StatusLine
 from app.window.common.theme import Theme
 from app.window.common.timer import Timer, call_later
 from app.window.common.widgets import announce, style
@@ -205,6 +206,7 @@ class MainWindow(QMainWindow):
             sidebar=Sidebar(self.controller.library.search),
             header=Header(),
             notices=NoticeBanners(),
+            progress=StatusLine(),
             middle=QStackedWidget(),
             welcome=Welcome(),
             transcript=Transcript(say=self._announce),
@@ -217,7 +219,7 @@ class MainWindow(QMainWindow):
         parts, centre = self.parts, QWidget()
         parts.middle.addWidget(parts.welcome)
         parts.middle.addWidget(parts.transcript)
-        column(parts.header, parts.notices, (parts.middle, 1), parts.composer, on=centre)
+        column(parts.header, parts.notices, parts.progress, (parts.middle, 1), parts.composer, on=centre)
         style(centre, ground="page")
         panes = Panes(parts.sidebar, centre, {"inspector": parts.inspector, "chat settings": parts.panel})
         self.setCentralWidget(panes)

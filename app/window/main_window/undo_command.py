@@ -9,7 +9,7 @@ from shiboken6 import isValid
 
 from app.window.chat.conversation_deletion import ConversationDeletion
 
-UNDO, UNDO_DELETION = "Undo", "Undo Delete Chat"
+UNDO, UNDO_DELETION = "Undo", "Undo Delete"
 TextField = QLineEdit | QPlainTextEdit | QTextEdit
 
 

@@ -1,27 +1,32 @@
-"""Parses LaTeX formulas into trees (`formula_tree`): what each command and its arguments are. A command that is not
-known is shown as it was written; a formula that LaTeX would refuse, as one with an argument missing, has no tree."""
+"""Parses LaTeX formulas into trees (`formula_tree`). KaTeX does it, in Qt's JavaScript engine, so that a formula means
+here what it means to KaTeX; `resources/formulas/formula_parser.js` says how places are kept. A command that is not
+known is shown as it was written; a formula that KaTeX refuses, as one with an argument missing, has no tree."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import tomllib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any
 
-from app.window.markdown import formula_commands as commands
-from app.window.markdown.formula_chemistry import chemistry, unit
-from app.window.markdown.formula_commands import meanings
-from app.window.markdown.formula_grammar import FormulaParser, Handler, between, em_of
+from PySide6.QtCore import QLoggingCategory
+
 from app.window.markdown.formula_spans import LONGEST_FORMULA
-from app.window.markdown.formula_tokens import FormulaError, Token, tokenize
 from app.window.markdown.formula_tree import (
     Accent,
     Arrow,
     Classed,
     Delimited,
     Delimiter,
+    Font,
     Fraction,
+    Kind,
     Level,
     Limits,
     Matrix,
@@ -37,407 +42,448 @@ from app.window.markdown.formula_tree import (
 )
 from app.window.markdown.text_blocks import visible
 
+KatexNode = dict[str, Any]  # as in KaTeX's src/types/nodes.ts, with "at" and "end"
+
+DEEPEST = 40  # levels of parts within parts
+LONGEST_CHEMISTRY = 1000  # characters of a formula with \\ce, which takes mhchem longer
+_CHEMISTRY = re.compile(r"\\(?:ce|pu)\b")
+# Environments that KaTeX does not have, as others that are set alike; of the same length, so that places stay.
+_ENVIRONMENTS = {"multline": "gather", "eqnarray": "align"}
+_ENVIRONMENT = re.compile(rf"(\\(?:begin|end)\{{)({'|'.join(_ENVIRONMENTS)})(\*?\}})")
+_EM = {"em": 1.0, "ex": 0.43, "mu": 1 / 18, "pt": 0.1, "cm": 2.85, "mm": 0.285, "in": 7.2, "pc": 1.2, "px": 0.075}
+_SIZES = (0.0, 1.26, 1.8, 2.4, 3.0)  # em, of \big to \Bigg
+_BAR = "\u2223"  # which KaTeX writes for |
+_DELIMITERS = {"<": "⟨", ">": "⟩", _BAR: "|", "\u2225": "‖", "\u2216": "\\", ".": ""}
+_STROKE = "\u0338"
+_KINDS: dict[str, Kind] = {
+    "mord": "ordinary",
+    "mbin": "binary",
+    "mrel": "relation",
+    "mopen": "open",
+    "mclose": "close",
+    "mpunct": "punctuation",
+    "minner": "inner",
+    "mop": "large",
+}
+_MATH_FONTS: dict[str, Font] = {
+    "mathrm": "upright",
+    "mathbf": "bold",
+    "mathit": "italic",
+    "mathnormal": "italic",
+    "mathsf": "sans",
+    "mathsfit": "sans",
+    "mathtt": "typewriter",
+    "boldsymbol": "bold italic",
+}
+_TEXT_FONTS: dict[str, Font] = {
+    "\\textbf": "bold",
+    "\\textit": "italic",
+    "\\emph": "italic",
+    "\\textsf": "sans",
+    "\\texttt": "typewriter",
+}
+_ALPHABETS = {  # by their names in Unicode
+    "mathbb": "DOUBLE-STRUCK",
+    "mathcal": "SCRIPT",
+    "mathscr": "SCRIPT",
+    "mathfrak": "FRAKTUR",
+}
+
 
 @lru_cache(maxsize=1024)
 def formula_tree(source: str) -> Row | None:
     """Returns the tree of a formula; None if it is too long, too deep, not LaTeX, or has characters that are not what
-    they seem."""
-    if len(source) > LONGEST_FORMULA or visible(source) != source:
+    they seem. Needs a Qt application."""
+    longest = LONGEST_CHEMISTRY if _CHEMISTRY.search(source) else LONGEST_FORMULA
+    if len(source) > longest or visible(source) != source:
         return None
+    written = katex().parse(_ENVIRONMENT.sub(_known_environment, source))
     try:
-        row = FormulaParser(source, _HANDLERS).formula()
-    except FormulaError:
+        row = _TreeReader(source).row(json.loads(written)) if written else Row(())
+    except RecursionError:
         return None
     return row if row.items else None
 
 
-# --- commands with arguments -----------------------------------------------------------------------
+def _known_environment(found: re.Match[str]) -> str:
+    begin, name, end = found.groups()
+    return begin + (_ENVIRONMENTS[name] + end).ljust(len(name + end))
 
 
-def words(parser: FormulaParser, token: Token) -> list[Node]:
-    name = token.text[1:]
-    row = parser.text(commands.TEXTS[name])
-    return [Accent(row, "box", token.at)] if name == "fbox" else [row]
+class Katex:
+    """KaTeX's parser in Qt's JavaScript engine. Its programs take 0.1 s to load, which can be done one by one."""
+
+    def __init__(self) -> None:
+        from PySide6.QtQml import QJSEngine  # which few replies need
+
+        # The interpreter is as quick here, and an app for macOS needs no entitlement for it.
+        os.environ["QV4_FORCE_INTERPRETER"] = "1"
+        QLoggingCategory.setFilterRules("qt.qml.usedbeforedeclared=false")  # of which KaTeX has many
+        self._engine = QJSEngine()
+        self._programs = ["formula_parser.js", "mhchem.js", "katex.js"]
+        self._parser = self._engine.globalObject()
+
+    def load_next(self) -> bool:
+        """Loads a program, if one is left; returns whether more are."""
+        if self._programs:
+            name = self._programs.pop()
+            program = (resources.files("resources") / "formulas" / name).read_text(encoding="utf-8")
+            loaded: Any = self._engine.evaluate(program, name)  # whose type PySide's stubs do not know
+            if loaded.isError():
+                raise RuntimeError(f"{name}: {loaded.toString()}")
+            self._parser = loaded
+        return bool(self._programs)
+
+    def parse(self, latex: str) -> str:
+        """Returns KaTeX's tree of a formula in JSON; "" where KaTeX refuses it."""
+        while self.load_next():
+            pass
+        return str(self._parser.call([self._engine.toScriptValue(latex)]).toString())
 
 
-def font(parser: FormulaParser, token: Token) -> list[Node]:
-    before, alphabet = parser.font, parser.alphabet
-    name = token.text[1:]
-    parser.font, parser.alphabet = commands.FONTS.get(name), commands.ALPHABETS.get(name, "")
-    row = parser.argument()
-    parser.font, parser.alphabet = before, alphabet
-    return [row]
+@cache
+def katex() -> Katex:
+    """Returns the one parser of this process. Needs a Qt application, and belongs to the thread that asks first."""
+    return Katex()
 
 
-def old_font(parser: FormulaParser, token: Token) -> list[Node]:
-    script = token.text == "\\cal"
-    parser.font = None if script else commands.OLD_FONTS[token.text[1:]]
-    parser.alphabet = "SCRIPT" if script else ""
-    return []
+@cache
+def _marks(kind: str) -> dict[str, str]:
+    text = (resources.files("resources") / "formulas" / "marks.toml").read_text(encoding="utf-8")
+    found: dict[str, str] = tomllib.loads(text)[kind]
+    return found
 
 
-def dots(parser: FormulaParser, token: Token) -> list[Node]:
-    """Dots on the axis between operators and relations, on the baseline elsewhere."""
-    follows = meanings("math").get(parser.tokens.peek_after_blanks().text)
-    centred = follows is not None and follows.kind in ("binary", "relation", "large")
-    return [Symbol("⋯" if centred else "…", token.at, "inner")]
+def _listed(node: KatexNode | list[KatexNode] | None) -> list[KatexNode]:
+    """Returns the parts of a body, without a group around them."""
+    if isinstance(node, dict):
+        parts: list[KatexNode] = node["body"] if node["type"] == "ordgroup" else [node]
+        return parts
+    return node or []
 
 
-def space(parser: FormulaParser, token: Token) -> list[Node]:
-    return [Space(commands.SPACES[token.text[1:]])]
+def _em(length: dict[str, Any] | None) -> float:
+    return max(-20.0, min(20.0, length["number"] * _EM.get(length["unit"], 0.1))) if length else 0.0
 
 
-def nothing(parser: FormulaParser, token: Token) -> list[Node]:
-    return []
+def _delimiter(text: str | None) -> str:
+    """Returns a delimiter; "" for none."""
+    return _DELIMITERS.get(text or ".", text or "")
 
 
-def skip(parser: FormulaParser, token: Token) -> list[Node]:
-    parser.tokens.star()
-    return [Space(parser.length())]
+class _TreeReader:
+    """Turns KaTeX's tree of a formula into ours. What KaTeX gives no place, such as a prime, has that of what is before
+    it. Raises RecursionError for what is too deep."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._places = [i for i, c in enumerate(source) for _ in range(1 + (c > "\uffff"))]  # of UTF-16
+        self._font: Font | None = None  # None: letters are slanted, digits are not
+        self._alphabet = ""  # of MATHEMATICAL letters in Unicode's names
+        self._depth = 0
+        self._last = 0
+
+    def row(self, body: KatexNode | list[KatexNode] | None) -> Row:
+        """Returns a row; one of lines if it has line breaks."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise RecursionError
+        lines: list[list[Node]] = [[]]
+        expected = ""  # of a command that is not known: "{" its arguments, "]" the end of one
+        for node in _listed(body):
+            if node["type"] == "cr":
+                lines.append([])
+                continue
+            parts = self.node(node)
+            if expected == "{" and node["type"] == "ordgroup":
+                parts = [self.as_written("{"), *parts, self.as_written("}")]
+            elif expected != "]" or node.get("text") == "]":
+                begins = node["type"] == "unknown" or expected == "]"
+                expected = "{" if begins else "]" if expected and node.get("text") == "[" else ""
+            lines[-1] = _struck(lines[-1], parts)
+        self._depth -= 1
+        if len(lines) > 1 and not lines[-1]:
+            lines.pop()
+        rows = tuple((Row(tuple(line)),) for line in lines)
+        return rows[0][0] if len(rows) == 1 else Row((Matrix(rows, "c", 0, columns="lines", level="display"),))
+
+    def node(self, node: KatexNode) -> list[Node]:
+        """Returns what a node of KaTeX's tree stands for."""
+        if 0 <= node["at"] < len(self._places):
+            self._last = self._places[node["at"]]
+        return _READERS[node["type"]](self, node)
+
+    def _inside(self, body: KatexNode | list[KatexNode], font: Font | None, alphabet: str = "") -> Row:
+        """Returns a row in another font."""
+        before = self._font, self._alphabet
+        self._font, self._alphabet = font, alphabet
+        row = self.row(body)
+        self._font, self._alphabet = before
+        return row
+
+    def as_written(self, text: str) -> Symbol:
+        return Symbol(text, self._last, font="typewriter")
+
+    # --- symbols ------------------------------------------------------------------------------------
+
+    def symbol(self, node: KatexNode) -> list[Node]:
+        text = "|" if node["text"] == _BAR else node["text"]
+        if node["mode"] == "text":
+            return [Symbol(text, self._last, font=self._font or "upright")]
+        letter = node["type"] == "mathord" and text[:1].isalpha()
+        return [self._in_font(text, _FAMILIES.get(node.get("family", ""), "ordinary"), letter)]
+
+    def _in_font(self, text: str, kind: Kind, letter: bool) -> Symbol:
+        if self._alphabet:
+            return Symbol(_lettered(text, self._alphabet), self._last, kind)
+        font: Font = "italic" if letter and text[0] < "\U0001d400" else "upright"
+        if self._font is not None and (kind == "ordinary" or self._font == "bold italic"):
+            font = self._font
+            if font == "bold italic" and not letter:
+                font = "bold"
+            if font == "italic" and not text.isalpha():
+                font = "upright"
+        return Symbol(text, self._last, kind, font)
+
+    def spacing(self, node: KatexNode) -> list[Node]:
+        return [] if node["text"] in ("\\nobreak", "\\allowbreak") else [Space(0.25)]
+
+    def verbatim(self, node: KatexNode) -> list[Node]:
+        first = self._last + len("\\verb*" if node["star"] else "\\verb") + 1
+        symbols = [Symbol(text, first + i, font="typewriter") for i, text in enumerate(node["body"])]
+        return [Space(0.5) if symbol.text == " " else symbol for symbol in symbols]
+
+    def operator(self, node: KatexNode) -> list[Node]:
+        """A large operator, the name of a function, or a body in place of these."""
+        if "body" in node:
+            row = self.row(node["body"])
+            return [row if "suppressBaseShift" in node else Classed(row, "large", _limits(node))]
+        if node["symbol"]:
+            return [Symbol(node["name"], self._last, "large")]
+        return [Symbol(node["name"][1:], self._last, "function")]
+
+    def operator_name(self, node: KatexNode) -> list[Node]:
+        return [Classed(self._inside(node["body"], "upright"), "function", _limits(node))]
+
+    # --- groups -------------------------------------------------------------------------------------
+
+    def group(self, node: KatexNode) -> list[Node]:
+        return [self.row(node)]
+
+    def inline(self, node: KatexNode) -> list[Node]:
+        """A node of which only the body is shown: colours belong to tokens here."""
+        return list(self.row(node["body"]).items)
+
+    def math_font(self, node: KatexNode) -> list[Node]:
+        name = node["font"]
+        return [self._inside(node["body"], _MATH_FONTS.get(name), _ALPHABETS.get(name, ""))]
+
+    def bold(self, node: KatexNode) -> list[Node]:
+        return [self._inside(node["body"], "bold italic")]
+
+    def text(self, node: KatexNode) -> list[Node]:
+        return [self._inside(node["body"], _TEXT_FONTS.get(node.get("font", ""), "upright"))]
+
+    def styled(self, node: KatexNode) -> list[Node]:
+        font = (None, "") if node.get("resetFont") else (self._font, self._alphabet)
+        return [Styled(self._inside(node["body"], *font), node["style"])]
+
+    def classed(self, node: KatexNode) -> list[Node]:
+        row, kind = self.row(node["body"]), _KINDS[node["mclass"]]
+        match row.items:
+            case (Symbol(text, at, _, font),):
+                return [Symbol(text, at, kind, font)]
+        return [Classed(row, kind)]
+
+    def scripts(self, node: KatexNode) -> list[Node]:
+        base = self.row([node["base"]] if node["base"] else []).items
+        above, below = (self.row(node[key]) if node.get(key) else None for key in ("sup", "sub"))
+        scripts = Scripts(base[-1] if base else Row(()), above, below, _limits(node["base"] or node))
+        return [*base[:-1], scripts]
+
+    def phantom(self, node: KatexNode) -> list[Node]:
+        kind = node["type"]
+        if kind == "smash":
+            return [Phantom(self.row(node["body"]), True, True, False)]
+        if kind == "lap":
+            side = {"llap": "left", "clap": "centre"}.get(node["alignment"], "right")
+            return [Phantom(self.row(node["body"]), True, False, True, side)]
+        return [Phantom(self.row(node["body"]), False, kind == "phantom", True)]
+
+    def tagged(self, node: KatexNode) -> list[Node]:
+        return [*self.row(node["body"]).items, Space(2.0), *self.row(node["tag"]).items]
+
+    # --- what is drawn ------------------------------------------------------------------------------
+
+    def fraction(self, node: KatexNode) -> list[Node]:
+        at, bar = self._last, node["hasBarLine"] and (node["barSize"] is None or node["barSize"]["number"] > 0)
+        made = Fraction(self.row(node["numer"]), self.row(node["denom"]), bar, at)
+        ends = [_delimiter(node[key]) for key in ("leftDelim", "rightDelim")]
+        return [Delimited(((ends[0], at), (ends[1], at)), (made,))] if any(ends) else [made]
+
+    def root(self, node: KatexNode) -> list[Node]:
+        at, degree = self._last, node["index"] and self.row(node["index"])
+        return [Root(degree, self.row(node["body"]), at)]
+
+    def accent(self, node: KatexNode) -> list[Node]:
+        at, label = self._last, node.get("label") or "\\" + node["type"]
+        row = self.row(node["base"] if "base" in node else node["body"])
+        if label in _marks("text_accents"):
+            return _text_accent(row, _marks("text_accents")[label], at)
+        mark = _marks("accents").get(label)
+        under = node["type"] in ("accentUnder", "underline") or not node.get("isOver", True)
+        return [Accent(row, mark, at, under)] if mark else list(row.items)
+
+    def arrow(self, node: KatexNode) -> list[Node]:
+        at, below = self._last, self.row(node["below"]) if node.get("below") else None
+        return [Arrow(_marks("arrows").get(node["label"], "→"), self.row(node.get("body")), below, at)]
+
+    def rule(self, node: KatexNode) -> list[Node]:
+        width, height, raised = (_em(node[key]) for key in ("width", "height", "shift"))
+        return [Rule(width, height, raised, self._last)]
+
+    def delimiter(self, node: KatexNode) -> list[Node]:
+        """One of a fixed height."""
+        text, kind = _delimiter(node["delim"]), _KINDS[node.get("mclass", "mrel")]
+        return [Delimiter(text, _SIZES[node.get("size", 1)], kind, self._last)] if text else []
+
+    def delimited(self, node: KatexNode) -> list[Node]:
+        """\\left ... \\right, with any number of \\middle."""
+        delimiters = [(_delimiter(node["left"]), self._last)]
+        bodies: list[list[KatexNode]] = [[]]
+        for part in node["body"]:
+            if part["type"] == "middle":
+                bodies.append([])
+                delimiters.append((_delimiter(part["delim"]), self._place(part["at"])))
+            else:
+                bodies[-1].append(part)
+        rows = tuple(map(self.row, bodies))
+        end = self._place(node.get("end", -1))
+        return [Delimited((*delimiters, (_delimiter(node["right"]), end)), rows)]
+
+    def _place(self, at: int) -> int:
+        return self._places[at] if 0 <= at < len(self._places) else self._last
+
+    def matrix(self, node: KatexNode) -> list[Node]:
+        at = self._last
+        rows = [[self._cell(cell) for cell in row] or [Row(())] for row in node["body"]]
+        for cells, tag in zip(rows, node.get("tags") or [], strict=False):
+            if isinstance(tag, list) and tag:
+                cells[-1] = Row((*cells[-1].items, Space(2.0), *self.row(tag).items))
+        columns = node.get("cols") or []
+        letters = [column["align"] for column in columns if column["type"] == "align"]
+        vertical = [
+            sum(before["type"] == "align" for before in columns[:i])
+            for i, column in enumerate(columns)
+            if column["type"] == "separator"
+        ]
+        level: Level = next((cell["style"] for row in node["body"] for cell in row if "style" in cell), "text")
+        aligned = node.get("colSeparationType") in ("align", "alignat")
+        return [
+            Matrix(
+                tuple(map(tuple, rows)),
+                "rl" if aligned else "".join(letters) or "c",
+                at,
+                "aligned" if aligned else "tight" if level == "script" else "wide",
+                level,
+                tuple(dict.fromkeys(vertical)),
+                tuple(i for i, lines in enumerate(node["hLinesBeforeRow"]) if lines),
+            )
+        ]
+
+    def _cell(self, cell: KatexNode) -> Row:
+        body = cell["body"] if cell["type"] == "styling" else cell
+        only = body[0] if isinstance(body, list) and len(body) == 1 else body
+        return self._inside(only, None)
 
 
-def fraction(parser: FormulaParser, token: Token) -> list[Node]:
-    name = token.text[1:]
-    made: Node = Fraction(parser.argument(), parser.argument(), name in commands.FRACTIONS, token.at)
-    if name in commands.BINOMIALS:
-        made = between("()", made, token.at)
-    level = commands.FRACTIONS.get(name) or commands.BINOMIALS.get(name)
-    return [Styled(Row((made,)), level)] if level else [made]
+def _limits(base: KatexNode) -> Limits:
+    """Returns where the limits of a base stand."""
+    always, limits = base.get("alwaysHandleSupSub"), base.get("limits")
+    if base["type"] == "horizBrace":
+        return "always"
+    if base["type"] == "op":
+        return "beside" if not limits else "always" if always else "display"
+    return "beside" if not always else "always" if limits else "display"
 
 
-def general_fraction(parser: FormulaParser, token: Token) -> list[Node]:
-    left, right = (parser.tokens.raw_argument() for _ in range(2))
-    bar, level = parser.tokens.raw_argument(), parser.tokens.raw_argument()
-    made: Node = Fraction(parser.argument(), parser.argument(), not bar or em_of(bar) > 0, token.at)
-    ends = [text if len(text) == 1 else _delimiter_text(text) for text in (left or ".", right or ".")]
-    if ends != [".", "."]:
-        made = Delimited(((ends[0].strip("."), token.at), (ends[1].strip("."), token.at)), (made,))
-    levels: dict[str, Level] = {"0": "display", "1": "text", "2": "script", "3": "scriptscript"}
-    return [Styled(Row((made,)), levels[level])] if level in levels else [made]
+def _struck(before: list[Node], parts: Sequence[Node]) -> list[Node]:
+    """Returns parts behind others; behind a \\not they are struck through."""
+    match before[-1:], parts:
+        case [Symbol(text, at)], [first, *rest] if text == _STROKE:
+            if isinstance(first, Symbol):
+                struck: Node = replace(first, text=unicodedata.normalize("NFC", first.text + _STROKE))
+            else:
+                struck = Accent(Row((first,)), "cancel", at)
+            return [*before[:-1], struck, *rest]
+    return [*before, *parts]
 
 
-def root(parser: FormulaParser, token: Token) -> list[Node]:
-    degree = parser.optional()
-    return [Root(degree, parser.argument(), token.at)]
-
-
-def accent(parser: FormulaParser, token: Token) -> list[Node]:
-    name = token.text[1:]
-    under = name in commands.UNDER_ACCENTS
-    mark = (commands.UNDER_ACCENTS if under else commands.ACCENTS)[name]
-    return [Accent(parser.argument(), mark, token.at, under)]
-
-
-def operator(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\operatorname; with a star, or as \\operatornamewithlimits, its limits stand above and below."""
-    limits = parser.tokens.star() or token.text == "\\operatornamewithlimits"
-    before, parser.font = parser.font, "upright"
-    row = parser.argument()
-    parser.font = before
-    return [Classed(row, "function", "display" if limits else "beside")]
-
-
-def function(parser: FormulaParser, token: Token) -> list[Node]:
-    return [Symbol(token.text[1:], token.at, "function")]
-
-
-def set_class(parser: FormulaParser, token: Token) -> list[Node]:
-    limits: Limits = "display" if token.text == "\\mathop" else "beside"
-    return [Classed(parser.argument(), commands.CLASSES[token.text[1:]], limits)]
-
-
-def stacked(parser: FormulaParser, token: Token) -> list[Node]:
-    script, base = parser.argument(), parser.argument()
-    under = token.text == "\\underset"
-    stack = Scripts(base, None if under else script, script if under else None, "always")
-    return [Classed(Row((stack,)), "relation") if token.text == "\\stackrel" else stack]
-
-
-def sided(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\sideset: the scripts at the left, those at the right, and an operator."""
-    left, right = parser.argument(), parser.argument()
-    return [*left.items, *parser.argument().items, *right.items]
-
-
-def arrow(parser: FormulaParser, token: Token) -> list[Node]:
-    below = parser.optional()
-    return [Arrow(commands.ARROWS[token.text[1:]], parser.argument(), below, token.at)]
-
-
-def phantom(parser: FormulaParser, token: Token) -> list[Node]:
-    ink, width, height, side = commands.PHANTOMS[token.text[1:]]
-    if token.text == "\\smash":
-        parser.optional()
-    return [Phantom(parser.argument(), ink, width, height, side)]
-
-
-def rule(parser: FormulaParser, token: Token) -> list[Node]:
-    raised = 0.0
-    if parser.tokens.peek_after_blanks().text == "[":
-        parser.tokens.pop()
-        raised = parser.length()
-        parser.tokens.expect("]")
-    return [Rule(parser.length(), parser.length(), raised, token.at)]
-
-
-def drawing(parser: FormulaParser, token: Token) -> list[Node]:
-    """A command of which only the last argument is shown: colours belong to tokens here."""
-    for _ in range(commands.DRAWING[token.text[1:]]):
-        parser.tokens.raw_argument()
-    if token.text in ("\\color", "\\label"):
-        return []
-    in_text = token.text in ("\\raisebox", "\\colorbox", "\\fcolorbox")
-    row = parser.text() if in_text else parser.argument()
-    return [Accent(row, "box", token.at)] if token.text == "\\fcolorbox" else [row]
-
-
-def not_(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\not strikes the next symbol through."""
-    parser.tokens.peek_after_blanks()
-    row = parser.argument()
+def _text_accent(row: Row, mark: str, at: int) -> list[Node]:
+    """Returns the first letter of a row with a mark on it, and the rest."""
     match row.items:
-        case (Symbol(text, at, kind, font), *rest):
-            struck = Symbol(unicodedata.normalize("NFC", text + "\u0338"), at, kind, font)
-            return [struck, *rest]
-    return [Accent(row, "cancel", token.at)]
+        case [Symbol(text) as first, *rest]:
+            letter = text.replace("\u0131", "i") + mark
+            return [replace(first, text=unicodedata.normalize("NFC", letter)), *rest]
+    return [Symbol("\u25cc" + mark, at), *row.items]
 
 
-def tag(parser: FormulaParser, token: Token) -> list[Node]:
-    star = parser.tokens.star()
-    text = parser.text()
-    around = [] if star else [Symbol("(", token.at), Symbol(")", token.at)]
-    if parser.tag:
-        raise FormulaError("two tags")
-    parser.tag = [*around[:1], text, *around[1:]]
-    return []
-
-
-def chemical(parser: FormulaParser, token: Token) -> list[Node]:
-    argument = parser.tokens.raw_tokens()
-    parser.tokens.push_all(chemistry(argument) if token.text == "\\ce" else unit(argument))
-    return [parser.group()]
-
-
-def define(parser: FormulaParser, token: Token) -> list[Node]:
-    parser.tokens.define(token.text[1:])
-    return []
-
-
-def character_code(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\char: a code in decimal, octal or hexadecimal digits, or a character behind a backtick."""
-    mark = parser.tokens.peek().text
-    if mark == "`":
-        parser.tokens.pop()
-        return [Symbol(parser.tokens.pop().text.removeprefix("\\"), token.at)]
-    base = {"'": 8, '"': 16}.get(mark, 10)
-    if base != 10:
-        parser.tokens.pop()
-    text, digits = "", frozenset("0123456789abcdefABCDEF"[: base if base < 16 else None])
-    while parser.tokens.peek().text in digits:
-        text += parser.tokens.pop().text
-    if not text:
-        raise FormulaError("a number is missing")
-    return [Symbol(visible(chr(min(int(text, base), 0x10FFFF))), token.at)]
-
-
-def url(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\url: an address, shown letter by letter."""
-    return [Row(tuple(Symbol(t.text, t.at, font="typewriter") for t in parser.tokens.raw_tokens()))]
-
-
-def verbatim(parser: FormulaParser, token: Token) -> list[Node]:
-    characters = parser.tokens.verbatim(token.at + len(token.text))
-    return [Symbol(text, at, font="typewriter") if text != " " else Space(0.5) for text, at in characters]
-
-
-def braket(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\Braket, \\Set and \\set, within which bars are delimiters."""
-    argument = parser.tokens.raw_tokens()
-    if token.text == "\\set":
-        opener, bar, closer = r"\{\,", r"\mid", r"\,\}"
-    else:
-        opener, closer = (r"\left\langle", r"\right\rangle") if token.text == "\\Braket" else (r"\left\{", r"\right\}")
-        bar = r"\;\middle|\;"
-    made = tokenize("{" + opener, token.at)
-    depth = 0
-    for part in argument:
-        depth += (part.text == "{") - (part.text == "}")
-        made += tokenize(bar, part.at) if part.text == "|" and not depth else [part]
-    parser.tokens.push_all([*made, *tokenize(closer + "}", token.at)])
-    return [parser.group()]
-
-
-def first_choice(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\mathchoice: what stands in a display."""
-    rows = [parser.argument() for _ in range(4)]
-    return [rows[0]]
-
-
-# --- delimiters ------------------------------------------------------------------------------------
-
-
-def sized(parser: FormulaParser, token: Token) -> list[Node]:
-    name = token.text[1:]
-    side = name[-1] if name[-1] in "lrm" else ""
-    text, at = _delimiter(parser)
-    return [Delimiter(text, commands.SIZES[name.removesuffix(side)], commands.SIDES[side], at)] if text else []
-
-
-def delimited(parser: FormulaParser, token: Token) -> list[Node]:
-    """\\left ... \\right, with any number of \\middle."""
-    delimiters = [_delimiter(parser)]
-    bodies: list[Node] = []
-    while True:
-        bodies.append(parser.row(frozenset(("\\right", "\\middle"))))
-        last = parser.tokens.pop().text == "\\right"
-        delimiters.append(_delimiter(parser))
-        if last:
-            return [Delimited(tuple(delimiters), tuple(bodies))]
-
-
-def _delimiter(parser: FormulaParser) -> tuple[str, int]:
-    """Reads a delimiter; "" for a period."""
-    parser.tokens.peek_after_blanks()
-    token = parser.tokens.pop()
-    if token.text == "{":
-        token = parser.tokens.pop()
-        parser.tokens.expect("}")
-    text = _delimiter_text(token.text)
-    return ("" if text == "." else text), token.at
-
-
-# --- environments ----------------------------------------------------------------------------------
-
-
-def environment(parser: FormulaParser, token: Token) -> list[Node]:
-    written = parser.tokens.raw_argument()
-    name = written.removesuffix("*")
-    if name not in commands.ENVIRONMENTS:
-        raise FormulaError(f"an unknown environment {name}")
-    alignment, vertical = _column_places(parser, name)
-    before, parser.font = parser.font, None
-    rows, horizontal = _rows(parser)
-    parser.font = before
-    if parser.tokens.raw_argument() != written:
-        raise FormulaError("an environment that does not end")
-    matrix = Matrix(rows, alignment or "c", token.at, vertical=vertical, horizontal=horizontal)
-    return [_environment(name, token.at, matrix, parser.tokens.last.at)]
-
-
-def _column_places(parser: FormulaParser, name: str) -> tuple[str, tuple[int, ...]]:
-    """Reads the arguments of an environment: its columns and the lines between them."""
-    if name in ("array", "darray", "subarray"):
-        return _columns(parser.tokens.raw_argument())
-    if name in ("alignat", "alignedat"):
-        parser.tokens.raw_argument()
-    given = None
-    if name in ("aligned", "gathered") or name in commands.MATRICES:
-        first = parser.tokens.peek_after_blanks()
-        given = parser.optional() if first.text == "[" and parser.tokens.closes_soon() else None
-    letters = [item.text for item in given.items if isinstance(item, Symbol)] if given else []
-    return "".join(letter for letter in letters if letter in "lcr") or "c", ()
-
-
-def _rows(parser: FormulaParser) -> tuple[tuple[tuple[Row, ...], ...], tuple[int, ...]]:
-    """Reads cells up to \\end, and the rows with a line before them."""
-    ends = frozenset(("&", "\\\\", "\\end"))
-    rows: list[tuple[Row, ...]] = []
-    cells: list[Row] = []
-    lines: list[int] = []
-    outer, parser.tag = parser.tag, []
-    while True:
-        while not cells and parser.tokens.peek_after_blanks().text in ("\\hline", "\\hdashline"):
-            parser.tokens.pop()
-            lines.append(len(rows))
-        cells.append(parser.row(ends))
-        end = parser.tokens.pop().text
-        if end == "&":
+@lru_cache(maxsize=512)
+def _lettered(text: str, alphabet: str) -> str:
+    """Returns the letter or digit of an alphabet, the same character if it has none."""
+    if len(text) != 1 or not (text.isascii() and text.isalnum()):
+        return text
+    size = "DIGIT " if text.isdigit() else "CAPITAL " if text.isupper() else "SMALL "
+    letter = unicodedata.name(text).rpartition(" ")[2]
+    older = {"FRAKTUR": "BLACK-LETTER "}.get(alphabet, alphabet + " ")
+    for name in (f"MATHEMATICAL {alphabet} {size}{letter}", f"{older}{size}{letter}"):
+        try:
+            return unicodedata.lookup(name)
+        except KeyError:
             continue
-        if parser.tag:
-            cells[-1] = Row((*cells[-1].items, Space(2.0), *parser.tag))
-            parser.tag = []
-        if end == "\\\\" or any(cell.items for cell in cells):
-            rows.append(tuple(cells))
-        if end == "\\end":
-            break
-        cells = []
-        parser.line_gap()
-    parser.tag = outer
-    return tuple(rows), tuple(lines)
-
-
-def _environment(name: str, at: int, matrix: Matrix, end: int) -> Node:
-    """Returns the rows of an environment as it sets them."""
-    if name in commands.ALIGNED:
-        return replace(matrix, alignment="rl", columns="aligned", level="display")
-    if name in commands.CENTRED:
-        return replace(matrix, level="display")
-    if name in commands.CASES:
-        matrix = replace(matrix, alignment="l", level="display" if name[0] == "d" else "text")
-        pair = commands.CASES[name]
-    else:
-        small = name in ("smallmatrix", "subarray")
-        matrix = replace(
-            matrix,
-            columns="tight" if small else "wide",
-            level="script" if small else "display" if name == "darray" else "text",
-        )
-        pair = commands.MATRICES[name]
-    if not pair:
-        return matrix
-    return Delimited(((pair[0].strip("."), at), (pair[1].strip("."), end)), (matrix,))
-
-
-def _columns(text: str) -> tuple[str, tuple[int, ...]]:
-    """Returns the alignment of an array's columns, and those with a line before them."""
-    text = re.sub(r"[@!pmb*]\{[^}]*\}", "", text)
-    letters = [letter for letter in text if letter in "lcr"]
-    lines = [len([a for a in text[:i] if a in "lcr"]) for i, letter in enumerate(text) if letter in "|:"]
-    return "".join(letters), tuple(dict.fromkeys(lines))
-
-
-def _delimiter_text(written: str) -> str:
-    meaning = meanings("math").get(written)
-    text = meaning.text if meaning else written
-    text = {"<": "⟨", ">": "⟩", "\u2223": "|", "∥": "‖", "\u2216": "\\"}.get(text, text)
-    if text not in commands.DELIMITERS:
-        raise FormulaError("an unknown delimiter")
     return text
 
 
-_KINDS: tuple[tuple[Iterable[str], Handler], ...] = (  # names of commands, and how these are read
-    (commands.TEXTS, words),
-    ((*commands.FONTS, *commands.ALPHABETS), font),
-    ((*commands.OLD_FONTS, "cal"), old_font),
-    (commands.SPACES, space),
-    (commands.NOTHING, nothing),
-    (("hspace", "kern", "mkern", "hskip", "mskip"), skip),
-    ((*commands.FRACTIONS, *commands.BINOMIALS), fraction),
-    ((*commands.ACCENTS, *commands.UNDER_ACCENTS), accent),
-    (("operatorname", "operatornamewithlimits"), operator),
-    (commands.FUNCTIONS | commands.LIMIT_FUNCTIONS, function),
-    (commands.CLASSES, set_class),
-    (("overset", "underset", "stackrel"), stacked),
-    (commands.ARROWS, arrow),
-    (commands.PHANTOMS, phantom),
-    (commands.DRAWING, drawing),
-    ((size + side for size in commands.SIZES for side in commands.SIDES), sized),
-    (commands.DEFINITIONS, define),
-    (("ce", "pu"), chemical),
-    (("Braket", "Set", "set"), braket),
-)
-_HANDLERS = {name: handler for names, handler in _KINDS for name in names} | {
-    "begin": environment,
-    "char": character_code,
-    "dots": dots,
-    "genfrac": general_fraction,
-    "left": delimited,
-    "mathchoice": first_choice,
-    "not": not_,
-    "rule": rule,
-    "sideset": sided,
-    "sqrt": root,
-    "tag": tag,
-    "url": url,
-    "verb": verbatim,
+_FAMILIES: dict[str, Kind] = {
+    "bin": "binary",
+    "rel": "relation",
+    "open": "open",
+    "close": "close",
+    "punct": "punctuation",
+    "inner": "inner",
+}
+_READERS: dict[str, Callable[[_TreeReader, KatexNode], list[Node]]] = {
+    **dict.fromkeys(("textord", "mathord", "atom"), _TreeReader.symbol),
+    **dict.fromkeys(
+        ("color", "href", "html", "hbox", "raisebox", "reflectbox", "sizing", "vcenter"), _TreeReader.inline
+    ),
+    **dict.fromkeys(("phantom", "vphantom", "smash", "lap"), _TreeReader.phantom),
+    **dict.fromkeys(("accent", "accentUnder", "horizBrace", "enclose", "overline", "underline"), _TreeReader.accent),
+    **dict.fromkeys(("delimsizing", "middle"), _TreeReader.delimiter),
+    "array": _TreeReader.matrix,
+    "cdlabel": lambda reader, node: list(reader.row(node["label"]).items),
+    "cdlabelparent": lambda reader, node: list(reader.row(node["fragment"]).items),
+    "font": _TreeReader.math_font,
+    "genfrac": _TreeReader.fraction,
+    "htmlmathml": lambda reader, node: list(reader.row(node["mathml"]).items),
+    "includegraphics": lambda reader, node: [reader.as_written("\\includegraphics")],
+    "internal": lambda reader, node: [],
+    "kern": lambda reader, node: [Space(_em(node["dimension"]))],
+    "leftright": _TreeReader.delimited,
+    "mathchoice": lambda reader, node: list(reader.row(node["display"]).items),
+    "mclass": _TreeReader.classed,
+    "op": _TreeReader.operator,
+    "operatorname": _TreeReader.operator_name,
+    "ordgroup": _TreeReader.group,
+    "pmb": _TreeReader.bold,
+    "rule": _TreeReader.rule,
+    "spacing": _TreeReader.spacing,
+    "sqrt": _TreeReader.root,
+    "styling": _TreeReader.styled,
+    "supsub": _TreeReader.scripts,
+    "tag": _TreeReader.tagged,
+    "text": _TreeReader.text,
+    "unknown": lambda reader, node: [reader.as_written(node["text"])],
+    "verb": _TreeReader.verbatim,
+    "xArrow": _TreeReader.arrow,
 }

@@ -143,11 +143,15 @@ def _space(space: Space) -> list[PlacedText]:
 
 def _row(row: Row) -> list[PlacedText]:
     made: list[PlacedText] = []
+    gap = 0.0
     for before, _, item in spaced(row):
         pieces = _text(item)
-        place = pieces[0][1] if pieces else 0
-        made += [(" ", place)] if before and pieces else []
-        made += [(text, place if at < 0 else at) for text, at in pieces]
+        gap = max(gap, before)
+        if pieces:
+            place = pieces[0][1]
+            made += [(" ", place)] if gap else []
+            made += [(text, place if at < 0 else at) for text, at in pieces]
+            gap = 0.0
     return made
 
 
@@ -205,7 +209,7 @@ _WRITERS: dict[type, Callable[..., list[PlacedText]]] = {
     Row: _row,
     Classed: lambda node: _row(node.body),
     Styled: lambda node: _row(node.body),
-    Phantom: lambda node: _row(node.body) if node.ink else [(" ", -1)],
+    Phantom: lambda node: _row(node.body) if node.ink else [(" ", -1)] if node.width else [],
     Rule: lambda node: [("▮", node.at)] if node.width and node.height else [],
     Fraction: _fraction,
     Root: _root,

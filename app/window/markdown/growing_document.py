@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from PySide6.QtGui import (
+    QAccessible,
     QBrush,
     QColor,
     QFont,
@@ -24,10 +25,12 @@ from app.reply import Span
 from app.window.common.appearance import Appearance
 from app.window.markdown.code_colours import code_colour
 from app.window.markdown.formula_object import formula_format, install_formulas
+from app.window.markdown.formula_text import text_and_places
 from app.window.markdown.markdown_writer import MarkdownWriter, plain_blocks
 from app.window.markdown.source_pieces import Piece, SourcePieces, joint, piece_text
 from app.window.markdown.text_blocks import (
     Block,
+    Formula,
     Run,
     TableBlock,
     TextBlock,
@@ -41,11 +44,13 @@ from app.window.markdown.text_formats import (
     BODY,
     CODE_HEAD,
     CODE_LINE,
+    GAP,
     GOES_ON,
     KIND,
     PADDING,
     TextFormats,
     note,
+    spoken_format,
 )
 from app.window.markdown.token_tints import TOKEN_LIST, TokenList, TokenRun
 from app.window.markdown.traced_parser import Traced
@@ -70,6 +75,7 @@ class GrowingDocument:
         self._tokens = TokenList()
         document.setProperty(TOKEN_LIST, self._tokens)
         self._formats, self._tinted = TextFormats(appearance, document.defaultFont()), tinted
+        self._read_aloud = QAccessible.isActive()
         self._blocks: list[Block] = []
         self._starts: list[int] = []  # where in the document each block begins,
         self._ends: list[int] = []  # and where it ends
@@ -153,7 +159,9 @@ class GrowingDocument:
             return
         if old and rest and isinstance(old[0], TextBlock) and isinstance(rest[0], TextBlock):
             kept = common_length(old[0].runs, rest[0].runs)
-            place = self._starts[same] + sum(_units(run.text) for run in rest[0].runs[:kept])
+            place = self._starts[same] + sum(
+                _units(run.text + self._spoken(run.formula)) for run in rest[0].runs[:kept]
+            )
             self._truncate(cursor, same + 1, place)
             self._fill(cursor, rest[0], kept)
             self._blocks[same], self._ends[same] = rest[0], cursor.position()
@@ -186,9 +194,9 @@ class GrowingDocument:
             self._append_table(cursor, block)
         else:
             shape, characters = block.shape, self._formats.characters(block.style)
-            if isinstance(behind, TextBlock):
+            if behind is not None:
                 cursor.insertBlock(shape, characters)
-            else:  # Qt has an empty block at the beginning and after each table
+            else:  # Qt has an empty block at the beginning
                 cursor.setBlockCharFormat(characters)
             self._starts.append(cursor.position())
             self._fill(cursor, block, 0)
@@ -211,6 +219,15 @@ class GrowingDocument:
                 self._note_tokens(run, place + _units(text))
                 text += run.text
             cursor.insertText(text, shape)
+            if formula is not None and (spoken := self._spoken(formula)):
+                cursor.insertText(spoken, spoken_format())
+
+    def _spoken(self, formula: Formula | None) -> str:
+        """Returns what a screen reader, if one is there, reads behind the character that stands for a formula."""
+        if formula is None or not self._read_aloud:
+            return ""
+        text = text_and_places(formula.source)[0].replace("\n", "; ").replace(" ", "\u00a0")
+        return f"{text}\u2060"  # so that nothing is found that reaches into what follows
 
     def _note_tokens(self, run: Run, place: int) -> None:
         """Notes the tokens of a run that begins at `place` of the document, and what is shown there as a sign. A
@@ -239,13 +256,15 @@ class GrowingDocument:
         self._empty(cursor, after_table=True)
 
     def _empty(self, cursor: QTextCursor, after_table: bool) -> None:
-        """Formats the empty block at the cursor, which takes next to no space after a table."""
-        shape = QTextCharFormat(self._formats.characters(BODY))
+        """Formats the empty block at the cursor. The one that Qt has after each table is the space below it, since Qt
+        leaves out the space above what follows a table."""
+        shape, characters = QTextBlockFormat(), QTextCharFormat(self._formats.characters(BODY))
         if after_table:
-            shape = QTextCharFormat()
-            shape.setFontPointSize(1)
-        cursor.setBlockFormat(QTextBlockFormat())
-        cursor.setBlockCharFormat(shape)
+            characters = QTextCharFormat()
+            characters.setFontPointSize(1)
+            shape.setBottomMargin(GAP)
+        cursor.setBlockFormat(shape)
+        cursor.setBlockCharFormat(characters)
 
     def _colour(self, at: QTextBlock, block: TextBlock) -> None:
         """Lays the colours of code over the text in its layout."""

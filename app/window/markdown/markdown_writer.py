@@ -289,9 +289,8 @@ class MarkdownWriter:
             rows = [row[::-1] for row in rows]
             shape.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
             shape.setAlignment(Qt.AlignmentFlag.AlignRight)
-        if isinstance(self._before, TextBlock):
-            shape.setTopMargin(self._before.shape.bottomMargin())  # which Qt leaves out before a table
-        shape.setBottomMargin(GAP)
+        if self._before is not None:  # Qt leaves out the space below a block before a table
+            shape.setTopMargin(self._before.shape.bottomMargin() if isinstance(self._before, TextBlock) else GAP)
         shape.setHeaderRowCount(1)
         self._add(TableBlock(shape, rows))
 

@@ -40,6 +40,7 @@ from app.window.markdown.text_formats import (
     PADDING,
     REFUSED,
     RULE,
+    SPOKEN,
     TIGHT,
     noted,
 )
@@ -267,15 +268,17 @@ def _text(block: QTextBlock, start: int, end: int) -> str:
 
 
 def _own_text(block: QTextBlock, start: int = 0, end: int = 2**31) -> str:
-    """Returns the text of a block between two places of the document, without refused tokens."""
+    """Returns the text of a block between two places of the document, without refused tokens and without
+    what is only read aloud."""
     text, written = "", token_list(block.document()).written
     for fragment in fragments(block):
-        if not fragment.charFormat().hasProperty(REFUSED):
+        shape = fragment.charFormat()
+        if not (shape.hasProperty(REFUSED) or shape.hasProperty(SPOKEN)):
             units = fragment.text().encode("utf-16-le", "surrogatepass")
             first, last = max(0, start - fragment.position()), max(0, end - fragment.position())
             shown = units[2 * first : 2 * last].decode("utf-16-le", "replace")
             shown = _as_written(shown, fragment.position() + first, written) if written else shown
-            formula = formula_source(fragment.charFormat())
+            formula = formula_source(shape)
             text += shown if formula is None else shown.replace(OBJECT, formula)
     return text.replace("\u2028", "\n")
 

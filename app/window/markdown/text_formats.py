@@ -61,6 +61,7 @@ DISPLAY = _USER + 12  # likewise: whether it stands on a line of its own
 SIZE = _USER + 13  # likewise: px of the text around it
 MARKED = _USER + 14  # of a selection: the token of a formula that it marks, WHOLE for all of it,
 MARKED_GROUND = _USER + 15  # and the colour behind its symbols
+SPOKEN = _USER + 16  # of text that nobody sees: a formula as a screen reader reads it, behind the character for it
 WHOLE = -1
 
 APPEARANCE = "appearance"  # property of a document: the appearance that it was written with
@@ -155,6 +156,16 @@ class TextFormats:
             shape.setForeground(QColor(appearance.faint))
             shape.setFontPointSize(self._size * style.size)
         return shape
+
+
+def spoken_format() -> QTextCharFormat:
+    """Returns the format of text that takes no room and has no colour, and is only read aloud."""
+    shape = QTextCharFormat()
+    shape.setProperty(SPOKEN, True)
+    shape.setFontPointSize(0.1)
+    shape.setFontLetterSpacing(0.01)  # per cent of the width of letters; 0 stands for all of it
+    shape.setForeground(Qt.GlobalColor.transparent)
+    return shape
 
 
 @cache

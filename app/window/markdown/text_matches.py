@@ -20,7 +20,7 @@ from app.window.markdown.formula_spans import in_dollars
 from app.window.markdown.formula_text import text_and_places
 from app.window.markdown.markdown_writer import MarkdownWriter
 from app.window.markdown.text_blocks import OBJECT, Run, TableBlock, TokenRuns
-from app.window.markdown.text_formats import Style, TextFormats
+from app.window.markdown.text_formats import SPOKEN, Style, TextFormats
 from app.window.markdown.traced_parser import Traced
 
 _SPACES = "[ \u00a0\u2028]"  # what a space that is looked for finds; blocks are apart by line feeds
@@ -62,11 +62,19 @@ def document_matches(document: QTextDocument, term: str) -> list[QTextCursor]:
     found: list[QTextCursor] = []
     cursor = document.find(pattern) if term else QTextCursor()
     while not cursor.isNull() and cursor.hasSelection():
-        formula = formula_source(cursor.charFormat())
-        if cursor.selectedText() != OBJECT or (formula is not None and _contains(formula, term)):
+        if _is_match(cursor, term):
             found.append(QTextCursor(cursor))
         cursor = document.find(pattern, cursor)
     return found
+
+
+def _is_match(cursor: QTextCursor, term: str) -> bool:
+    """Whether what was found can be seen and, if it is a formula, contains the text."""
+    shape = cursor.charFormat()
+    if cursor.selectedText() != OBJECT:
+        return not shape.hasProperty(SPOKEN)
+    formula = formula_source(shape)
+    return formula is not None and _contains(formula, term)
 
 
 def _contains(formula: str, term: str) -> bool:

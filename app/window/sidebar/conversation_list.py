@@ -17,21 +17,29 @@ from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import item_rect
 from app.window.common.section_list import ITEM, MARGIN, Index, SectionDelegate, SectionModel, draw_elided
 
-GROUPS = ("Pinned", "Today", "Yesterday", "Previous 7 days", "Older")
+PINNED, *DAYS = "Pinned", "Today", "Yesterday", "Previous 7 days", "Older"
+IN_FOLDER = " / "  # between the folder and the name of a conversation, both of which are in its title
 SNIPPET_LINES = 2
 
 
+def folder_and_name(title: str) -> tuple[str, str]:
+    """Returns the folder of a conversation, "" if it is in none, and its name there."""
+    folder, _, name = title.partition(IN_FOLDER)
+    return (folder.strip(), name.strip()) if folder.strip() and name.strip() else ("", title)
+
+
 def group_of(record: ConversationRecord, today: date) -> str:
-    """Returns the group of a conversation, one of GROUPS."""
-    if record.pinned:
-        return GROUPS[0]
+    """Returns the group of a conversation: PINNED, its folder, or one of DAYS."""
+    folder, _ = folder_and_name(record.title)
+    if record.pinned or folder:
+        return PINNED if record.pinned else folder
     age = (today - date.fromtimestamp(record.updated_s)).days
-    return GROUPS[1] if age <= 0 else GROUPS[2] if age == 1 else GROUPS[3] if age <= 7 else GROUPS[4]
+    return DAYS[0] if age <= 0 else DAYS[1] if age == 1 else DAYS[2] if age <= 7 else DAYS[3]
 
 
 class ConversationModel(SectionModel[ConversationRecord]):
-    """Conversations in their groups, newest first. writing: those in which a reply is being written. renamed(int, str):
-    the user has edited a title."""
+    """Conversations in their groups, newest first: the pinned ones, folders by name, the others by day. writing: those
+    in which a reply is being written. renamed(int, str): the user has edited a title."""
 
     renamed = Signal(int, str)
 
@@ -48,10 +56,17 @@ class ConversationModel(SectionModel[ConversationRecord]):
 
     def show_all(self, records: Iterable[ConversationRecord]) -> None:
         """Shows these conversations."""
-        groups: dict[str, list[ConversationRecord]] = {name: [] for name in GROUPS}
+        groups: dict[str, list[ConversationRecord]] = {}
         for record in sorted(records, key=lambda r: (-r.updated_s, -r.id)):
-            groups[group_of(record, date.today())].append(record)
-        self.show_sections(groups.items())
+            groups.setdefault(group_of(record, date.today()), []).append(record)
+        folders = sorted(groups.keys() - {PINNED, *DAYS}, key=str.casefold)
+        self.show_sections((name, groups.get(name, [])) for name in (PINNED, *folders, *DAYS))
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders of all conversations, by name."""
+        found = {folder_and_name(record.title)[0] for record in self.items} - {""}
+        return sorted(found, key=str.casefold)
 
     def show_update(self, record: ConversationRecord) -> None:
         """Shows a conversation that is new or has changed. Where it already is the first of its
@@ -69,7 +84,7 @@ class ConversationModel(SectionModel[ConversationRecord]):
         title = item.title or UNTITLED
         writing = ", writing a reply" if item.id in self.writing else ""
         return {
-            Qt.ItemDataRole.DisplayRole: title,
+            Qt.ItemDataRole.DisplayRole: title if item.pinned else folder_and_name(title)[1],
             Qt.ItemDataRole.EditRole: item.title,
             Qt.ItemDataRole.ToolTipRole: title,
             Qt.ItemDataRole.AccessibleTextRole: f"{title}{', pinned' if item.pinned else ''}{writing}",
@@ -124,16 +139,21 @@ class ConversationDelegate(SectionDelegate):
         look = theme.current()
         painter.setPen(QColor(look.on_accent if selected else look.text))
         if isinstance(item, ConversationRecord):
+            title = item.title or UNTITLED
             if item.id in self._conversations.writing:
                 rect = self._paint_writing(painter, rect, selected)
             painter.setFont(look.font())
-            draw_elided(painter, rect, item.title or UNTITLED)
+            draw_elided(painter, rect, title if item.pinned else folder_and_name(title)[1])
             return
-        painter.setFont(look.font(13, QFont.Weight.Medium))
-        title = QRect(rect.left(), rect.top() + GAP, rect.width(), painter.fontMetrics().height())
-        draw_elided(painter, title, item.title or UNTITLED)
+        font, small = look.font(13, QFont.Weight.Medium), look.font(12)
+        metrics = QFontMetrics(font)
+        shown = metrics.elidedText(item.title or UNTITLED, Qt.TextElideMode.ElideRight, rect.width())
+        in_title, in_snippet = (item.matches, ()) if item.message is None else ((), item.matches)
+        top = QPointF(rect.left(), rect.top() + GAP)
+        _lines(painter, shown, in_title, font, 1, rect.width()).draw(painter, top)
         painter.setPen(QColor(look.on_accent if selected else look.faint))
-        self._snippet(item, rect.width(), painter).draw(painter, QPointF(title.left(), title.bottom() + 1))
+        snippet = _lines(painter, item.snippet, in_snippet, small, SNIPPET_LINES, rect.width())
+        snippet.draw(painter, top + QPointF(0, metrics.height()))
 
     def _paint_writing(self, painter: QPainter, rect: QRect, selected: bool) -> QRect:
         """Draws the mark of a conversation in which a reply is being written; returns what is left of `rect`."""
@@ -158,21 +178,29 @@ class ConversationDelegate(SectionDelegate):
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:
         editor.setGeometry(item_rect(option).adjusted(MARGIN, 2, -MARGIN, -2))
 
-    def _snippet(self, hit: SearchHit, width: int, painter: QPainter) -> QTextLayout:
-        """Returns the text around the match, laid out in at most SNIPPET_LINES."""
-        small = theme.current().font(12)
-        layout = QTextLayout(hit.snippet.replace("\n", " "), small, painter.device())
-        layout.setTextOption(QTextOption(Qt.AlignmentFlag.AlignLeft))
-        layout.setFormats([_match_format(start, length) for start, length in hit.matches])
-        layout.beginLayout()
-        for row in range(SNIPPET_LINES):
-            line = layout.createLine()
-            if not line.isValid():
-                break
-            line.setLineWidth(width)
-            line.setPosition(QPointF(0, row * QFontMetrics(small).lineSpacing()))
-        layout.endLayout()
-        return layout
+
+def _lines(
+    painter: QPainter, text: str, matches: Iterable[tuple[int, int]], font: QFont, most: int, width: int
+) -> QTextLayout:
+    """Returns the layout of a text in at most so many lines, with its matches marked."""
+    layout = QTextLayout(text.replace("\n", " "), font, painter.device())
+    layout.setTextOption(QTextOption(Qt.AlignmentFlag.AlignLeft))
+    places = [(_units(text[:start]), _units(text[start : start + length])) for start, length in matches]
+    layout.setFormats([_match_format(start, length) for start, length in places])
+    layout.beginLayout()
+    for row in range(most):
+        line = layout.createLine()
+        if not line.isValid():
+            break
+        line.setLineWidth(width)
+        line.setPosition(QPointF(0, row * QFontMetrics(font).lineSpacing()))
+    layout.endLayout()
+    return layout
+
+
+def _units(text: str) -> int:
+    """Returns the length of a text in UTF-16, in which Qt counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _match_format(start: int, length: int) -> QTextLayout.FormatRange:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QAbstractItemView, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QMenu, QWidget
 
-from app.store.records import ConversationRecord, SearchHit
+from app.store.records import UNTITLED, ConversationRecord, SearchHit
 from app.window.common.layouts import column, row
 from app.window.common.section_list import ITEM, SectionList
 from app.window.common.timer import Timer
 from app.window.common.widgets import IconButton, search_field, style, wrapped
-from app.window.sidebar.conversation_list import ConversationDelegate, ConversationModel, HitModel
+from app.window.sidebar.conversation_list import (
+    IN_FOLDER,
+    ConversationDelegate,
+    ConversationModel,
+    HitModel,
+    folder_and_name,
+)
 
+NEW_FOLDER = "New Folder"
 SEARCH_MS = 80  # after the last key, so that fast typing searches once
 KEYS = {
     Qt.Key.Key_Return: "open",
@@ -88,7 +96,7 @@ class Sidebar(QWidget):
         self.field.selectAll()
 
     def rename(self, conversation: int) -> None:
-        """Lets the user edit the title of a conversation in its row."""
+        """Lets the user edit the title of a conversation in its row, its folder included."""
         self.field.clear()
         self._end_search()
         index = self.conversations.index_of(conversation)
@@ -96,6 +104,26 @@ class Sidebar(QWidget):
             self.list.setCurrentIndex(index)
             self.list.setFocus()
             self.list.edit(index)
+
+    def _folder_menu(self, parent: QMenu, record: ConversationRecord) -> QMenu:
+        """Returns the menu that moves a conversation into a folder or out of it."""
+        menu = QMenu("Move to Folder", parent)
+        inside, name = folder_and_name(record.title or UNTITLED)
+        for folder in self.conversations.folders:
+            if folder != inside:
+                menu.addAction(folder, partial(self.renamed.emit, record.id, f"{folder}{IN_FOLDER}{name}"))
+        if inside:
+            menu.addAction("No Folder", partial(self.renamed.emit, record.id, name))
+        menu.addSeparator()
+        menu.addAction("New Folder…", partial(self._make_folder, record.id, name))
+        return menu
+
+    def _make_folder(self, conversation: int, name: str) -> None:
+        """Moves a conversation into a folder that the user names in the row."""
+        self.renamed.emit(conversation, f"{NEW_FOLDER}{IN_FOLDER}{name}")
+        self.rename(conversation)
+        if (editor := self.list.findChild(QLineEdit)) is not None:
+            editor.setSelection(0, len(NEW_FOLDER))
 
     @property
     def searching(self) -> bool:
@@ -218,6 +246,8 @@ class Sidebar(QWidget):
             pinned = isinstance(item, ConversationRecord) and item.pinned
             menu.addAction("Open", lambda: self.opened.emit(conversation, None))
             menu.addAction("Rename", lambda: self.rename(conversation))
+            if isinstance(item, ConversationRecord):
+                menu.addMenu(self._folder_menu(menu, item))
             menu.addAction("Unpin" if pinned else "Pin", lambda: self.pinned.emit(conversation, not pinned))
             menu.addSeparator()
             menu.addAction("Copy as Markdown", lambda: self.copied.emit(conversation))

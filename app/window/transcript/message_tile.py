@@ -14,12 +14,14 @@ from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.timer import Timer, work_s
 from app.window.common.widgets import ElidedLabel, IconButton, label
+from app.window.transcript.message_editor import MessageEditor
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.receipt_badge import ReceiptBadge
 from app.window.transcript.text_page import NONE, SIDE, DisplayOptions, Selection, TextPage
 from app.window.transcript.tile_buttons import BUTTON, FooterButton
 
 TURN_MS = 1  # after which the event loop has had a turn
+_CONTINUE = "Continue Editing"  # a text that was not sent
 _BAR = 3  # px, what shows that a message has the focus
 
 
@@ -38,6 +40,7 @@ REGENERATE, CONTINUE = (
     FooterAction("again", "Regenerate", "regenerate"),
     FooterAction("continue", "Continue", "resume", "Continue"),
 )
+DELETE = FooterAction("trash", "Delete This Version", "delete_version")
 EDIT, RACE = FooterAction("edit", "Edit"), FooterAction("race", "Race This Prompt", "race", "Race")
 VERIFY = FooterAction("verify", "Verify", "verify", "Verify")
 STOP_VERIFYING = FooterAction("stop", "Stop Verifying", word="Stop")
@@ -91,7 +94,7 @@ class MessageFooter(QWidget):
             action = STOP_VERIFYING if verifying else VERIFY
             button.set_shape(action.icon, action.name)
             button.set_word(action.word)
-        for part in (self.before, self._place, self.after):
+        for part in (self.before, self._place, self.after, self.buttons[DELETE.name]):
             part.setVisible(record.versions > 1)
         self._place.setText(f"{record.version}/{record.versions}")
         self._place.setAccessibleName(f"Version {record.version} of {record.versions}")
@@ -177,7 +180,8 @@ class LayoutSlice(Timer):
 class MessageTile(QWidget):
     """A message near the view. It is as wide as the column and SIDE px more at both sides.
 
-    pages: of its text, by number, as far as they exist. slice: shared by all tiles of a list. resized: its height may
+    pages: of its text, by number, as far as they exist. editor: stands in the place of the text while that is edited,
+    None otherwise. slice: shared by all tiles of a list. resized: its height may
     have changed. pointed: the number of a token, or NONE, its place, and whether the keyboard went there rather than
     the mouse. dragged: the mouse drags a selection to this height of the screen. requested: the name of a signal of
     the transcript and its values.
@@ -196,6 +200,8 @@ class MessageTile(QWidget):
         self.pages: dict[int, TextPage] = {}
         self.selection = Selection(self.pages)
         self.focused = False  # the focus is within
+        self.editor: MessageEditor | None = None
+        self._focused_after: QWidget = footer.buttons[EDIT.name]  # what has the focus once the editor is left
         self._tops: dict[int, int] = {}  # where each page stands, whether it exists or not
         self._hovered = self._last = False
         self._held: tuple[TextPage, int] | None = None  # where a drag began, and where on the screen it is
@@ -260,10 +266,12 @@ class MessageTile(QWidget):
     @property
     def kept(self) -> bool:
         """Whether it has to stay although it is out of view, because the user is at work in it."""
-        return self.focused or bool(self.selection)
+        return self.focused or bool(self.selection) or self.editor is not None
 
     def _run(self, action: FooterAction) -> None:
-        if action.request:
+        if action == EDIT:
+            self.begin_edit(self.footer.buttons[EDIT.name])
+        elif action.request:
             self.requested.emit(action.request, (self.entry.record.id,))
         else:
             _copy(self._copied(action))
@@ -272,6 +280,69 @@ class MessageTile(QWidget):
     def _copied(self, action: FooterAction) -> str:
         """Returns what an action copies."""
         return self.entry.record.text
+
+    # --- editing ------------------------------------------------------------------------------
+
+    def begin_edit(self, focused_after: QWidget) -> None:
+        """Opens the editor, if it is not open. focused_after: what has the focus once the editor is left."""
+        self._focused_after = focused_after
+        editor = self.editor or self._open_editor()
+        editor.field.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _restore_editor(self) -> None:
+        """Opens the editor where it was open, and says where the text of an edit is kept."""
+        self._show_edit_button()
+        if self.entry.editing:
+            self._open_editor()
+
+    def _open_editor(self) -> MessageEditor:
+        """Opens the editor with what was typed in it last, without giving it the focus."""
+        self.editor = editor = MessageEditor(self.entry.record, self.entry.edit, self)
+        self.entry.editing = True
+        editor.saved.connect(self._save)
+        editor.changed.connect(self._keep)
+        editor.left.connect(self._end_edit)
+        editor.discarded.connect(self._discard)
+        editor.resized.connect(self.resized)
+        self._show_parts()
+        return editor
+
+    def _save(self, text: str) -> None:
+        """Asks for the edit. The branch with the new text has another tile; where it is refused, the editor stays."""
+        self.requested.emit("edit", (self.entry.record.id, text))
+
+    def _keep(self, text: str) -> None:
+        self.entry.edit = text
+        self.requested.emit("edit_changed", (self.entry.record.id, text))
+
+    def _discard(self) -> None:
+        self._keep("")
+        self._end_edit()
+
+    def _end_edit(self) -> None:
+        """Closes the editor. What was typed is there when it is opened again."""
+        self.entry.editing = False
+        if self.editor is not None:
+            self.editor.hide()
+            self.editor.deleteLater()
+            self.editor = None
+            self._show_parts()
+            self._focused_after.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _show_parts(self) -> None:
+        """Shows the editor or what stands in its place."""
+        self.footer.setVisible(self.editor is None)
+        self._show_edit_button()
+        if self.editor is not None:
+            self.editor.show()
+        self.resized.emit()
+        self.update()
+
+    def _show_edit_button(self) -> None:
+        """Has the button say, and stay shown, where the text of an edit is kept."""
+        self.footer.buttons[EDIT.name].set_word(_CONTINUE if self.entry.edit else EDIT.word)
+        self.footer.always = EDIT.name if self.entry.edit else ""
+        self._show_actions()
 
     # --- pages --------------------------------------------------------------------------------
 

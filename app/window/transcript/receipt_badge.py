@@ -9,7 +9,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
-from app.reply_statistics import sampling_in_words
+from app.reply_statistics import drafting_in_words, sampling_in_words
 from app.store.records import MessageRecord, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import Appearance
@@ -144,6 +144,8 @@ def receipt_text(record: MessageRecord, failure: str = "") -> str:
     parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}.", _VERDICTS[receipt.verdict].meaning]
     if record.stale:
         parts.insert(0, f"Verified up to token {receipt.tokens:,}. The reply continues after it; verify it again.")
+    if record.statistics is not None and (drafting := drafting_in_words(record.statistics)):
+        parts.append(sentence(drafting))
     if kept.reference:
         parts.append(f"The model's architecture, {kept.reference[:_LONGEST]}.")
     if kept.elsewhere:

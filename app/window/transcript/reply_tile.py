@@ -27,6 +27,8 @@ from app.window.transcript.message_tile import (
     CONTINUE,
     COPY,
     COPY_PLAIN,
+    DELETE,
+    EDIT,
     REGENERATE,
     TURN_MS,
     VERIFY,
@@ -130,7 +132,7 @@ class ReplyTile(MessageTile):
     """An assistant's message, whether it is being written or not. folds: the headers of its sections of thought."""
 
     def __init__(self, entry: MessageEntry, options: DisplayOptions, parent: QWidget) -> None:
-        actions = (COPY, COPY_PLAIN, VERIFY, REGENERATE, CONTINUE)
+        actions = (COPY, COPY_PLAIN, VERIFY, REGENERATE, CONTINUE, EDIT, DELETE)
         super().__init__(entry, options, MessageFooter(entry.record, actions), parent)
         self.folds: dict[int, ThoughtHeader] = {}
         self._cursor = TokenCursor(self.pages)
@@ -145,6 +147,7 @@ class ReplyTile(MessageTile):
         self._divide = Timer(self, singleShot=True, interval=TURN_MS)
         self._divide.timeout.connect(self._divide_on)
         self.refresh()
+        self._restore_editor()
 
     # --- geometry -----------------------------------------------------------------------------
 
@@ -153,6 +156,8 @@ class ReplyTile(MessageTile):
         return self._divide.isActive()
 
     def arrange(self, width: int, top: int, bottom: int) -> int:
+        if self.editor is not None:
+            return GAP + self.editor.place(GAP, width)
         self._show_waiting()
         y = text_end = self._arrange_text(width, top, bottom)
         for part in (self.waiting, self.note):
@@ -281,11 +286,24 @@ class ReplyTile(MessageTile):
         self.resized.emit()
 
     def focus_widgets(self) -> list[QWidget]:
+        if self.editor is not None:
+            return self.editor.focus_widgets()
         folds = [fold for fold in self.folds.values() if fold.isVisibleTo(self)]
         found: list[QWidget] = []
         for part in sorted([*folds, *self.pages.values()], key=lambda part: part.y()):
             found += part.focus_widgets() if isinstance(part, TextPage) else [part]
         return [*found, *(self.footer.focus_widgets() if self.footer.isVisibleTo(self) else [])]
+
+    def _show_parts(self) -> None:
+        """An open editor takes the place of all else; the pages are made again once it is left."""
+        if self.editor is not None:
+            for part in (*self.folds.values(), *self.pages.values(), self.note, self.waiting):
+                part.hide()
+            for number in list(self.pages):
+                self.pages.pop(number).deleteLater()
+        else:
+            self.refresh()
+        super()._show_parts()
 
     def refresh(self) -> None:
         super().refresh()
@@ -293,9 +311,9 @@ class ReplyTile(MessageTile):
         self.note.setText(ending(record))
         self.note.setVisible(bool(self.note.text()) and not self.entry.live)
         style(self.note, tone=_TONES.get(record.state, "faint"))
-        self.footer.setVisible(not self.entry.live)
+        self.footer.setVisible(not self.entry.live and self.editor is None)
         self._show_continue()
-        for action in (COPY, COPY_PLAIN):
+        for action in (COPY, COPY_PLAIN, EDIT):
             self.footer.buttons[action.name].setVisible(bool(record.text))
         self.footer.buttons[VERIFY.name].setVisible(record.checkable)
         if self._cursor.differences != self.entry.differences:

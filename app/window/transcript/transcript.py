@@ -18,6 +18,7 @@ from app.window.common.layouts import column
 from app.window.common.timer import Timer, clock_s
 from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
+from app.window.markdown.formula_parser import katex
 from app.window.markdown.text_blocks import common_length
 from app.window.transcript.announcer import Announcer, Say
 from app.window.transcript.find_bar import FindBar
@@ -43,8 +44,8 @@ class Transcript(QWidget):
     """The messages of one branch of a conversation.
 
     regenerate(message), resume(message), edit(message, text), edit_changed(message, text so far; "" if it is the
-    message's own), select(id of another version), race(question),
-    verify(message): the reader asks for it. token_hovered: a TokenDetail, or None.
+    message's own), select(id of another version), delete_version(message), race(question), verify(message): the reader
+    asks for it. token_hovered: a TokenDetail, or None.
     say: has a screen reader read a sentence.
     """
 
@@ -53,6 +54,7 @@ class Transcript(QWidget):
     edit = Signal(int, str)
     edit_changed = Signal(int, str)
     select = Signal(int)
+    delete_version = Signal(int)
     race = Signal(int)
     verify = Signal(int)
     token_hovered = Signal(object)
@@ -95,7 +97,7 @@ class Transcript(QWidget):
 
     def show_branch(self, path: list[MessageRecord], reply_of: ReplyOf, edits: Mapping[int, str] | None = None) -> None:
         """Shows a conversation, or another branch of it. reply_of: returns a reply; called when it comes into view.
-        edits: of questions, by their ids, that have not been sent; their editors are opened."""
+        edits: of messages, by their ids, that have not been sent; their editors are opened."""
         self._reply_of, self._edits = reply_of, edits or {}
         before = self.column.entries
         known = {entry.record.id: entry for entry in before}
@@ -186,10 +188,10 @@ class Transcript(QWidget):
             self.column.reveal(entry)
 
     def begin_edit(self, message: int, focused_after: QWidget) -> None:
-        """Opens the editor of a question, in view. focused_after: what has the focus once the editor is left."""
+        """Opens the editor of a message, in view. focused_after: what has the focus once the editor is left."""
         entry = self._find(message)
         tile = self.column.show_page(entry, 0) if entry is not None else None
-        if isinstance(tile, QuestionTile):
+        if tile is not None:
             tile.begin_edit(focused_after)
 
     def find_next(self, by: int) -> None:
@@ -327,8 +329,10 @@ class Transcript(QWidget):
         self._preload.start()
 
     def _preload_next(self) -> None:
-        """Renders one of the samples, so that no reply has to wait for its parser or lexer, which take up to 50 ms to
-        load."""
+        """Loads a part of KaTeX or renders one of the samples, so that no reply has to wait for its parsers or lexer,
+        which take up to 50 ms each to load."""
+        if katex().load_next():
+            return
         source = next(self._preloaded, None)
         if source is None:
             self._preload.stop()

@@ -60,7 +60,7 @@ def fell_back(answers: list[p.AnyAnswer], why: str) -> int:
     at = answers.index(said[0])
     before, after = of_kind(answers[:at], p.RoundDone), of_kind(answers[at:], p.RoundDone)
     assert after
-    assert all(told.round.drafted == () for told in after)
+    assert all(told.round.drafted == () and told.round.reason == said[0].reason for told in after)
     assert of_kind(answers[at:], p.PrefillProgress) == [] or not before
     rounds = [told.round for told in [*before, *after]]
     assert [r.index for r in rounds] == list(range(len(rounds)))

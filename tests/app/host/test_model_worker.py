@@ -400,9 +400,19 @@ def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy
         predicted = reply(text, **sampling)
         assert (len(of_kind(predicted, p.RoundDone)) < rounds) == (sampling is not hot)
         assert (end_of(predicted).predicted > 20) == (sampling is not hot) and end_of(alone).predicted == 0
+        assert ("must repeat a seed" in end_of(predicted).unused_prediction) == (sampling is hot)
         assert end_of(predicted).predicted <= sum(one.round.accepted for one in of_kind(predicted, p.RoundDone))
         assert len(of_kind(reply("", **sampling), p.RoundDone)) == rounds
     assert end_of(reply(text, **{**hot, "draft_length": 0})).predicted == 0
+    worker._loaded = worker._pair.try_drafter("none", trees=False)
+    assert end_of(reply(text)).unused_prediction.startswith("only prompt lookup drafts from a prediction")
+
+
+def test_a_reply_says_that_its_drafter_was_refused(toy_folder: Path) -> None:
+    worker = worker_with(toy_folder, "lookup")
+    worker._loaded = worker._pair.try_drafter(str(toy_folder / "nothing"), trees=False)
+    rounds = [told.round for told in of_kind(ask(worker, p.SamplingSettings(max_tokens=3)), p.RoundDone)]
+    assert {round_.reason for round_ in rounds} == {f"the drafter is not loaded ({worker._pair.refusal})"}
 
 
 def test_a_request_for_another_target_is_refused(toy_folder: Path) -> None:

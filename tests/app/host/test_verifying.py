@@ -14,24 +14,29 @@ from app import protocol as p
 from app.host.model_worker import ModelWorker, NotLoaded
 from app.host.recording_player import RecordingPlayer
 from app.host.verify_job import OtherModelError, OtherPromptError
+from engine.audit import identical_width
+from engine.audit.identical_width import IdenticalWidth
 from engine.audit.receipt import Receipt
+from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.errors import ContextError, ModelError, UsageError
 from engine.target.cached_model import CachedModel
 from tests.app.host.process import asked, of_kind
 from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, served, worker_with
+from tests.engine.rounding_by_rows import compute_row_by_row
 
 REJECTION = p.SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=20, seed=5)
 
 
 def request(answers: list[p.AnyAnswer], sampling: p.SamplingSettings, **changes: Any) -> p.Verify:
     """The request to check a reply that consists of these answers."""
+    done = end_of(answers)
     made = p.Verify(
         id=9,
         messages=QUESTION,
-        sampling=replace(sampling, seed=end_of(answers).seed),
+        sampling=replace(sampling, seed=done.seed, identical_width=done.sampling.identical_width),
         rounds=p.RoundTokens.of(told.round for told in of_kind(answers, p.RoundDone)),
         complete=True,
-        prompt_digest=end_of(answers).prompt_digest,
+        prompt_digest=done.prompt_digest,
         prompt_tokens=of_kind(answers, p.PrefillProgress)[0].progress.total,
     )
     return changed(made, **changes)
@@ -118,14 +123,24 @@ def test_rejection_sampling_is_checked_as_possible_not_identical(worker: ModelWo
     assert receipt == Receipt(LENGTH, (), "distribution") and not receipt.identical
 
 
+@pytest.mark.parametrize("width", [1, 5])
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_an_exact_reply_is_identical_to_the_last_bit(worker: ModelWorker, name: str) -> None:
+def test_an_exact_reply_is_identical_to_the_last_bit(
+    worker: ModelWorker, name: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the machine that made it and on one where passes of another width have the bits of single steps."""
+    compute_row_by_row(monkeypatch)
     sampling = replace(SAMPLINGS[name], exact=True)
-    told = ask(worker, sampling)
+    with monkeypatch.context() as here:
+        here.setitem(identical_width._measured, worker._pair.target.model, IdenticalWidth(width))
+        told = ask(worker, sampling)
+    assert {told.round.width for told in of_kind(told, p.RoundDone)} >= ({1, 4} if width > 1 else {BLOCK_WIDTH})
     wanted = request(told, sampling)
+    monkeypatch.setitem(identical_width._measured, worker._pair.target.model, IdenticalWidth(6 - width))
     receipt = receipt_of(verify(worker, wanted))
-    assert receipt == Receipt(LENGTH, same_bits=True)
-    assert receipt.summary == f"identical over {LENGTH} tokens, to the last bit"
+    assert receipt == Receipt(LENGTH, same_bits=True, identical_width=width)
+    because = ": bit-identical by construction up to width 5" if width > 1 else ""
+    assert receipt.summary == f"identical over {LENGTH} tokens, to the last bit{because}"
     first = wanted.rounds[0]
     tampered = changed(first, fingerprints=(first.fingerprints[0] ^ 1, *first.fingerprints[1:]))
     other = receipt_of(verify(worker, changed(wanted, rounds=(tampered, *wanted.rounds[1:]))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,14 +65,14 @@ def test_a_reply_teaches_later_ones_only_what_no_noise_that_may_be_drawn_again_h
     policy = learnt.policy(settings, 10, frozen=frozen)
     assert isinstance(policy, Adaptive)
     assert policy._times.learns == learns
-    assert (policy._times is learnt.times_of()) == keeps
+    assert (policy._times.learnt is learnt.times_of().learnt) == keeps
     assert (policy._candidates[0].counts is learnt.counts[0]) == keeps
 
 
 def test_a_warm_up_teaches_as_its_noise_is_its_own(learnt: LearntRounds) -> None:
     settings = replace(WARM, seed=3)
     policy = learnt.policy(warm_up(settings), 10)
-    assert isinstance(policy, Adaptive) and policy._times is learnt.times_of()
+    assert isinstance(policy, Adaptive) and policy._times.learnt is learnt.times_of().learnt
     assert warm_up(settings).seed != settings.seed
 
 
@@ -133,6 +134,16 @@ def test_a_drafter_that_was_judged_on_a_busy_machine_is_tried_again_in_the_end(l
             times.observe_draft(0, length, 0.12)
     policies = [learnt.policy(GREEDY, 10) for _ in range(60)]
     assert isinstance(policies[0], FixedLength) and isinstance(policies[-1], Adaptive)
+
+
+def test_what_several_replies_at_once_teach_is_kept_apart_and_read_again(learnt: LearntRounds) -> None:
+    pair = learnt.times_of().for_reply().for_replies(3)
+    pair.begin(10)
+    for _ in range(20):
+        pair.observe_plain(0.03)
+    learnt.save()
+    again = LearntRounds(learnt.target, learnt.drafter, learnt.root).times_of()
+    assert again.learnt == {} and again.together[4].learnt[0].mean[0] == pytest.approx(math.log(0.03), abs=0.1)
 
 
 def test_a_reply_without_drafts_teaches_nothing_where_no_round_was_ever_timed() -> None:

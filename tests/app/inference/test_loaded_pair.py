@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from engine.policy.adaptive import Adaptive
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
+from engine.together import Together
 from models.loader import Loaded, load
 from models.tokenizer import NO_TEMPLATE
 from tests.toys.folders import make_folder
@@ -104,6 +106,21 @@ def test_a_pair_goes_on_from_a_conversation_that_another_one_kept(pair: LoadedPa
     other.clear()
     first = next(event for event in reply(pair, TEXTS[1] + "the sky") if isinstance(event, PromptProgress))
     assert first.reused > 64
+
+
+def test_replies_whose_passes_are_one_learn_what_such_rounds_take_and_say_what_each_says_alone(
+    pair: LoadedPair,
+) -> None:
+    settings, texts = replace(SETTINGS, draft_length=None, max_tokens=60), [*TEXTS, "why " * 30, "one, two, " * 9]
+    alone = [tokens(list(reply(pair.for_another_reply(), text, settings))) for text in texts]
+    replies, found = Together(), [list[ReplyEvent]() for _ in texts]
+    pair.at_once = replies.at_once
+    for text, events in zip(texts, found, strict=True):
+        replies.start(partial(events.extend, reply(pair.for_another_reply(), text, settings)))
+    while replies.running:
+        replies.turn()
+    assert [tokens(events) for events in found] == alone
+    assert pair.learnt.times_of().together[4].learnt
 
 
 def test_what_the_rounds_teach_is_shared(pair: LoadedPair) -> None:

@@ -83,7 +83,8 @@ def test_receipts_are_kept_in_the_file_and_nothing_else_changes(chat: Path, tmp_
     assert verify(link, "--write", "--message", 2)[0] == 0
     after = json.loads(chat.read_text())
     kept = after["messages"][1].pop("receipt")
-    assert kept["receipt"] == {"tokens": LENGTH, "differences": [], "promise": "tokens", "same_bits": None}
+    bits = {"same_bits": None, "identical_width": 1}
+    assert kept["receipt"] == {"tokens": LENGTH, "differences": [], "promise": "tokens", **bits}
     assert kept["redline"] and kept["reference"].startswith("llama: logits within ")
     before["messages"][1].pop("receipt")
     assert after == before

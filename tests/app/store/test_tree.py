@@ -102,3 +102,43 @@ def test_text_that_is_no_unicode_is_kept_with_a_replacement(store: Store) -> Non
     conversation = store.create(SETTINGS).id
     question = store.add_question(conversation, None, "a\ud800b", [Attachment(name="\udcff", text="\ud83d\ude42")])
     assert (question.text, question.attachments) == ("a\ufffdb", (Attachment(name="\ufffd", text="🙂"),))
+
+
+def test_an_edited_reply_is_a_version_that_no_model_wrote(store: Store) -> None:
+    conversation = converse(store, 1)
+    question, reply = store.path(conversation)
+    edited = store.add_edited_reply(reply.id, "Because I say so")
+    assert store.path(conversation) == [question, edited] and edited.siblings == (reply.id, edited.id)
+    assert (edited.text, edited.state, edited.note, edited.statistics) == (
+        "Because I say so",
+        "complete",
+        "Edited",
+        None,
+    )
+    assert [hit.message for hit in store.search("because say")] == [edited.id] and not edited.checkable
+    back = store.import_json(store.export_json(conversation))
+    assert texts(store, back.id) == [question.text, "Because I say so"]
+    with pytest.raises(StoreError, match="only a reply"):
+        store.add_edited_reply(question.id, "x")
+
+
+def test_a_version_is_deleted_with_what_follows_it_until_it_is_restored(store: Store) -> None:
+    conversation = converse(store, 2)
+    before = store.path(conversation)
+    question, reply = before[:2]
+    edited = store.add_edited_reply(reply.id, "another")
+    store.select(before[-1].id)
+    expected = store.path(conversation)
+    deleted = store.delete_version(reply.id)
+    shown = store.path(conversation)
+    assert [record.id for record in shown] == [question.id, edited.id] and shown[-1].versions == 1
+    assert store.search("sky 1") == [] and [one.id for one in store.conversations()] == [conversation]
+    with pytest.raises(StoreError, match="only version"):
+        store.delete_version(edited.id)
+    store.restore_version(deleted, expected[1])
+    assert store.path(conversation) == expected
+    deleted = store.delete_version(reply.id)
+    store.purge()
+    with pytest.raises(StoreError, match="for good"):
+        store.restore_version(deleted, expected[1])
+    assert [record.id for record in store.path(conversation)] == [question.id, edited.id]

@@ -10,6 +10,7 @@ import pytest
 
 from engine.audit.exact_target import ExactTarget
 from engine.audit.fingerprints import first_other_bits
+from engine.audit.identical_width import IdenticalWidth
 from engine.audit.verify_blocks import BLOCK_WIDTH, VerifyBlocks
 from engine.errors import RedlineError, UnsupportedCache, UsageError
 from engine.policy.fixed import FixedLength
@@ -30,6 +31,12 @@ TOKENS = 48
 # KV caches; sliding windows; recurrent; hybrid; soft caps; latent attention with experts; experts; attention sinks
 NAMES = (*MODELS, "gemma2", "deepseek_v3", "mixtral", "gpt_oss")
 EXACT_SHORT, EXACT_SHAPED = replace(SHORT, exact=True), replace(SHAPED, exact=True)
+
+
+@pytest.fixture(autouse=True)
+def no_wide_pass_is_identical(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fixed blocks on every machine; `test_identical_width.py` has replies without them."""
+    monkeypatch.setattr("engine.session.identical_width", lambda target: IdenticalWidth(1))
 
 
 class OneByOne(FixedLength):

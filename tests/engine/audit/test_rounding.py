@@ -34,7 +34,7 @@ class Altered:
 
     def __init__(self, network: Any, alter: Any) -> None:
         self.layers, self._network, self._alter = network.layers, network, alter
-        self.modules = network.modules
+        self.modules, self.parameters = network.modules, network.parameters
 
     def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
         return self._alter(self._network(tokens, cache=cache), tokens.shape[1])

@@ -1,6 +1,6 @@
 """Replies of known acceptance on machines of known times, to judge a policy against the best fixed length in hindsight.
 
-    python -m tests.engine.policy.simulation [--world NAME] [--factor X]
+    python -m tests.engine.policy.simulation [--world NAME] [--factor X] [--at-once N]
 
 A text is a list of flags: whether a drafter that has everything before it right gets this token right. All policies
 meet the same texts, so the best fixed length is that of this very text, luck included. Prices are in plain passes.
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import count
+from itertools import count, product
 from statistics import mean
 
 from engine.events import Round
@@ -23,10 +23,11 @@ from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength
 from engine.policy.fixed import FixedLength
-from engine.policy.step_times import PriorPrices, StepTimes
+from engine.policy.step_times import CPU_PASSES, GPU_PASSES, PriorPrices, StepTimes
 from tests.engine.policy.machine_times import MachineTimes
 
 TOKENS, LONGEST = 256, 8
+LATER = 2  # replies one after another, of several at once, that teach those that are judged
 FLAT = MachineTimes(
     ((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16))
 )  # rows and drafted tokens that cost next to nothing
@@ -188,6 +189,78 @@ def speed(
     return plain_s / spent_s
 
 
+@dataclass
+class _Reply:
+    """One of several replies at once: at which token it is, what it drafts in this round, and whether it knew that the
+    round would be plain before the one before it was over."""
+
+    policy: Policy
+    right: Sequence[bool]
+    at: int = 0
+    length: int = 0
+    sure: bool = False
+
+    def plan(self) -> int:
+        self.length = 0 if self.sure else min(self.policy.plan().length, TOKENS - self.at - 1)
+        return self.length
+
+    def end_round(self, clock_s: float) -> int:
+        """Returns how many tokens the round gave."""
+        accepted = 0
+        while accepted < self.length and self.right[self.at + accepted]:
+            accepted += 1
+        self.sure = self.length == 0 and self.policy.next_is_plain()
+        self.policy.observe(round_of(self.length, accepted, clock_s))
+        self.at += accepted + 1
+        return accepted + 1
+
+
+def together(
+    make: Callable[[], Policy], costs: MachineTimes, text: str, at_once: int, lengths: list[int] | None = None
+) -> float:
+    """Returns the tokens a plain pass of `at_once` replies side by side, each of which is followed by another, while
+    LATER of them end after as many; passes are joint ones. make: the policy of one reply. lengths: gets what was
+    drafted."""
+    seeds, clock_s, tokens, began, ended = count(), 0.0, 0, (0, 0.0), 0
+
+    def new() -> _Reply:
+        reply = _Reply(make(), flags(text, next(seeds)))
+        reply.policy.begin(TOKENS)
+        return reply
+
+    replies = [new() for _ in range(at_once)]
+    while ended < 2 * LATER * at_once:
+        drafted = [reply.plan() for reply in replies]
+        clock_s += costs.pass_s(at_once + sum(drafted)) + sum(map(costs.draft_s, drafted))
+        tokens += sum(reply.end_round(clock_s) for reply in replies)
+        ended += sum(reply.at >= TOKENS for reply in replies)
+        replies = [new() if reply.at >= TOKENS else reply for reply in replies]
+        if ended < LATER * at_once:
+            began = tokens, clock_s
+        elif lengths is not None:
+            lengths += drafted
+    return (tokens - began[0]) / (clock_s - began[1])
+
+
+def shares_together(
+    at_once: int, drafts: Sequence[str] = tuple(DRAFTS), texts: Sequence[str] = tuple(TEXTS)
+) -> dict[tuple[str, str, str], float]:
+    """Returns the speed of adaptive replies at once, that of the best fixed length for all of them being 1, on the
+    curves that times begin with, by curve, drafter and text."""
+    found = {}
+    for (name, curve), draft, text in product({"CPU": CPU_PASSES, "GPU": GPU_PASSES}.items(), drafts, texts):
+        each = DRAFTS[draft]
+        costs = MachineTimes(curve, ((0, 0.0), (1, each), (LONGEST, LONGEST * each)))
+        found[name, draft, text] = _share_together(costs, text, at_once)
+    return found
+
+
+def _share_together(costs: MachineTimes, text: str, at_once: int) -> float:
+    learnt = Learnt(StepTimes([prior_of(costs)]))
+    found = together(lambda: adaptive(learnt, at_once=at_once), costs, text, at_once)
+    return found / max(together(lambda length=n: FixedLength(length), costs, text, at_once) for n in range(LONGEST + 1))  # type: ignore[misc]
+
+
 def best_fixed(costs: MachineTimes, text: str, seed: int) -> float:
     """Tokens a plain pass of the best fixed length for this text, as `speed` has it."""
     return max(_fixed_speeds(costs, text, seed))
@@ -226,7 +299,7 @@ def reading_s(costs: MachineTimes, behind: int) -> float:
 def prior_of(times: MachineTimes, factor: float = 1.0, name: str = "drafter") -> PriorPrices:
     """Returns prices that are wrong by a factor, though no round is taken to be cheaper than a plain step."""
     prices = {n: max(1.01, factor * times.round_s(n) / times.plain_s) for n in range(1, LONGEST + 1)}
-    return PriorPrices(name, prices)
+    return PriorPrices(name, prices, lambda rows: times.pass_s(rows) / times.pass_s(1))
 
 
 def known(usual: Sequence[float] = (), **drafters: MachineTimes) -> Adaptive:
@@ -248,11 +321,12 @@ class Learnt:
         return cls(StepTimes([prior_of(times, factor)]))
 
 
-def adaptive(learnt: Learnt, usual: Sequence[float] = ()) -> Adaptive:
-    """Returns the policy of one reply. usual: acceptance rates that the drafter's folder says."""
+def adaptive(learnt: Learnt, usual: Sequence[float] = (), at_once: int = 1) -> Adaptive:
+    """Returns the policy of one reply of `at_once`. usual: acceptance rates that the drafter's folder says."""
     learnt.counts.fade()
     expected = ChainExpectedLength(LONGEST, learnt.counts.rates or usual)
-    return Adaptive([Candidate("drafter", expected, learnt.counts)], learnt.times)
+    times = learnt.times if at_once == 1 else learnt.times.for_reply()
+    return Adaptive([Candidate("drafter", expected, learnt.counts)], times, at_once=lambda: at_once)
 
 
 WORLDS: dict[str, Callable[[str], World]] = {
@@ -310,7 +384,16 @@ def main() -> None:
     parser.add_argument("--world", choices=WORLDS, action="append")
     parser.add_argument("--factor", type=float, action="append", help="by which the prior is wrong")
     parser.add_argument("--replies", type=int, default=4)
+    parser.add_argument("--at-once", type=int, action="append", help="judge so many replies at once in place of one")
     args = parser.parse_args()
+    for at_once in args.at_once or []:
+        shares = sorted((share, *case) for case, share in shares_together(at_once).items())
+        low = sum(share < 0.97 for share, *_ in shares)
+        average = mean(share for share, *_ in shares)
+        print(f"{at_once} at once, {len(shares)} cases: {average:.4f} of the best fixed length, {low} below 0.97")
+        print(f"    least: {shares[:3]}", flush=True)
+    if args.at_once:
+        return
     for world in args.world or WORLDS:
         for factor in args.factor or (1.0, 2.0, 0.5):
             found = sorted(cases(world, factor, args.replies), key=lambda case: case.slowest)

@@ -170,9 +170,9 @@ def test_the_statistics_are_those_of_metrics() -> None:
         "6 tokens, cut at --max-tokens · 25.0 tok/s · first token after 0.50 s · "
         "3 of 4 drafted tokens accepted (75%) · 2.00 tokens per pass"
     )
-    undrafted = (round_(0, ["a"], 0, 0), Finished("cancelled", 1, 1.0))
-    assert statistics(Metrics.of(undrafted), "drafting is not worthwhile here") == (
-        "1 token, stopped by Ctrl-C · first token after 0.50 s · nothing drafted (drafting is not worthwhile here)"
+    undrafted = (replace(round_(0, ["a"], 0, 0), reason="not worthwhile here"), Finished("cancelled", 1, 1.0))
+    assert statistics(Metrics.of(undrafted)) == (
+        "1 token, stopped by Ctrl-C · first token after 0.50 s · nothing was drafted: not worthwhile here"
     )
     assert statistics(Metrics.of([Finished("cancelled", 0, 1.0)])) == "0 tokens, stopped by Ctrl-C"
     assert "by draft position       100% 100% 0%" in details(Metrics.of(REPLY))

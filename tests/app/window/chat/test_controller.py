@@ -7,14 +7,22 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from app.protocol import Count, Reply
+from app.protocol import Count, Load, Pair, Reply
 from app.store.records import Attachment
 from app.window.chat import title_of
 from app.window.chat.controller import NO_ROUNDS
+from app.window.chat.reply_controller import OTHER_MODEL_FIRST
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, reopened, whole_path
 from tests.app.window.waiting import until
+
+GPT_MESSAGE = {
+    "author": {"role": "user"},
+    "content": {"content_type": "text", "parts": ["Hello"]},
+    "create_time": 1.7e9,
+}
 
 
 def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
@@ -157,24 +165,55 @@ def test_attachments_go_to_the_model_and_stay_with_an_edited_question(tmp_path: 
         assert not scene.controller.send("  \n ")
 
 
-def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) -> None:
+def test_two_conversations_stream_at_once_and_each_is_stopped_alone(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=400, hold_after=10) as scene:
         controller = scene.controller
         controller.send("a long one")
-        message, first = scene.streaming(30), controller.conversation.id
+        first, first_chat = scene.streaming(30), controller.conversation.id
         controller.new()
         assert not controller.busy and controller.path == []
-        assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
+        assert controller.send("meanwhile")
+        second, second_chat = scene.streaming(30), controller.conversation.id
+        assert controller.replies.conversations() == {first_chat, second_chat} and controller.busy
+        assert not controller.send("and again") and scene.notice("still being written") is not None
         scene.go_on(20)
-        scene.streaming(90)
-        scene.press("one reply at a time", "Show Conversation")
-        assert controller.conversation.id == first and controller.busy
-        live = controller.path[-1]
-        assert live.state == "streaming" and scene.began[-1].id == message
-        assert live.text == text_of(len(live.text.split())) and len(live.text.split()) == 90
+        until(lambda: len(scene.tokens(first)) + len(scene.tokens(second)) >= 120)
+        assert min(len(scene.tokens(first)), len(scene.tokens(second))) > 30
         controller.stop()
         until(lambda: scene.ended)
-        assert scene.text(message) == scene.ended[0].text
+        assert [one.id for one in scene.ended] == [second] and not controller.busy
+        assert controller.replies.conversations() == {first_chat}
+        assert scene.text(second) == scene.ended[0].text == text_of(len(scene.tokens(second)))
+        controller.open(first_chat)
+        live = controller.path[-1]
+        assert controller.busy and live.state == "streaming" and scene.began[-1].id == first
+        assert live.text == text_of(len(scene.tokens(first)))
+        controller.stop()
+        until(lambda: len(scene.ended) == 2)
+        assert scene.text(first) == scene.ended[1].text
+
+
+def test_a_reply_of_another_model_waits_until_the_others_are_written(tmp_path: Path) -> None:
+    waits = list[tuple[int, str]]()
+    with Scene(tmp_path, rounds=4, hold_after=2) as scene:
+        controller = scene.controller
+        controller.replies.waiting.connect(lambda *one: waits.append(one))
+        controller.send("of one model")
+        first = scene.streaming()
+        controller.new()
+        other = replace(controller.conversation.settings, pair=Pair(target="another"))
+        controller.change_settings(other)
+        assert controller.send("of another")
+        second = scene.began[-1].id
+        assert waits == [(second, OTHER_MODEL_FIRST)] and len(scene.requested(Load)) == 1
+        controller.new()
+        controller.change_settings(replace(other, pair=Pair()))
+        assert controller.send("behind it, of the first model")
+        scene.go_on()
+        until(lambda: len(scene.ended) == 1 and not controller.replies.running)
+        assert [one.pair.target for one in scene.requested(Load)] == ["builtin", "another", "builtin"]
+        texts = {one.id: one.text for one in map(controller.library.store.message, (first, second))}
+        assert texts == {first: text_of(12), second: text_of(12)}
 
 
 @pytest.mark.slow
@@ -218,6 +257,27 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         controller.deletion.delete(conversation)
         assert scene.notice("“New Chat” was deleted.") is not None
     assert reopened(tmp_path).conversations() == []
+
+
+def test_a_reply_is_edited_and_the_versions_deleted_and_restored(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        written = scene.ask("Why?")
+        controller = scene.controller
+        assert controller.edit(written.id, "Because.")
+        edited = controller.path[-1]
+        assert (edited.text, edited.note, edited.versions) == ("Because.", "Edited", 2)
+        controller.delete_version(edited.id)
+        assert controller.path[-1].id == written.id and controller.path[-1].versions == 1
+        scene.press("Version 2 of 2 was deleted", "Undo")
+        assert controller.path[-1] == edited
+        controller.select(written.id)
+        scene.ask("And then?")
+        controller.delete_version(written.id)
+        assert [record.text for record in controller.path] == ["Why?", "Because."]
+        controller.deletion.undo()
+        assert [record.text for record in controller.path[:3]] == ["Why?", written.text, "And then?"]
+        controller.select(edited.id)
+        assert scene.ask("So?").id and "Because." in scene.requested(Reply)[-1].messages[1].content
 
 
 @pytest.mark.slow
@@ -270,20 +330,41 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
         assert [hit.title for hit in controller.library.search("take")] and controller.library.search(" ") == []
         file = tmp_path / "export.json"
         file.write_text(controller.library.export_json(first))
-        assert controller.import_file(str(file))
+        controller.import_file(str(file))
+        assert controller.importing.running
+        until(lambda: not controller.importing.running)
         assert controller.conversation.id != first and controller.path[-1].text == record.text
         assert controller.rounds_of(controller.path[-1].id) == controller.rounds_of(record.id)
         for damage in (json.dumps({"a": 1}), "no JSON", "\udcff"):
             file.write_text(damage, errors="surrogateescape")
             before = len(scene.notices)
-            assert not controller.import_file(str(file))
-            assert scene.notices[before].level == "error"
-        assert not controller.import_file(str(tmp_path / "gone.json"))
+            controller.import_file(str(file))
+            until(lambda before=before: len(scene.notices) > before)
+            assert scene.notices[before].level == "error" and not controller.importing.running
+
+
+def test_an_import_is_shown_as_it_goes_on_and_leaves_nothing_when_it_is_cancelled(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene:
+        controller, shown = scene.controller, list[tuple[str, float]]()
+        known = controller.library.conversations()
+        controller.importing.progressed.connect(lambda text, share: shown.append((text, share)))
+        file = tmp_path / "export.json"
+        file.write_text(json.dumps([{"title": str(n), "mapping": {"a": {"message": GPT_MESSAGE}}} for n in range(400)]))
+        controller.import_file(str(file))
+        controller.import_file(str(file))
+        assert "one file at a time" in scene.notices[-1].text
+        until(lambda: any(share > 0 for _, share in shown))
+        controller.importing.cancel()
+        assert shown[0][0] == "Reading “export.json”…" and shown[-1][0] == "" and not controller.importing.running
+        assert controller.library.conversations() == known
+        controller.import_file(str(file))
+        until(lambda: not controller.importing.running)
+        assert len(controller.library.conversations()) == len(known) + 400 and "400" in scene.notices[-1].text
 
 
 def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
     assert title_of("# Hello\nthere") == "Hello"
-    assert title_of("\n\n  - one two  ") == "one two"
+    assert title_of("\n\n  - one two  ") == "one two" and title_of("km / h") == "km/h"
     long = title_of("word " * 40)
     assert long == "word word word word word word word word word…" and len(long) <= 48
     assert title_of("x" * 100) == "x" * 47 + "…"

@@ -14,9 +14,11 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 
 from app.protocol import LONGEST_LINE, Count, Message, RoundDone, SamplingSettings, Working
+from app.reply import Reply
 from app.store import Store
 from app.store.records import ChatSettings
 from app.window.common.timer import call_later
+from engine.events import Round
 from tests.app.store.toys import crash
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Disk, Scene, reopened, whole_path
@@ -123,6 +125,21 @@ def test_falling_back_is_a_status_and_a_note(tmp_path: Path) -> None:
         assert scene.states[-1] == "fell back" and scene.controller.status.detail == "The drafter broke"
         scene.ask("again")
         assert scene.states[-1] == "on"
+
+
+def test_the_status_says_why_nothing_was_drafted_for_the_last_reply(tmp_path: Path) -> None:
+    plain = Reply()
+    plain.metrics.add(Round(0, (1,), (), 0, (1.0,), (), 1, 0.1, "drafting is not worthwhile here"))
+    with Scene(tmp_path, rounds=3) as scene:
+        scene.ask()
+        before = scene.controller.status
+        scene.controller.replies._show_drafting(Reply())
+        assert scene.controller.status == before
+        scene.controller.replies._show_drafting(plain)
+        detail = "In the last reply nothing was drafted: drafting is not worthwhile here."
+        assert scene.controller.status == replace(before, detail=detail)
+        scene.ask("again")  # whose rounds have drafts
+        assert scene.controller.status == before
 
 
 # --- the engine hangs or is late --------------------------------------------------------------
@@ -368,8 +385,6 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
     with Scene(tmp_path, store=store, rounds=2) as scene:
         reply = scene.ask()
         controller, conversation = scene.controller, scene.controller.conversation.id
-        exported = tmp_path / "exported.json"
-        exported.write_text(controller.library.export_json(conversation))
         controller.change_settings(ChatSettings(sampling=SamplingSettings(temperature=1.0)))
         store._database.connection.execute("PRAGMA query_only = ON")
         verbs: list[Any] = [
@@ -380,7 +395,6 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
             lambda: controller.edit(controller.path[0].id, "y"),
             lambda: controller.select(reply.id),
             lambda: controller.library.save_preset("p", controller.conversation.settings),
-            lambda: controller.import_file(str(exported)),
         ]
         for verb in verbs:
             before = len(scene.notices)

@@ -18,7 +18,8 @@ from app.window.composer.composer import Composer
 from app.window.composer.prompt_editor import MAX_LINES
 from app.window.main_window.chat_presenter import SAVE_DRAFT_MS
 from app.window.main_window.main_window import MainWindow
-from app.window.transcript.question_tile import QuestionEditor, QuestionTile
+from app.window.transcript.message_editor import MessageEditor
+from app.window.transcript.question_tile import QuestionTile
 from tests.app.window.chat.fake_host import command
 from tests.app.window.chats import end, open_chat, open_window
 from tests.app.window.stepped_clock import SteppedClock
@@ -63,9 +64,9 @@ def notices(window: MainWindow) -> list[str]:
     return [banner.text for banner in window.parts.notices.banners]
 
 
-def question_editor(window: MainWindow) -> QuestionEditor:
+def question_editor(window: MainWindow) -> MessageEditor:
     """Returns the editor of the question that is being edited."""
-    (editor,) = window.parts.transcript.findChildren(QuestionEditor)
+    (editor,) = window.parts.transcript.findChildren(MessageEditor)
     return editor
 
 
@@ -229,7 +230,9 @@ def test_files_that_are_not_text_are_refused_with_the_reason(window: MainWindow,
         ("gbk", "GBK", "这是一个测试文件,我们正在检查编码。\n第二行的价格是100元。"),
         ("shift_jis", "Shift-JIS", "これはテストです。日本語の文章を読み込みます。\n二行目の価格は100円。"),
         ("cp1252", "Windows-1252", "Grüße aus “Köln”: 5 €\nZweite Zeile."),
-        ("cp1252", "Windows-1252", "café"),
+        ("cp1252", "Windows-1250", "café"),  # the same text in both
+        ("euc_jp", "EUC-JP", "これはテストです。日本語の文章を読み込みます。"),
+        ("cp1255", "Windows-1255", "שלום עולם, זה טקסט"),
         ("cp1251", "Windows-1251", "Привет, как дела? Это русский текст."),
         ("utf-16-le", "UTF-16", "name;value\n1;2\n"),
         ("utf-16-be", "UTF-16", "name;value\n1;2\n"),
@@ -357,8 +360,8 @@ def test_a_full_context_goes_on_as_the_user_chooses(composer: Composer, controll
 # --- edits of earlier questions ---------------------------------------------------------------
 
 
-def editor_in(window: MainWindow) -> QuestionEditor | None:
-    found = [editor for editor in window.parts.transcript.findChildren(QuestionEditor) if editor.isVisible()]
+def editor_in(window: MainWindow) -> MessageEditor | None:
+    found = [editor for editor in window.parts.transcript.findChildren(MessageEditor) if editor.isVisible()]
     return found[0] if found else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
@@ -10,7 +11,7 @@ from PySide6.QtGui import QImage, QPainter, QTextDocument
 
 from app.reply import Span
 from app.window.common.appearance import LIGHT
-from app.window.markdown import plain_text, token_runs, write
+from app.window.markdown import GrowingDocument, growing_document, plain_text, token_runs, write
 from app.window.markdown.formula_layout import Box, formula_box, formula_lines
 from app.window.markdown.formula_object import token_within
 from app.window.markdown.formula_parser import formula_tree
@@ -29,6 +30,8 @@ UNDERSTOOD = [
     r"\sum_{i=1}^{n} i, \lim_{x\to 0} \frac{\sin x}{x}, \int_0^\infty e^{-x^2}\,dx",
     r"\hat{\theta} = \operatorname{argmax} \mathcal{L}(\theta), \vec{v} \cdot \bar{w}, f''(x)",
     r"\sqrt[3]{x}, \binom{n}{k}, \boxed{x = 1}, \mathbf{A}^{-1}, 10\%, x \tag{1}",
+    r"\ce{Hg^2+ ->[I-] HgI2}, \def\f#1{\frac{#1}2} \f{x}, \begin{eqnarray} a &=& b \end{eqnarray}",
+    "\U0001d49c b, \U0001f600 c",
 ]
 NOT_UNDERSTOOD = [
     r"x^",
@@ -37,7 +40,7 @@ NOT_UNDERSTOOD = [
     r"a & b",
     r"\begin{tikzpicture} x \end{tikzpicture}",
     "x\u202ey",
-    r"\frac{" * 20 + "x" + "}{y}" * 20,
+    r"\frac{" * 50 + "x" + "}{y}" * 50,
     r"\sqrt" * 300 + "x",
     r"\text{" * 300,
     r"\def\a{\a}\a",
@@ -48,6 +51,8 @@ NOT_UNDERSTOOD = [
     r"\def\a#1{#1#1#1#1#1#1#1#1#1#1}\a{\a{\a{\a{x}}}}",
     r"a^b^c",
     r"\frac{a}",
+    r"\def\a{" + "x" * 900 + "}" + r"\a" * 20,
+    r"\ce{" + "H2O" * 400 + "}",
     "x" * 3000,
 ]
 
@@ -90,10 +95,10 @@ AS_TEXT = [
     (r"\begin{align} a &= b \tag{1} \\ &= c \end{align}", "a = b (1)\n= c"),
     (r"\xrightarrow[b]{a}, \overset{!}{=}, \underbrace{a+b}_{n}", "→_bᵃ, =^!, (a + b)ₙ"),
     (r"\sum_{\substack{i<n \\ j}} x, \lim\limits_x y", "∑_(i < n; j) x, limₓ y"),
-    (r"\ce{2H2O -> 2H2 + O2}, \ce{SO4^2-}", "2 H₂O → 2H₂ + O₂, SO₄²⁻"),
+    (r"\ce{2H2O -> 2H2 + O2}, \ce{SO4^2-}", "2 H₂O → 2 H₂ + O₂, SO₄²⁻"),
     (r"\newcommand{\half}[1]{\frac{#1}{2}} \def\d{\,d} \half{x}\d y", "x/2 dy"),
     (r"\$5 + 10\%, \color{red}{x}, a\phantom{b}c, \tag{3}", "$5 + 10%, x, a c, (3)"),
-    (r"\Set{x | x > 0}, \bra{\psi}, a \\ b", "{x | x > 0}, ⟨ψ|, a\nb"),
+    (r"\Set{x | x > 0}, \bra{\psi}, a \\ b", "{ x | x > 0 }, ⟨ψ|, a\nb"),
     (r"x + \unknown[1]{y} z", r"x + \unknown[1]{y}z"),
 ]
 
@@ -188,6 +193,42 @@ def test_each_symbol_is_drawn_on_the_tint_of_its_token_and_found_under_the_mouse
     assert [token for token, *_ in token_runs(document)] == [0, 1]
     found = [token_within(document, 0, place, QPointF(place.center().x(), y)) for y in range(int(place.bottom()) + 1)]
     assert [token for token in dict.fromkeys(found) if token is not None] == [0, 1]
+
+
+def image_of(document: QTextDocument) -> QImage:
+    image = QImage(400, 200, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFFFF)
+    painter = QPainter(image)
+    document.drawContents(painter)
+    painter.end()
+    return image
+
+
+SCREEN_READER = SimpleNamespace(isActive=lambda: True)
+SPOKEN_SOURCE = "So $\\frac{a}{b}$ and 2:\n\n$$\\frac{1}{2}$$\n\nend"
+
+
+def test_a_screen_reader_reads_a_formula_as_text_that_nobody_sees_copies_or_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = document_of(SPOKEN_SOURCE, [])
+    monkeypatch.setattr(growing_document, "QAccessible", SCREEN_READER)
+    document = document_of(SPOKEN_SOURCE, [])
+    assert document.toPlainText() == f"So {OBJECT}a/b\u2060 and 2:\n{OBJECT}1/2\u2060\nend"
+    assert image_of(document) == image_of(plain)
+    assert plain_text(document, 0, document.characterCount() - 1) == SPOKEN_SOURCE
+    assert matched_texts(document, "2") == matched_texts(plain, "2") == ["2", OBJECT]
+    assert len(match_places(SPOKEN_SOURCE, "2")) == 2
+
+
+def test_a_growing_reply_with_formulas_is_read_aloud_as_one_that_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing_document, "QAccessible", SCREEN_READER)
+    document, whole = QTextDocument(), QTextDocument()
+    growing = GrowingDocument(document, LIGHT, True)
+    for end in range(1, len(SPOKEN_SOURCE) + 1):
+        growing.grow(SPOKEN_SOURCE[:end], [Span(i, i + 1, "accepted", i) for i in range(end)])
+    GrowingDocument(whole, LIGHT, True).grow(SPOKEN_SOURCE, [Span(i, i + 1, "accepted", i) for i in range(end)])
+    assert document.toPlainText() == whole.toPlainText() and token_runs(document) == token_runs(whole)
 
 
 LONG_SUM = "f(x) = " + " + ".join(rf"\frac{{a_{{{i}}}}}{{b_{{{i}}}}}" for i in range(1, 30)) + r" \approx \sqrt{x}"

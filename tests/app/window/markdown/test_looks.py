@@ -10,7 +10,7 @@ from app.window.common.appearance import APPEARANCES, LIGHT, READABLE, Appearanc
 from app.window.markdown import GrowingDocument, Reader, code_blocks, plain_text, write
 from app.window.markdown.code_colours import CODE_PALETTE, code_colour
 from app.window.markdown.text_blocks import visible
-from app.window.markdown.text_formats import grounds, text_colour
+from app.window.markdown.text_formats import GAP, grounds, text_colour
 from engine.events import Origin
 from tests.app.window.markdown.documents import blocks, characters, each, painted_behind, rendered, runs
 from tests.app.window.markdown.sample import SAMPLE
@@ -69,6 +69,12 @@ def test_a_table_has_no_more_cells_than_are_laid_out_in_time(columns: int, rows:
     document = rendered("|" + "a|" * columns + "\n|" + "-|" * columns + "\n" + "x\n" * rows)
     assert any(isinstance(frame, QTextTable) for frame in document.rootFrame().childFrames()) == is_table
     assert document.toPlainText().count("x") == rows
+
+
+def test_a_code_box_keeps_its_distance_from_a_table_above_it() -> None:
+    document = rendered("| a |\n|---|\n| 1 |\n\n```\nx\n```\n")
+    last_cell = document.documentLayout().blockBoundingRect(document.frameAt(1).lastCursorPosition().block())
+    assert GAP <= code_blocks(document)[0].box.top() - last_cell.bottom() <= 3 * GAP
 
 
 def test_tables_are_tables_with_their_alignment() -> None:

@@ -202,6 +202,7 @@ def test_a_conversation_is_exported_copied_and_imported_or_the_reason_is_shown(
     assert (tmp_path / "Bread.json").read_text() == controller.library.export_json(3)
     monkeypatch.setattr(files, "ask_conversation", lambda _: tmp_path / "Bread.json")
     window.commands["import"].trigger()
+    until(lambda: not controller.importing.running)
     assert controller.conversation.id == 5 and controller.conversation.title == "Bread"
     open_chat(controller, "Why <b>?", "So.")
     monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "reply.html")

@@ -163,6 +163,35 @@ def test_a_conversation_is_pinned_and_unpinned_from_its_menu(sidebar: Sidebar) -
     assert "Pinned" not in rows(sidebar)
 
 
+def choose(sidebar: Sidebar, which: int, *names: str) -> None:
+    """Chooses from the menu of a conversation."""
+    menu = sidebar.menu_of(index_of(sidebar, which))
+    for name in names:
+        action = next(action for action in menu.actions() if action.text() == name)
+        menu = action.menu() or menu
+    action.trigger()
+
+
+def test_conversations_are_put_into_folders_by_their_menu_or_their_title(
+    sidebar: Sidebar, controller: Controller
+) -> None:
+    choose(sidebar, 3, "Move to Folder", "New Folder…")
+    editor = sidebar.list.findChild(QLineEdit)
+    assert editor is not None and editor.selectedText() == "New Folder"
+    QTest.keyClicks(editor, "Recipes")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    QCoreApplication.processEvents()
+    assert rows(sidebar)[:2] == ["Recipes", "Bread"] and controller.library.find(3).title == "Recipes / Bread"
+    controller.library.rename(1, "Physics / Sky")
+    assert rows(sidebar)[:4] == ["Physics", "Sky", "Recipes", "Bread"]
+    choose(sidebar, 1, "Move to Folder", "Recipes")
+    assert rows(sidebar)[:3] == ["Recipes", "Sky", "Bread"]
+    choose(sidebar, 1, "Pin")
+    assert rows(sidebar)[:4] == ["Pinned", "Recipes / Sky", "Recipes", "Bread"]
+    choose(sidebar, 3, "Move to Folder", "No Folder")
+    assert "Recipes" not in rows(sidebar) and controller.library.find(3).title == "Bread"
+
+
 def test_undo_takes_back_a_deletion_or_typing_whichever_was_last(
     clock: SteppedClock, window: MainWindow, sidebar: Sidebar
 ) -> None:
@@ -174,7 +203,7 @@ def test_undo_takes_back_a_deletion_or_typing_whichever_was_last(
     QTest.keyClick(sidebar.list, Qt.Key.Key_Delete)
     editor.setFocus()
     clock.advance(60)
-    assert not window.parts.notices.banners and undo.text() == "Undo Delete Chat"
+    assert not window.parts.notices.banners and undo.text() == "Undo Delete"
     QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert "Bread" in rows(sidebar) and editor.toPlainText() == "ab" and undo.text() == "Undo"
     window.controller.deletion.delete(3)

@@ -15,6 +15,7 @@ from app.cli.terminal.reply_view import statistics
 from app.protocol import SamplingSettings
 from app.reply import Reply
 from app.store.records import THOUGHT_REACHED
+from app.window.transcript.message_editor import MessageEditor
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.reply_tile import ReplyTile
@@ -128,6 +129,28 @@ def test_a_question_is_edited_in_its_place(stage: MakeStage) -> None:
     assert edited == [(1, "Another\nquestion")]
     one.transcript.show_branch([question(3, "Another\nquestion")], lambda _: Reply())
     assert tile not in one.tiles
+
+
+def test_a_reply_is_edited_in_its_place_and_one_of_several_versions_deleted(stage: MakeStage) -> None:
+    second = replace(reply(5, "two\nlines", 1), version=2, versions=2, siblings=(4, 5))
+    one = stage().open(question(1), second)
+    edited, deleted = emitted(one.transcript.edit), emitted(one.transcript.delete_version)
+    tile = one.tiles[1]
+    act(tile, "Edit")
+    assert tile.editor is not None and tile.editor.field.toPlainText() == "two\nlines" and not tile.pages
+    assert not tile.editor.save.isEnabled()  # another version with the same text
+    QTest.keyClick(tile.editor.field, Qt.Key.Key_Return)
+    QTest.keyClicks(tile.editor.field, "three")
+    QTest.keyClick(tile.editor.field, Qt.Key.Key_Escape)
+    assert edited == [] and tile.pages
+    act(tile, "Edit")
+    *_, editor = one.transcript.findChildren(MessageEditor)
+    QTest.keyClick(editor.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert edited == [(5, "two\nlines\nthree")]
+    editor.cancel.click()
+    act(tile, "Delete This Version")
+    assert deleted == [5]
+    assert not one.tiles[0].footer.buttons["Delete This Version"].isVisible()
 
 
 def test_enter_that_ends_a_composition_does_not_send_an_edit(stage: MakeStage) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtGui import QTextCharFormat
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.store.records import MessageRecord, StoredReceipt
+from app.store.records import MessageRecord, Statistics, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast
 from app.window.transcript.receipt_badge import (
@@ -24,6 +24,7 @@ from app.window.transcript.receipt_badge import (
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.token_panel import as_text
 from engine.audit.receipt import Difference, Receipt
+from engine.metrics import Metrics
 from tests.app.window.transcript.conftest import MakeStage, Stage, emitted
 from tests.app.window.transcript.samples import PARAGRAPH, question, reply, rounds
 
@@ -136,6 +137,9 @@ def test_only_identical_is_good_and_what_was_not_found_here_is_quiet() -> None:
     assert "was not verified on this computer" in receipt_text(imported)
     compared = kept(Receipt(TOKENS), reference="llama: logits within 3e-06 of something 5.24")
     assert "The model's architecture, llama: logits within 3e-06 of something 5.24." in receipt_text(compared)
+    numbers = replace(Statistics.of(Metrics()), rounds=3, plain_rounds=3, why_plain="not worthwhile here")
+    plain = replace(kept(Receipt(TOKENS)), statistics=numbers)
+    assert "Nothing was drafted: not worthwhile here." in receipt_text(plain)
 
 
 def test_a_reply_that_went_on_is_not_called_verified(stage: MakeStage) -> None:

@@ -1,0 +1,81 @@
+"""Imports conversations in a process of its own, which writes them to the store while the window goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QProcess, Signal
+
+from app.store import Store
+from app.window.chat.notices import Notice
+from app.window.common.sentence import sentence
+
+BUSY = "Redline imports one file at a time. Wait for the one that is being imported, or cancel it."
+DIED = "The import ended early, and nothing was changed. Free up memory, then import the file again."
+NOT_STARTED = "The import did not start. Restart Redline, then import the file again."
+
+
+class ConversationImport(QObject):
+    """Imports one file at a time. progressed(text, share): what is being done, and how much of it is, 0 to 1; "" once
+    it has ended. imported(list[int]): the new conversations, the one that was changed last first. notice(Notice): why a
+    file was not imported; nothing of it is then."""
+
+    progressed = Signal(str, float)
+    imported = Signal(list)
+    notice = Signal(object)
+
+    def __init__(self, store: Store, parent: QObject) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._said: dict[str, object] = {}  # last
+        self._process = QProcess(self)
+        self._process.readyReadStandardOutput.connect(self._read)
+        self._process.finished.connect(self._finish)
+        self._process.errorOccurred.connect(self._handle_error)
+
+    @property
+    def running(self) -> bool:
+        """Whether a file is being imported."""
+        return self._process.state() != QProcess.ProcessState.NotRunning
+
+    def begin(self, file: Path) -> None:
+        """Imports this file."""
+        if self.running:
+            self.notice.emit(Notice("info", BUSY))
+            return
+        self._said = {}
+        self.progressed.emit(f"Reading “{file.name}”…", 0.0)
+        words = ["-P", "-m", "app.store.import_files", str(self._store.file), str(file)]
+        self._process.start(sys.executable, words)
+
+    def cancel(self) -> None:
+        """Ends the import. What it has written is deleted at the next start, and is not shown until then."""
+        if self.running:
+            self._said = {"cancelled": True}
+            self._process.kill()
+            self._process.waitForFinished(1000)
+
+    def _read(self) -> None:
+        while self._process.canReadLine():
+            said = json.loads(bytes(self._process.readLine().data()))
+            if "cancelled" not in self._said:
+                self._said = said
+        done, of = self._said.get("done"), self._said.get("of")
+        if isinstance(done, int) and isinstance(of, int):
+            self.progressed.emit(f"Importing {done:,} of {of:,} conversations…", done / of)
+
+    def _handle_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:
+            self.progressed.emit("", 1.0)
+            self.notice.emit(Notice("error", NOT_STARTED))
+
+    def _finish(self) -> None:
+        self._read()
+        self.progressed.emit("", 1.0)
+        said, self._said = self._said, {}
+        if isinstance(ids := said.get("imported"), list):
+            self.imported.emit(ids)
+        elif "cancelled" not in said:
+            self.notice.emit(Notice("error", sentence(str(said["error"])) if "error" in said else DIED))

@@ -1,0 +1,85 @@
+"""Several replies at once: each drafts by what the pass that all share takes, as if all drafted so much."""
+
+from statistics import mean
+
+import pytest
+
+from engine.policy.step_times import PriorPrices, StepTimes
+from tests.engine.policy.simulation import (
+    Learnt,
+    adaptive,
+    costs_of,
+    flags,
+    prior_of,
+    shares_together,
+    speed,
+    together,
+)
+
+
+@pytest.mark.slow_for("1", "2", "4")
+@pytest.mark.parametrize("at_once", [1, 2, 4, 8])
+def test_replies_at_once_are_about_as_fast_as_with_the_best_fixed_length_for_all(at_once: int) -> None:
+    found = shares_together(at_once, ("head", "small model"), ("20% right", "80% right", "drifting")).values()
+    assert mean(found) >= 0.97 and min(found) >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at_once", [1, 2, 4, 8])
+def test_so_are_they_with_every_drafter_and_text(at_once: int) -> None:
+    """And where drafting does not pay, no more than a little is lost in finding out."""
+    found = shares_together(at_once)
+    assert mean(found.values()) >= 0.97
+    assert min(share for (_, _, text), share in found.items() if text == "0% right") >= 0.9
+
+
+def drafted(at_once: int) -> float:
+    """How many tokens a reply drafts in a round, one of so many on a machine whose rows are dear beyond a few."""
+    times, lengths = costs_of("M4 Pro", "head"), list[int]()
+    learnt = Learnt(StepTimes([prior_of(times)]))
+    together(lambda: adaptive(learnt, at_once=at_once), times, "80% right", at_once, lengths)
+    return mean(lengths)
+
+
+def test_a_reply_alone_drafts_long_and_eight_hardly_at_all() -> None:
+    assert drafted(1) > 2
+    assert drafted(8) < 0.1
+
+
+def test_so_many_replies_are_taken_to_be_a_pass_of_all_their_rows() -> None:
+    """The pass goes by what is known of one reply, and beyond it as the curve does; each reply drafts by itself."""
+    prior = PriorPrices("head", {1: 1.3, 3: 1.8}, passes=lambda rows: 1 + 0.2 * (rows - 1))  # 0.1 and 0.2 for drafting
+    twice = prior.together({1: 1.3, 3: 2.8}, 2)  # rounds have told that a pass of four rows takes 2.6
+    assert twice == pytest.approx({0: 1.2, 1: 2.6 + 2 * 0.1, 3: 2.6 / 1.6 * 2.4 + 2 * 0.2})
+    times = StepTimes([prior])
+    times.begin(0)
+    pair = times.for_replies(2)
+    pair.begin(0)
+    assert pair.price(0, 1) == pytest.approx((1.6 + 2 * 0.1) / 1.2)
+
+
+def test_turns_are_told_once_and_by_all() -> None:
+    """The reply that drafts nothing waits for the other's four tokens: they drafted two each."""
+    prior = PriorPrices("head", {1: 1.3, 2: 1.5, 4: 2.0})
+    shared = StepTimes([prior])
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    for view in views:
+        view.begin(0)
+    for _ in range(40):
+        for view in views:
+            view.observe_among(0, 0, 0.1)
+        for view, tokens in zip(views, (0, 4), strict=True):
+            view.observe_among(0, tokens, 0.3)
+    assert views[0].plain_s == views[1].plain_s == pytest.approx(0.1, rel=0.1)
+    assert views[1].price(0, 2) == pytest.approx(3.0, rel=0.15)
+    assert shared.learnt == {} and shared.together[2].learnt.keys() == {0}
+
+
+def test_a_reply_whose_rounds_must_repeat_does_not_ask_who_else_is_there() -> None:
+    times = costs_of("M4 Pro", "head")
+    lengths = []
+    for at_once in (1, 8):
+        learnt = Learnt(StepTimes([prior_of(times)], learns=False))
+        lengths.append(list[int]())
+        speed(adaptive(learnt, at_once=at_once), times, flags("70% right", 1), lengths[-1])
+    assert lengths[0] == lengths[1]
