@@ -47,9 +47,10 @@ class ReplyInput:
 
 class ReplyRunner:
     """A reply in progress. pair, settings: of the reply; until the events begin they may be replaced by another pair of
-    the same weights. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once they have been made or the
-    events have begun. predicted: how many accepted tokens the prediction has too, after the same HISTORY_SHORTEST
-    tokens, which is where it is drafted from. unused_prediction: why it is not, "" where there is none or it is."""
+    the same weights. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once they have
+    been made or the events have begun. predicted: how many accepted tokens the prediction has too, after the same
+    HISTORY_SHORTEST tokens, which is where it is drafted from. unused_prediction: why it is not, "" where there is none
+    or it is."""
 
     def __init__(
         self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]
