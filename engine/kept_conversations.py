@@ -1,8 +1,9 @@
 """Conversations that are not in the caches now, kept so that their next reply need not read them again.
 
-A reply continues the one of which it can reuse the most tokens, whoever asks, as they have no names here. One that only
-begins alike, as those of two agents with the same system prompt do, stays kept as well: both share its arrays until
-these change. They take memory, so there are limits, and the one that was used longest ago goes first.
+A reply continues the one of which it can reuse the most tokens, whoever asks, as they have no names here; the one in
+the caches competes as well (`Session._choose_conversation`). One that only begins alike, as those of two agents with
+the same system prompt do, stays kept as well: both share its arrays until these change. They take memory, so there are
+limits, and the one that was used longest ago goes first.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from greenlet import getcurrent, greenlet
 
-if TYPE_CHECKING:  # whoever replays a recording has no MLX
+if TYPE_CHECKING:  # replies that are played back need no MLX
     import mlx.core as mx
 
 _WAITS, _READS = "waits for the device", "reads a prompt"

@@ -1,5 +1,6 @@
 """The turns of a conversation as the host takes them: calls belong to the assistant's turn, results to calls.
 
+What a model's template cannot take, such as a system turn in the middle, is reshaped later (`models/turn_shape.py`).
 A past turn must not stop a conversation. So a call that a model wrote wrongly is given to the model as text, and in the
 place of a part that is not text stands a note.
 """

@@ -7,6 +7,7 @@ and the time alone: playing to a moment and jumping there show the same.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -60,10 +61,10 @@ class Track:
         self._times = [one.round.time_s for one in run.rounds]
         self.end_s = self._times[-1]
         metrics = Metrics(prompt_tokens=run.prompt_tokens)
-        self._metrics = [replace(metrics, reached=[], kept=[])]  # after each number of rounds
+        self._metrics = [_counts(metrics)]  # after each number of rounds
         for one in run.rounds:
             metrics.add(one.round)
-            self._metrics.append(replace(metrics, reached=[], kept=[]))
+            self._metrics.append(_counts(metrics))
 
     def at(self, time_s: float) -> PaneState:
         """Returns what is shown at a time."""
@@ -75,6 +76,11 @@ class Track:
         """Returns when the token of this number, from 0, is shown; the end if it never is."""
         rounds = bisect_right(self._metrics, token, key=lambda metrics: metrics.tokens) - 1
         return self._times[min(rounds, len(self._times) - 1)]
+
+
+def _counts(metrics: Metrics) -> Metrics:
+    """Returns the numbers so far, without what a later round changes in place."""
+    return replace(metrics, reached=[], kept=[], plain_reasons=Counter())
 
 
 class Replay:

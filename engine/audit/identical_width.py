@@ -45,14 +45,15 @@ class IdenticalWidth(NamedTuple):
     limit: str = ""
 
 
-_measured: WeakKeyDictionary[CachedModel, IdenticalWidth] = WeakKeyDictionary()
+_measured: WeakKeyDictionary[object, IdenticalWidth] = WeakKeyDictionary()  # by `CachedModel.weights_key`
 
 
 def identical_width(target: CachedModel) -> IdenticalWidth:
-    """Returns what is measured when a target is first asked about. What is in its cache stays."""
-    if target not in _measured:
-        _measured[target] = _measure(target)
-    return _measured[target]
+    """Returns what is measured when the weights of a target are first asked about. What is in its cache stays."""
+    key = target.weights_key
+    if key not in _measured:
+        _measured[key] = _measure(target)
+    return _measured[key]
 
 
 def blocks_of(identical: int, prompt: int) -> VerifyBlocks:

@@ -37,8 +37,9 @@ from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_chain
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.head_drafter import HeadDrafter
-from engine.drafters.head_layers import Attend, HeadAttention, HeadConfig, LayeredHead
+from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import Attend
 from engine.top_k_top_p import largest
 
 Sequential = Literal["none", "selector", "markov", "gated_markov"]

@@ -31,8 +31,10 @@ from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
 from engine.drafters.chain import draw_rows
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.head_drafter import PairDrafter
-from engine.drafters.head_layers import Attend, HeadAttention, HeadConfig, LayeredHead
+from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import Attend, RowsPass
+from engine.together import run
 from engine.tree.rotary_positions import rows_as_batch
 
 
@@ -144,9 +146,11 @@ class Eagle3(PairDrafter):
         super().__init__(target, needs, Traits(shape), [KVCache() for _ in head.layers], [head.rope])
 
     def fuse(self, states: mx.array) -> mx.array:
-        return self.head.fuse(states.astype(self.head.dtype))
+        return run(RowsPass(self.head.fuse, [states.astype(self.head.dtype)]))
 
     def logits(self, hidden: mx.array) -> mx.array:
+        if "lm_head" in self.head:
+            return run(RowsPass(self.head.logits, [hidden]))
         return self.head.logits(hidden, self.target.unembed)
 
     def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
@@ -171,7 +175,7 @@ class Eagle3(PairDrafter):
         windows = zip(self._caches, self.head.config.windows, strict=True)
         attends = [self._attend(cache, first, place, mask, window) for cache, window in windows]
         embed = self.head.embed_tokens if self.head.config.own_embedding else self.target.embed
-        return self.head(hidden[None], embed(tokens)[None].astype(hidden.dtype), *attends)[0]
+        return run(RowsPass(self.head.__call__, [hidden, embed(tokens).astype(hidden.dtype)], attends))
 
     def _attend(self, cache: KVCache, first: int, position: int, mask: mx.array | None, window: int | None) -> Attend:
         """Returns the attention of one layer after `first` pairs, see `steps`. window: how many pairs a row sees."""

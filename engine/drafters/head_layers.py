@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +9,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.rotary_embedding import rotary_embedding
-
-Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
-"""`attend(queries, keys, values)` comes from the caller, who knows cache and positions: arrays (batch, heads, n,
-head_dim) before rotation, to the attended values in the queries' shape."""
+from engine.target.joint_pass import Attend
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -336,5 +336,5 @@ class Adaptive:
 
 
 def _has_replay(round_: Round) -> bool:
-    """Returns whether the pass of a round repeated tokens after a refusal. With `exact` all passes are of one width."""
+    """Returns whether the pass of a round repeated tokens after a refusal. Fixed blocks have other rows too."""
     return round_.width > len(round_.drafted) + 1 and not round_.fingerprints

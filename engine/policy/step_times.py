@@ -59,7 +59,8 @@ ROUNDING = 1e-5  # of a covariance in a file
 
 @dataclass(frozen=True)
 class PriorPrices:
-    """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length.
+    """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length. Made where
+    the pair is known, in `app/inference/learnt_rounds.py`.
 
     passes: of their verify passes alone, by the rows. drafts_jointly: whether several replies draft in one pass.
     """

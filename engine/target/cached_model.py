@@ -55,7 +55,7 @@ class PassListener(Protocol):
         """The pass announced last could not be built, because of `error`."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Sharing:
     """What the replies that are written with one model at once share. size_bytes: of its weights. why_alone: why their
     passes cannot be joined, "" where they can, None where that was not tried."""
@@ -126,6 +126,11 @@ class CachedModel:
     def shares_passes(self) -> bool:
         """Whether its passes are joined with those of other replies, where there are any."""
         return self._sharing.why_alone == ""
+
+    @property
+    def weights_key(self) -> object:
+        """Stands for the weights: one object for this model and all that are made of it for other replies."""
+        return self._sharing
 
     @property
     def why_alone(self) -> str | None:

@@ -1,9 +1,12 @@
-"""One pass of a model over the rows of several replies, each of which keeps its own cache.
+"""One pass of a model, or of a head, over the rows of several replies, each of which keeps its own cache.
 
 All rows lie side by side, (1, rows, hidden), as those of a tree do: products, norms and experts see all of them and
 read the weights once. Positions go row by row (`engine.tree.rotary_positions`). In each layer the keys and values of
 each reply go to its own cache, and attention runs reply by reply. Nothing is padded and nothing is shared, so what a
 cache does (windows, quantization, trees, rewinding) stays as it is.
+
+Where a model's attention computes with keys itself (latent attention that absorbs its matrices, or with caps on its
+scores), that whole module runs reply by reply; the others still see all rows.
 
     rows    reply a: 5 6 | reply b: 40 | reply c: 7 8 9      numbers are positions
     keys    each row sees those of its own reply's cache
@@ -14,7 +17,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
+from inspect import signature
 from itertools import accumulate
 from typing import Any
 
@@ -71,11 +75,63 @@ class JointPass:
         return list(logits)
 
 
+Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
+"""`attend(queries, keys, values)` comes from the caller, who knows cache and positions: arrays (1, heads, n, head_dim)
+before rotation, to the attended values in the queries' shape."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsPass:
+    """A pass of a head, which computes each row by itself, but for attention.
+
+    network: called with `inputs`, each (1, n, width), then with what attends in each layer; returns (1, n, out).
+    attends: of one reply, which knows its cache. weights: equal where the network has the same weights; None where it
+    is the same network.
+    """
+
+    network: Callable[..., mx.array]
+    inputs: Sequence[mx.array]
+    attends: Sequence[Attend] = ()
+    weights: Hashable = None
+    size_bytes = 0  # heads draft for models, and are smaller than all of them
+
+    @property
+    def group(self) -> Hashable:
+        return self.weights or self.network
+
+    def run(self) -> mx.array:
+        return self.network(*(rows[None] for rows in self.inputs), *self.attends)[0]
+
+    def run_with(self, others: Sequence[RowsPass]) -> list[mx.array]:
+        passes = [self, *others]
+        cuts = _cuts([len(one.inputs[0]) for one in passes])
+        inputs = [mx.concatenate([*rows]) for rows in zip(*(one.inputs for one in passes), strict=True)]
+        layers = [_in_turn(layer, cuts) for layer in zip(*(one.attends for one in passes), strict=True)]
+        return list(mx.split(RowsPass(self.network, inputs, layers).run(), cuts))
+
+
+def _in_turn(attends: Sequence[Attend], cuts: Sequence[int]) -> Attend:
+    """Returns what attends for the rows of all replies, as each of them does; see `_cuts`."""
+
+    def attend(*rows: mx.array) -> mx.array:
+        split = zip(*(mx.split(each, cuts, 2) for each in rows), strict=True)
+        return mx.concatenate([one(*parts) for one, parts in zip(attends, split, strict=True)], 2)
+
+    return attend
+
+
 def why_not_joint(model: Any, make_cache: Callable[[], ModelCache]) -> str | None:
     """Returns why passes of this model cannot be joined, None if they can: tried with two short texts, of which one has
     a draft."""
     if reason := _unknown_caches(make_cache()):
         return reason
+    reason = _why_not_as_it_is(model, make_cache)
+    if reason is not None and _run_attention_by_reply(model):
+        reason = _why_not_as_it_is(model, make_cache)
+    return reason
+
+
+def _why_not_as_it_is(model: Any, make_cache: Callable[[], ModelCache]) -> str | None:
     try:
         together = _trial(model, make_cache, joint=True)
         alone = _trial(model, make_cache, joint=False)
@@ -87,18 +143,20 @@ def why_not_joint(model: Any, make_cache: Callable[[], ModelCache]) -> str | Non
     return None
 
 
-def _unknown_caches(cache: ModelCache) -> str | None:
-    kinds = sorted({type(entry).__name__ for entry in cache.entries if type(entry) not in _SPLIT_BY_REPLY})
+def _unknown_caches(memory: ModelCache) -> str | None:
+    kinds = sorted({type(entry).__name__ for entry in memory.entries if type(entry) not in _SPLIT_BY_REPLY})
     return f"its memory ({', '.join(kinds)}) follows one text at a time" if kinds else None
 
 
 def _trial(model: Any, make_cache: Callable[[], ModelCache], joint: bool) -> list[mx.array]:
     """Returns the logits of the last passes over two short texts."""
     caches, passes = [make_cache(), make_cache()], []
-    for cache, (read, rows) in zip(caches, _TRIAL_TEXTS, strict=True):
-        model(mx.array([read]), cache=cache.entries)
+    for memory, (read, rows) in zip(caches, _TRIAL_TEXTS, strict=True):
+        model(mx.array([read]), cache=memory.entries)
         positions = mx.arange(len(read), len(read) + len(rows))
-        passes.append(JointPass(model, mx.array(rows), cache.entries, positions, RotationByLength(), lambda _: None, 0))
+        passes.append(
+            JointPass(model, mx.array(rows), memory.entries, positions, RotationByLength(), lambda _: None, 0)
+        )
     logits = passes[0].run_with(passes[1:]) if joint else [one.run() for one in passes]
     mx.eval(logits)
     return logits
@@ -109,6 +167,10 @@ class _Parts:
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts = parts
+
+    @property
+    def dtype(self) -> Any:
+        return self.parts[0].dtype
 
 
 class _Keys(_Parts):
@@ -123,19 +185,24 @@ class JointEntry:
     """The caches of one layer for several replies in one pass. offset: (rows,), a position for each row."""
 
     def __init__(self, entries: Sequence[Any], counts: Sequence[int], positions: mx.array) -> None:
-        self._entries, self._counts = entries, counts
-        self._cuts = _cuts(counts)
+        self.entries, self._counts = entries, counts
+        self.cuts, self.rows = _cuts(counts), sum(counts)
         self.offset = positions
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[_Keys, _Parts]:
         """Gives each reply's cache its rows of (1, heads, rows, width); returns what each reply's queries may see."""
-        split = zip(self._entries, mx.split(keys, self._cuts, 2), mx.split(values, self._cuts, 2), strict=True)
+        split = zip(self.entries, mx.split(keys, self.cuts, 2), mx.split(values, self.cuts, 2), strict=True)
         seen = [entry.update_and_fetch(*rows) for entry, *rows in split]
-        return _Keys([k for k, _ in seen], self._entries, self._cuts), _Parts([v for _, v in seen])
+        return _Keys([k for k, _ in seen], self.entries, self.cuts), _Parts([v for _, v in seen])
+
+    def keys_and_values(self) -> tuple[_Keys, _Parts]:
+        """Returns what the latest update showed, for layers that share it."""
+        seen = [entry.keys_and_values() for entry in self.entries]
+        return _Keys([k for k, _ in seen], self.entries, self.cuts), _Parts([v for _, v in seen])
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> _Parts:
         """Returns the masks, each as its cache makes it."""
-        made = zip(self._entries, self._counts, strict=True)
+        made = zip(self.entries, self._counts, strict=True)
         return _Parts([e.make_mask(n, window_size=window_size, return_array=return_array) for e, n in made])
 
     def __getattr__(self, name: str) -> Any:
@@ -190,3 +257,54 @@ def _by_reply(attend: Callable[..., mx.array]) -> Callable[..., mx.array]:
 
     attend_by_reply.takes_parts = True  # type: ignore[attr-defined]
     return attend_by_reply
+
+
+def _run_attention_by_reply(model: Any) -> bool:
+    """Has the innermost modules of `model` that take a cache run reply by reply where they are given a joint entry.
+    Returns whether there are any."""
+    innermost = [one for one in model.modules() if [*filter(_takes_cache, one.modules())] == [one]]
+    for module in innermost:
+        kind: Any = type(module)
+        if not hasattr(module, "runs_by_reply"):
+            module.__class__ = _running_by_reply(kind)
+    return bool(innermost)
+
+
+def _takes_cache(module: Any) -> bool:
+    return "cache" in signature(type(module).__call__).parameters
+
+
+@cache
+def _running_by_reply(kind: type) -> type:
+    class RunningByReply(kind):  # type: ignore[misc]
+        runs_by_reply = True
+
+        def __call__(self, *given: Any, **named: Any) -> Any:
+            call, entry = super().__call__, next((one for one in (*given, *named.values()) if _is_joint(one)), None)
+            if entry is None:
+                return call(*given, **named)
+            ours = [_by_reply_of(argument, entry) for argument in given]
+            theirs = {name: _by_reply_of(argument, entry) for name, argument in named.items()}
+            replies = range(len(entry.entries))
+            return mx.concatenate(
+                [call(*(one[i] for one in ours), **{name: one[i] for name, one in theirs.items()}) for i in replies], 1
+            )
+
+    for name in ("__name__", "__qualname__", "__module__"):
+        setattr(RunningByReply, name, getattr(kind, name))
+    return RunningByReply
+
+
+def _is_joint(argument: Any) -> bool:
+    return isinstance(argument, JointEntry)
+
+
+def _by_reply_of(argument: Any, entry: JointEntry) -> Sequence[Any]:
+    """Returns what each of the replies has of an argument of attention."""
+    if _is_joint(argument):
+        return list(argument.entries)
+    if isinstance(argument, _Parts):
+        return argument.parts
+    if isinstance(argument, mx.array) and argument.ndim == 3 and argument.shape[1] == entry.rows:
+        return list(mx.split(argument, entry.cuts, 1))
+    return [argument] * len(entry.entries)

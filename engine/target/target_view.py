@@ -15,7 +15,9 @@ import mlx.core as mx
 from engine.cache.model_cache import LayerKV
 from engine.errors import ModelError
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import RowsPass
 from engine.target.model_layout import embed, layers_of, leading_layers_with_kv, unembed
+from engine.together import run
 
 
 class TargetView:
@@ -43,8 +45,8 @@ class TargetView:
         return self._embed(tokens)
 
     def unembed(self, hidden: mx.array) -> mx.array:
-        """Returns what the output matrix makes of states (..., hidden): logits (..., vocabulary)."""
-        return self._unembed(hidden)
+        """Returns what the output matrix makes of states (n, hidden): logits (n, vocabulary)."""
+        return run(RowsPass(self._unembed, [hidden], weights=(id(self.model.model), "output")))
 
     @property
     def layer_types(self) -> tuple[str, ...]:

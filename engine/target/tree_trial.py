@@ -7,11 +7,11 @@ import mlx.core as mx
 from engine.backend import raise_if_machine_lost
 from engine.errors import RedlineError
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import equal_logits
 from engine.tree.draft_tree import DraftTree
 
 _PREFIX = (5, 2, 7)
 _NODES, _PARENTS = (3, 6, 4, 1, 2), (-1, -1, 0, 1, 2)
-_TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.2}  # of the spread of the logits
 
 
 def why_no_trees(target: CachedModel) -> str | None:
@@ -39,9 +39,7 @@ def _compare(target: CachedModel) -> str | None:
         path = _path(node)
         alone = _rows(target, [_NODES[i] for i in path], None)
         rows = together[mx.array([0, *(i + 1 for i in path)])]
-        spread = mx.maximum(mx.std(alone.astype(mx.float32)), 1e-6)
-        off = mx.max(mx.abs(rows.astype(mx.float32) - alone.astype(mx.float32))) / spread
-        if not float(off) < _TOLERANCE.get(alone.dtype, 1e-3):
+        if not equal_logits(rows, alone):
             return "a pass over a tree gives different logits from its paths one by one"
     return None
 

@@ -14,7 +14,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.drafters.dflash import DFlashConfig, DFlashHead
-from engine.drafters.head_layers import Attend
+from engine.target.joint_pass import Attend
 from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.dflash import save_dflash
 from models.drafters.target_match import made_for

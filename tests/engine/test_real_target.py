@@ -1,5 +1,7 @@
 """The built-in target itself: coupled sampling keeps its text, exact-verify its bits."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,45 @@ def test_exact_verify_has_the_bits_of_plain_decoding(target: Loaded, shallow: Lo
             assert drafter is not draft or any(round_.drafted for round_ in rounds)
     _, usual, _ = reply_bits(model, None, None, None, 10, prompt, SamplingSettings(temperature=1, seed=3))
     assert not np.array_equal(usual[: len(bits)], bits[: len(usual)])
+
+
+_EXACT_REPLIES = """
+from engine.audit.fingerprints import first_other_bits
+from engine.audit.identical_width import identical_width
+from engine.policy.fixed import FixedLength
+from engine.session import Prompt, Session
+from engine.settings import SamplingSettings
+from models.builtin import builtin_folder
+from models.loader import load
+from tests.engine.conversations import read
+from tests.engine.replies import Scripted
+from tests.programs.sweep import mistakes
+
+target = load(builtin_folder())
+prompt = target.tokenizer.chat([{"role": "user", "content": "List three fruits, then repeat the list three times."}])
+settings = SamplingSettings(max_tokens=24, exact=True)
+
+def ask(*drafts):
+    session = Session(target.model, target.tokenizer, 900)
+    return read(list(session.continue_tokens(Prompt(prompt), settings, *drafts)))
+
+plain = ask()
+drafted = ask(Scripted(len(prompt), plain.ids, mistakes(len(plain.ids)), target.model.vocabulary), FixedLength(8))
+assert sum(round_.accepted for round_ in drafted.rounds) > 10
+assert first_other_bits(plain.rounds, drafted.rounds) is None
+print(identical_width(target.model).tokens, max(round_.width for round_ in drafted.rounds))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["", "import mlx.core"], ids=["as loaded", "MLX's own products"])
+def test_exact_replies_have_the_bits_of_plain_decoding_as_wide_as_this_machine_allows(before: str) -> None:
+    done = subprocess.run([sys.executable, "-c", f"{before}\n{_EXACT_REPLIES}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    identical, widest = map(int, done.stdout.split())
+    assert widest <= (identical if identical > 1 else BLOCK_WIDTH)
+    if before and sys.platform == "linux":
+        assert (identical, widest) == (9, 9)
 
 
 @pytest.mark.real_model

@@ -12,10 +12,11 @@ import pytest
 
 from engine import together
 from engine.drafters import Drafter
-from engine.drafters.eagle3 import Eagle3
+from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, Round
 from engine.policy.fixed import FixedLength
+from engine.rotary_embedding import correct_frequencies
 from engine.session import Prompt, Session
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -82,10 +83,10 @@ def write(target: CachedModel, replies: Sequence[Wanted]) -> None:
         turn += 1
 
 
-def alone(model: Any, one: Wanted) -> Wanted:
+def alone(model: Any, one: Wanted, kv_bits: int | None = None) -> Wanted:
     """The same reply with nobody beside it."""
     other = replace(one, events=[])
-    other.work(session_of(CachedModel(model)))
+    other.work(session_of(CachedModel(model, kv_bits, 32)))
     return other
 
 
@@ -128,6 +129,39 @@ def test_what_all_want_of_a_model_is_one_pass() -> None:
     model.rows.clear()
     write(target, replies)
     assert model.rows == [19] * 4 + [4] * 6
+
+
+def test_heads_draft_for_all_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees and chains mixed: what they want of the head at the same time is one pass of it."""
+    rows, logits = list[int](), Eagle3Head.logits
+
+    def counted(self: Eagle3Head, hidden: mx.array, *given: Any) -> mx.array:
+        rows.append(hidden.shape[-2])
+        return logits(self, hidden, *given)
+
+    monkeypatch.setattr(Eagle3Head, "logits", counted)
+    model, head = network("qwen3"), random_eagle3()
+    replies = [
+        Wanted(text(seed, 20), replace(COUPLED, max_tokens=8), partial(Eagle3, head, trees=seed == 3), 3)
+        for seed in range(4)
+    ]
+    write(CachedModel(model), replies)
+    assert rows[:2] == [4, 3 + 4]  # after the first tokens: one row of each chain, and four children in the tree
+    assert all(one.told == alone(model, one).told for one in replies)
+
+
+def test_texts_that_are_rotated_otherwise_share_no_pass() -> None:
+    """LongRoPE of one that is short, one that is long and two that grow long."""
+    scaling = {"short_factor": [1.0] * 4, "long_factor": [1.0, 1.5, 2.0, 4.0]}
+    model = build("phi3", original_max_position_embeddings=40)
+    for module in model.modules():
+        correct_frequencies(module, 10_000, scaling)
+    replies = [Wanted(text(length, length), COUPLED, lambda _: PromptLookup(1), 3) for length in (8, 90, 25, 34)]
+    target = CachedModel(model)
+    assert target.rotation.threshold == 40
+    write(target, replies)
+    assert target.shares_passes
+    assert all(one.told == alone(model, one).told for one in replies)
 
 
 def test_an_error_of_a_pass_reaches_the_replies_that_took_part_and_nobody_else() -> None:
@@ -222,9 +256,8 @@ def test_who_writes_is_counted() -> None:
     assert not together.takes_part()
 
 
-def test_a_model_whose_layers_compute_with_keys_is_never_silently_wrong() -> None:
-    """It is refused by what happens when it runs, and its replies take turns."""
-    model = build("deepseek_v3")
+def test_a_model_that_computes_positions_by_itself_is_refused_and_not_silently_wrong() -> None:
+    model = build("gpt2")
     target = CachedModel(model)
     replies = [Wanted(text(seed, 20), COUPLED, lambda _: PromptLookup(1), 3) for seed in range(3)]
     write(target, replies)

@@ -1,4 +1,7 @@
-"""Downloads, one at a time: each is a `redline models pull` child that prints `app.protocol.download_events`."""
+"""Downloads, one at a time: each is a `redline models pull` child that prints `app.protocol.download_events`.
+
+How one goes on after it was killed is known by `models/hub/file_transfer.py`.
+"""
 
 from __future__ import annotations
 

@@ -132,11 +132,11 @@ def test_an_exact_reply_is_identical_to_the_last_bit(
     compute_row_by_row(monkeypatch)
     sampling = replace(SAMPLINGS[name], exact=True)
     with monkeypatch.context() as here:
-        here.setitem(identical_width._measured, worker._pair.target.model, IdenticalWidth(width))
+        here.setitem(identical_width._measured, worker._pair.target.model.weights_key, IdenticalWidth(width))
         told = ask(worker, sampling)
     assert {told.round.width for told in of_kind(told, p.RoundDone)} >= ({1, 4} if width > 1 else {BLOCK_WIDTH})
     wanted = request(told, sampling)
-    monkeypatch.setitem(identical_width._measured, worker._pair.target.model, IdenticalWidth(6 - width))
+    monkeypatch.setitem(identical_width._measured, worker._pair.target.model.weights_key, IdenticalWidth(6 - width))
     receipt = receipt_of(verify(worker, wanted))
     assert receipt == Receipt(LENGTH, same_bits=True, identical_width=width)
     because = ": bit-identical by construction up to width 5" if width > 1 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -40,7 +41,7 @@ def test_the_numbers_at_a_time_are_those_of_the_rounds_until_then(document: Race
     for track, pane in zip(replay.tracks, replay.at(time_s).panes, strict=True):
         rounds = [one.round for one in track.run.rounds if one.round.time_s <= min(time_s, replay.end_s)]
         whole = Metrics.of([PromptProgress(9, 9, 0, 0.0), *rounds])
-        assert pane.metrics == replace(whole, reached=[], kept=[])
+        assert pane.metrics == replace(whole, reached=[], kept=[], plain_reasons=Counter())
         assert pane.tokens == whole.tokens
         assert pane.done == (len(rounds) == len(track.run.rounds))
 

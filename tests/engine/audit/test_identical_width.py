@@ -185,4 +185,4 @@ def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     target = CachedModel(build("llama"))
     found = identical_width(target)
     monkeypatch.setattr(module, "_measure", lambda target: pytest.fail("it was measured again"))
-    assert identical_width(target) is found
+    assert identical_width(target) is found is identical_width(target.for_another_reply())
