@@ -93,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Serve:
-    """The engine's loop in this thread, and programs in one of their own. tasks: of the engine. introduce: tells the user what is served.
+    """The engine's loop in this thread, and programs in one of their own. tasks: of the engine. introduce: tells the
+    user what is served.
 
     An engine that is stuck is replaced: this process executes the command again, with the same socket, at which
     programs wait meanwhile.

@@ -187,7 +187,7 @@ class TaskRunner:
             _report(error, task, self._worker)
         except Exception as error:  # noqa: BLE001  broad: the process boundary
             _report(error, task, self._worker)
-            if self._worker is not None and not isinstance(task.request, protocol.Reply):  # which recovers by itself
+            if self._worker is not None:
                 self._worker.recover()
         finally:
             self._tasks.end_task(task, None if self._worker is None else self._worker.pair)

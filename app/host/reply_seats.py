@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from app.inference.loaded_pair import LoadedPair
 from app.inference.memory_check import fits_beside
-from engine.errors import RedlineError
 from engine.kept_conversations import KeptConversation, common_prefix
 from models.drafters.pair_footprint import pair_footprint
 
@@ -63,8 +62,7 @@ class ReplySeats:
 
     @contextmanager
     def taken(self, prompt: Sequence[int], context: int) -> Iterator[Seat]:
-        """Lends a seat for such a reply: the idle one whose caches share most with the prompt. They are emptied where
-        something unexpected is raised, as a pass may have gone through some layers only."""
+        """Lends a seat for such a reply: the idle one whose caches share most with the prompt."""
         if not (idle := self._idle):
             idle = [Seat(self._seats[0].pair.for_another_reply())]
             self._seats += idle
@@ -73,11 +71,6 @@ class ReplySeats:
         seat.pair.keep_conversations(beside=sum(self._memory_at(one.context).cache for one in self._busy))
         try:
             yield seat
-        except RedlineError:
-            raise
-        except Exception:
-            seat.pair.reset()
-            raise
         finally:
             seat.context, seat.reads, seat.is_awaited = 0, (), False
 
@@ -101,9 +94,9 @@ class ReplySeats:
         self._seats[0].pair.give_back_memory()
 
     def reset(self) -> None:
-        """Empties the caches of all seats, while no reply is written."""
-        del self._seats[1:]
-        self._seats[0].pair.reset()
+        """Empties the caches of all idle seats, as a pass may have gone through some layers only."""
+        for seat in self._idle:
+            seat.pair.reset()
 
     @property
     def _busy(self) -> list[Seat]:

@@ -143,7 +143,7 @@ def test_a_stop_sent_together_with_its_reply_ends_or_cancels_it(slow: HostProces
 
 
 def test_a_waiting_request_can_be_cancelled(slow: HostProcess) -> None:
-    slow.send(reply(1), reply(2))
+    slow.send(p.Parallel(id=0, replies=1), reply(1), reply(2))
     slow.until(p.RoundDone)
     slow.send(p.Stop(id=2))
     taken = of_kind(slow.until(p.Failed), p.Failed)[0]
@@ -178,7 +178,7 @@ def test_leaving_ends_the_reply_and_cancels_waiting_requests(
     slow: HostProcess, end: bytes | p.Quit | signal.Signals
 ) -> None:
     """At the end of input, perhaps within a line; by request; by a signal."""
-    slow.send(reply(1), reply(2))
+    slow.send(p.Parallel(id=0, replies=1), reply(1), reply(2))
     slow.until(p.RoundDone)
     if isinstance(end, bytes):
         slow.send_bytes(end)
