@@ -194,7 +194,7 @@ class ModelWorker:
 
     def _open_seats(self) -> ReplySeats:
         """Returns the seats of the loaded pair."""
-        if self._seats is None:
+        if self._seats is None or self._seats.first is not self._pair:
             self._pair.at_once = self.at_once
             self._seats = ReplySeats(self._pair)
         return self._seats

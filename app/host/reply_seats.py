@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from app.inference.loaded_pair import LoadedPair
 from app.inference.memory_check import fits_beside
 from engine.kept_conversations import KeptConversation, common_prefix
 from models.drafters.pair_footprint import pair_footprint
+from models.memory.memory_verdict import FootprintAt
 
 WORTH_WAITING = 256  # tokens that another reply is reading: fewer are read again
 NO_MEMORY = "there is not enough memory for another reply now: this one begins when another ends"
@@ -40,16 +42,21 @@ class Seat:
 
 
 class ReplySeats:
-    """The seats of `first` and of more pairs of its weights, which are made when they are needed."""
+    """The seats of the pair `first` and of more pairs of its weights, which are made when they are needed."""
 
     def __init__(self, first: LoadedPair) -> None:
+        self.first = first
         self._seats = [Seat(first)]
-        drafters = [part.folder for part in first.drafter.parts if part.folder is not None]
-        self._memory_at = pair_footprint(first.target.folder, drafters)
+
+    @cached_property
+    def _memory_at(self) -> FootprintAt:
+        """The memory of the pair by the length of the context. A reply alone does not ask, as its files may be gone."""
+        drafters = [part.folder for part in self.first.drafter.parts if part.folder is not None]
+        return pair_footprint(self.first.target.folder, drafters)
 
     def why_wait(self, prompt: Sequence[int], context: int) -> str:
         """Returns why a reply to `prompt`, with at most `context` tokens of both, cannot begin now; "" if it can."""
-        first, busy = self._seats[0].pair, self._busy
+        first, busy = self.first, self._busy
         if busy and first.is_shared:
             return MACHINES
         held = max((self._held(seat, prompt) for seat in self._idle), default=0)
@@ -57,6 +64,8 @@ class ReplySeats:
             if common_prefix(seat.reads, prompt) >= held + WORTH_WAITING:
                 seat.is_awaited = True
                 return SAME_PROMPT
+        if not busy:
+            return ""
         contexts = [seat.context for seat in busy]
         return "" if fits_beside(self._memory_at, contexts, context, first.session.kept.nbytes) else NO_MEMORY
 
@@ -64,11 +73,11 @@ class ReplySeats:
     def taken(self, prompt: Sequence[int], context: int) -> Iterator[Seat]:
         """Lends a seat for such a reply: the idle one whose caches share most with the prompt."""
         if not (idle := self._idle):
-            idle = [Seat(self._seats[0].pair.for_another_reply())]
+            idle = [Seat(self.first.for_another_reply())]
             self._seats += idle
         seat = max(idle, key=lambda one: (self._held(one, prompt), -len(one.pair.session.tokens)))
-        seat.context, seat.reads = context, prompt
-        seat.pair.keep_conversations(beside=sum(self._memory_at(one.context).cache for one in self._busy))
+        others, seat.context, seat.reads = self._busy, context, prompt
+        seat.pair.keep_conversations(beside=sum(self._memory_at(one.context).cache for one in others))
         try:
             yield seat
         finally:
@@ -91,7 +100,7 @@ class ReplySeats:
         for seat in self._idle:
             if seat is not self._seats[0]:
                 seat.pair.session.forget()
-        self._seats[0].pair.give_back_memory()
+        self.first.give_back_memory()
 
     def reset(self) -> None:
         """Empties the caches of all idle seats, as a pass may have gone through some layers only."""

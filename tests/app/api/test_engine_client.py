@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -245,3 +246,31 @@ def test_only_answers_to_the_oldest_request_and_heartbeats_for_programs_show_pro
     assert pending.allowed_s(limits) is None
     pending.serves = True
     assert pending.allowed_s(limits) == limits.silent_s
+
+
+def test_n_replies_and_several_clients_are_written_at_once_and_each_gets_its_own_text() -> None:
+    async def scenario(api: GatedApi) -> None:
+        api.worker.steps = 0
+        calls = [await api.begin(n=2), await api.begin(), await api.begin(stream=True)]
+        await until(lambda: api.client.pending == 4)
+        api.worker.go_on(6)  # three for the first, which begins alone, one for each other
+        await until(lambda: api.client.running == 4 and api.client.running_tokens == 18)
+        api.worker.go_on()
+        both, one, streamed = await asyncio.gather(*calls)
+        assert [choice["message"]["content"] for choice in both.json["choices"]] == [TEXT, TEXT]
+        assert text(one) == TEXT and streamed.status == 200
+
+    with_engine(scenario)
+
+
+def test_the_chunks_of_n_replies_come_mixed_and_each_is_whole() -> None:
+    async def scenario(api: GatedApi) -> None:
+        answer = await api.chat(n=2, stream=True)
+        events = [json.loads(line[6:]) for line in answer.body.decode().splitlines() if line.startswith("data: {")]
+        chunks = [choice for event in events for choice in event["choices"] if choice["delta"].get("content")]
+        order = [chunk["index"] for chunk in chunks]
+        assert order != sorted(order)
+        for index in (0, 1):
+            assert "".join(one["delta"]["content"] for one in chunks if one["index"] == index) == TEXT
+
+    with_engine(scenario)

@@ -106,7 +106,7 @@ def replies(target: Path) -> tuple[list[p.AnyAnswer], list[str], int]:
     requests = [
         p.Reply(id=number, messages=messages, sampling=SAMPLING) for number, messages in enumerate((FIRST, OTHER) * 2)
     ]
-    answers = served(worker, *requests)
+    answers = served(worker, *requests, places=1)
     rounds = of_kind(answers, p.RoundDone)
     texts = ["".join(t for one in rounds if one.id == number for t in one.round.texts) for number in range(4)]
     return answers, texts, len(worker._pair.session.kept)
