@@ -101,7 +101,6 @@ class ModelWorker:
         if old.context != wanted.context:
             self._pair.open_session(options)
         self.pair = wanted
-        self._open_seats()
         yield self._description(request.id, options, wanted)
 
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
@@ -152,12 +151,10 @@ class ModelWorker:
     ) -> Iterator[protocol.AnyAnswer]:
         """Writes a reply in its seat."""
         pair, settings, number = seat.pair, runner.settings, request.id
-        tokenizer = pair.target.tokenizer
         pair.draft_from(Path(request.history) if request.history else None, settings)
         cache = Path(request.cache) if request.cache and not pair.is_shared else None
-        if cache is not None:
-            with contextlib.suppress(StoppedError):  # the reply ends at once then
-                self._open_cache(pair, cache, partial(_check, stop))
+        with contextlib.suppress(StoppedError):  # the reply ends at once then
+            self._open_cache(pair, cache, partial(_check, stop))
         for event in runner.events() if tools is None else tools.events(runner.events()):
             match event:
                 case tuple():
@@ -169,11 +166,10 @@ class ModelWorker:
                         seat.end_reading()
                     yield protocol.PrefillProgress(id=number, progress=event)
                 case Round():
-                    texts = tuple(map(tokenizer.piece, event.drafted))
+                    texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
-                    if cache is not None:
-                        self._note_conversation(cache, tuple(pair.session.tokens))
+                    self._note_conversation(cache, tuple(pair.session.tokens))
                     digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     yield protocol.ReplyDone(
                         id=number,
@@ -186,8 +182,10 @@ class ModelWorker:
                         unused_prediction=runner.unused_prediction,
                     )
 
-    def _note_conversation(self, cache: Path, tokens: tuple[int, ...]) -> None:
-        """Notes what the models remember of the conversation that a file is for."""
+    def _note_conversation(self, cache: Path | None, tokens: tuple[int, ...]) -> None:
+        """Notes what the models remember of the conversation that a file is for, if there is one."""
+        if cache is None:
+            return
         self._last_tokens[cache] = tokens
         if len(tokens) >= WORTH_A_FILE:
             self._unwritten[cache] = tokens
@@ -286,9 +284,11 @@ class ModelWorker:
                     self._open_cache(pair, path, pause)
             self._next = None
 
-    def _open_cache(self, pair: LoadedPair, path: Path, pause: Callable[[], None] = lambda: None) -> None:
+    def _open_cache(self, pair: LoadedPair, path: Path | None, pause: Callable[[], None] = lambda: None) -> None:
         """Has the session know what a file remembers of a conversation, unless it still knows it from the last reply
         or from reading it ahead. pause: called between arrays; may raise to break off."""
+        if path is None:
+            return
         tokens = self._last_tokens.get(path)
         if tokens is not None and self._open_seats().conversation(tokens) is not None:
             return

@@ -37,10 +37,10 @@ class ApiState:
     key: str = ""
     model: str = ""
     waiting: int = 0
-    replies: int = 0
     running_tokens: int | None = None
     error: str = ""
     loaded: Loaded | None = None
+    replies: int = 0
 
 
 class ApiServer(QObject):

@@ -253,8 +253,8 @@ def test_n_replies_and_several_clients_are_written_at_once_and_each_gets_its_own
         api.worker.steps = 0
         calls = [await api.begin(n=2), await api.begin(), await api.begin(stream=True)]
         await until(lambda: api.client.pending == 4)
-        api.worker.go_on(6)  # three for the first, which begins alone, one for each other
-        await until(lambda: api.client.running == 4 and api.client.running_tokens == 18)
+        api.worker.go_on(2)
+        await until(lambda: len(api.tasks.running) == 4)
         api.worker.go_on()
         both, one, streamed = await asyncio.gather(*calls)
         assert [choice["message"]["content"] for choice in both.json["choices"]] == [TEXT, TEXT]
