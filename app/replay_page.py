@@ -24,11 +24,12 @@ _SHARED = ("background", "raised", "hairline", "text", "faint", "accent")  # fie
 
 @dataclass(frozen=True)
 class Lane:
-    """One column of the page: a run or a reply. detail: how it was decoded, in a line."""
+    """One column of the page: a run or a reply. detail: how it was decoded, in a line. steps: what its rounds are."""
 
     name: str
     detail: str
     rounds: Sequence[RoundDone]
+    steps: str = "passes of the target"
 
 
 def replay_page(prompt: str, lanes: Sequence[Lane], result: str, about: str) -> str:
@@ -51,7 +52,7 @@ def replay_page(prompt: str, lanes: Sequence[Lane], result: str, about: str) -> 
 
 def _lane_json(lane: Lane) -> dict[str, object]:
     rounds = [_round_json(one) for one in lane.rounds]
-    return {"name": lane.name, "detail": lane.detail, "rounds": rounds}
+    return {"name": lane.name, "detail": lane.detail, "steps": lane.steps, "rounds": rounds}
 
 
 def _round_json(done: RoundDone) -> dict[str, object]:

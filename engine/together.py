@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from greenlet import getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent, greenlet
 
 if TYPE_CHECKING:  # replies that are played back need no MLX
     import mlx.core as mx
@@ -37,9 +37,23 @@ class Pass(Protocol):
 
 
 class _Reply(greenlet):
-    """The coroutine of a reply. wanted: what it handed over for last; None before it began."""
+    """The coroutine of a reply. wanted: what it handed over for last; None before it began. failure: what it raised."""
 
     wanted: Pass | str | None = None
+    failure: BaseException | None = None
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__()
+        self._work = work
+
+    def run(self) -> None:
+        """Writes the reply. What it raises is kept, so that the others have their turn first."""
+        try:
+            self._work()
+        except GreenletExit:
+            raise
+        except BaseException as error:  # noqa: BLE001  broad: whoever drives it gets it
+            self.failure = error
 
     def hand_over(self, wanted: Pass | str) -> Any:
         """Has the driver go on, until that resumes this reply; returns the logits of the pass that was wanted."""
@@ -108,18 +122,20 @@ class Together:
         """Has each reply that writes do one round, and each that reads its prompt one piece of it.
 
         First come the passes, those of smaller models before those of larger ones, so that what all replies drafted
-        is verified at once. Then, with everything submitted, each reply waits for its own round. Raises what a reply
-        raises.
+        is verified at once. Then, with everything submitted, each reply waits for its own round. Raises in the end
+        what a reply raised.
         """
-        try:
-            for reply in self._that(lambda wanted: wanted in (None, _READS)):
-                reply.resume()
-            while wanting := self._that(lambda wanted: not isinstance(wanted, str)):
-                self._run_smallest(wanting)
-            for reply in self._that(lambda wanted: wanted == _WAITS):
-                reply.resume()
-        finally:
-            self._replies[:] = [reply for reply in self._replies if not reply.dead]
+        for reply in self._that(lambda wanted: wanted in (None, _READS)):
+            reply.resume()
+        while wanting := self._that(lambda wanted: not isinstance(wanted, str)):
+            self._run_smallest(wanting)
+        for reply in self._that(lambda wanted: wanted == _WAITS):
+            reply.resume()
+        ended = [reply for reply in self._replies if reply.dead]
+        self._replies = self._that(lambda _: True)
+        for reply in ended:
+            if reply.failure is not None:
+                raise reply.failure
 
     def close(self) -> None:
         """Ends all replies where they stand."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from app.protocol.race_messages import ServerReport
 from engine.audit.receipt import Difference
 from engine.errors import RedlineError, UsageError
 from engine.metrics import median
@@ -83,6 +84,8 @@ class BenchRun(StrictStruct, frozen=True, kw_only=True):
     speedup: float | None  # decode speed over plain decoding of the same prompt (`engine.metrics`)
     speedup_total: float | None  # the same from request to last token
     round_s: dict[str, float]  # median seconds of a round, by the number of drafted tokens; empty for the peer
+    report: ServerReport | None = None  # of a server: what it says of the reply
+    arrivals_s: list[float] = []  # of a server: seconds from request to each time that something arrived
 
     @property
     def failed(self) -> bool:
@@ -130,10 +133,15 @@ class BenchDocument(StrictStruct, frozen=True, kw_only=True):
     runs: list[BenchRun]
     summary: list[BenchSummary]
     interrupted: bool  # whether runs are missing
+    drift: float | None = None  # with a server: decode speed of plain decoding at the end over the same at the start
 
 
 def make_document(
-    environment: dict[str, Any], contestants: Sequence[str], rows: Sequence[BenchRun], interrupted: bool = False
+    environment: dict[str, Any],
+    contestants: Sequence[str],
+    rows: Sequence[BenchRun],
+    interrupted: bool = False,
+    drift: float | None = None,
 ) -> BenchDocument:
     """Builds the document. Speeds in its summary are medians over prompts; acceptance is over all rounds."""
     return BenchDocument(
@@ -142,6 +150,7 @@ def make_document(
         runs=list(rows),
         summary=[_summary(group) for group in runs_by_contestant(rows)],
         interrupted=interrupted,
+        drift=drift,
     )
 
 
@@ -204,7 +213,7 @@ def read_document(path: Path) -> BenchDocument:
         raise UsageError(
             f"{str(path)!r} is not a document of this version of redline bench ({reason}): measure again"
         ) from error
-    return make_document(found.environment, found.contestants, found.runs, found.interrupted)
+    return make_document(found.environment, found.contestants, found.runs, found.interrupted, found.drift)
 
 
 def write_document(path: Path, value: msgspec.Struct | dict[str, Any]) -> None:

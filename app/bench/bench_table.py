@@ -10,6 +10,7 @@ from rich.text import Text
 
 from app.bench.bench_document import BenchDocument, BenchRun, BenchSummary
 from app.bench.contestants import PLAIN, PLAIN_EXACT
+from app.bench.server_contestant import server_lines
 from app.bench.verdicts import FLOOR, AutoVerdict, verdicts
 from app.cli.terminal.output import ruled_table
 
@@ -35,7 +36,7 @@ def show(console: Console, about: str, value: BenchDocument) -> None:
         console.print(_verdict_table(found))
         console.print(Text(_VERDICTS, "dim"))
         console.print(_never_slower(found))
-    for line, style in _differences(value):
+    for line, style in (*server_lines(value), *_differences(value)):
         console.print(Text(line, style), soft_wrap=True)
 
 
@@ -109,9 +110,14 @@ def _never_slower(found: Sequence[AutoVerdict]) -> str:
 def _differences(value: BenchDocument) -> Iterator[tuple[str, str]]:
     """Describes each text that differs, and the verdict, with their styles."""
     for row in value.runs:
-        if row.first_difference is not None:
+        found = row.first_difference
+        if found is not None and row.report is not None:
+            gap = "" if found.gap_ulps is None else f", which the target prefers by {abs(found.gap_ulps):.3g} ULPs"
+            tokens = f"token {found.other_token} in place of {found.plain_token}"
+            yield f"{row.drafter}, {row.where}: differs at token {found.position} ({tokens}{gap})", "dim"
+        elif found is not None:
             yield (
-                f"{row.drafter}, {row.where}: {row.first_difference}",
+                f"{row.drafter}, {row.where}: {found}",
                 "red" if row.failed else "yellow",
             )
         elif row.same_bits is False:

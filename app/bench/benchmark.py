@@ -8,6 +8,7 @@ replies have taught, or its warm-up.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ import msgspec
 from app.bench.bench_document import BenchRun, digest
 from app.bench.contestants import PLAIN, PLAIN_EXACT, Contestant
 from app.bench.prompt_file import Question
+from app.bench.server_contestant import AskedReply, ServerContestant, drawn_order
 from app.inference.measured_reply import Reply, receipt_record, reply_record, round_seconds, warm_up
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.receipt import Receipt
@@ -42,7 +44,8 @@ class Benchmark:
     progress: receives a short text before each reply. turns: how many of each question are used. begun: how many
     times each contestant has replied before, which decides the rotation. learn: whether prompt lookup drafts from plain
     decoding's replies to earlier prompts too; each prompt then has a seed of its own, as such drafts must not depend on
-    the noise that decides about them.
+    the noise that decides about them. order_seed, pause_s: with a server, draws the order of the contestants for each
+    prompt, and how long the machine rests before each reply.
     """
 
     session: Session
@@ -54,6 +57,8 @@ class Benchmark:
     repeats: int = 1
     begun: int = 0
     learn: bool = False
+    order_seed: int = 0
+    pause_s: float = 0.0
     _history: SuffixIndex = field(init=False, default_factory=lambda: SuffixIndex(HISTORY_SHORTEST))
 
     def __post_init__(self) -> None:
@@ -86,7 +91,10 @@ class Benchmark:
         prompt = self.session.tokenizer.chat([_message("user", question.turns[0])])
         for settings in self.settings:
             for contestant in self.contestants:
-                contestant.reply(prompt, warm_up(settings), learns=True)
+                if isinstance(contestant, ServerContestant):
+                    contestant.ask([_message("user", question.turns[0])], warm_up(settings))
+                else:
+                    contestant.reply(prompt, warm_up(settings), learns=True)
 
     def run(self, questions: Sequence[Question], done: IsDone = lambda *_: False) -> Iterator[list[BenchRun]]:
         """Yields the runs of one prompt at a time, except for conversations that are done."""
@@ -106,7 +114,9 @@ class Benchmark:
             if len(prompt) >= self.session.context:
                 self.notice(f"question {question.id}: skipped from turn {turn + 1}, which does not fit the context")
                 return
-            replies = [self._replies(prompt, settings, f"question {question.id}") for _ in range(self.repeats)]
+            replies = [
+                self._replies(messages, prompt, settings, f"question {question.id}") for _ in range(self.repeats)
+            ]
             messages.append(_message("assistant", replies[0][PLAIN].answer))
             self._history.extend([*replies[0][PLAIN].tokens, END])
             prompted = {
@@ -121,15 +131,47 @@ class Benchmark:
                 for one in self.contestants
             ]
 
-    def _replies(self, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
-        """Returns every contestant's reply to one prompt, by name; each time another one begins."""
+    def _replies(
+        self, messages: list[dict[str, str]], prompt: list[int], settings: SamplingSettings, what: str
+    ) -> dict[str, Reply]:
+        """Returns every contestant's reply to one prompt, by name."""
+        replies: dict[str, Reply] = {}
+        asked: list[tuple[ServerContestant, AskedReply]] = []
+        for contestant in self._order():
+            self.progress(f"{what} · {contestant.name}")
+            time.sleep(self.pause_s if self._has_servers else 0)
+            if isinstance(contestant, ServerContestant):
+                asked.append((contestant, contestant.ask(messages, settings)))
+            else:
+                replies[contestant.name] = contestant.reply(prompt, settings)
+        for server, reply in asked:
+            replies[server.name] = server.in_tokens(reply, prompt, replies[PLAIN])
+        return replies
+
+    def _order(self) -> list[Contestant]:
+        """Returns the contestants in their next order: each time another one begins; with a server it is drawn."""
         first = self.begun % len(self.contestants)
         self.begun += 1
-        replies: dict[str, Reply] = {}
-        for contestant in [*self.contestants[first:], *self.contestants[:first]]:
-            self.progress(f"{what} · {contestant.name}")
-            replies[contestant.name] = contestant.reply(prompt, settings)
-        return replies
+        if self._has_servers:
+            by_name = {contestant.name: contestant for contestant in self.contestants}
+            return [by_name[name] for name in drawn_order(list(by_name), self.order_seed, self.begun)]
+        return [*self.contestants[first:], *self.contestants[:first]]
+
+    @property
+    def _has_servers(self) -> bool:
+        return any(isinstance(contestant, ServerContestant) for contestant in self.contestants)
+
+    def drift(self, question: Question, rows: Sequence[BenchRun]) -> float | None:
+        """Measures plain decoding's reply to a question again; returns its decode speed over the one in `rows`. None
+        without a server, or if it is unknown."""
+        settings, plain = self.settings[0], self.contestants[0]
+        key = question.id, 0, settings.temperature, plain.name
+        first = next((r for r in rows if (r.question_id, r.turn, r.temperature, r.drafter) == key), None)
+        if not self._has_servers or first is None or isinstance(plain, ServerContestant):
+            return None
+        again = plain.reply(self.session.tokenizer.chat([_message("user", question.turns[0])]), settings)
+        speed = again.metrics.tokens_per_s
+        return speed / first.tokens_per_s if speed and first.tokens_per_s else None
 
     def _record(self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply]) -> dict[str, Any]:
         """Returns what the document keeps of a reply, compared with plain decoding of the same prompt."""
@@ -152,6 +194,8 @@ class Benchmark:
             "speedup": decode_speedup(plain.metrics, reply.metrics),
             "speedup_total": total_speedup(plain.metrics, reply.metrics),
             "round_s": {} if contestant.peer else round_seconds(reply.rounds),
+            "report": reply.report,
+            "arrivals_s": [] if reply.report is None else [round_.time_s for round_ in reply.rounds],
         }
 
     def _receipt(self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply]) -> Receipt | None:

@@ -19,6 +19,7 @@ from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from mlx_lm.utils import load_tokenizer
 
+from app.bench.server_contestant import ServerContestant
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
 from app.inference.measured_reply import Reply, measure_reply
@@ -198,7 +199,7 @@ class MlxLmContestant:
         return arguments
 
 
-Contestant = RedlineContestant | MlxLmContestant
+Contestant = RedlineContestant | MlxLmContestant | ServerContestant
 
 
 class RoundBuilder:

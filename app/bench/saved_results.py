@@ -32,6 +32,7 @@ class SavedResults:
         self._path, self._environment, self._contestants = path, environment, list(contestants)
         self._turns, self._repeats, self._notice = turns, repeats, notice
         self.rows: list[BenchRun] = []
+        self.drift: float | None = None
 
     def resume(
         self, before: BenchDocument, questions: Sequence[Question], settings: Sequence[SamplingSettings]
@@ -87,7 +88,7 @@ class SavedResults:
             bench_document.write_document(self._path, self.document(interrupted))
 
     def document(self, interrupted: bool) -> BenchDocument:
-        return bench_document.make_document(self._environment, self._contestants, self.rows, interrupted)
+        return bench_document.make_document(self._environment, self._contestants, self.rows, interrupted, self.drift)
 
 
 def _check_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

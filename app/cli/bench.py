@@ -7,10 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.decoding_options import add_options, add_selection, check_counts, read_options
+from app.cli.decoding_options import (
+    add_options,
+    add_selection,
+    add_servers,
+    check_counts,
+    read_options,
+    read_servers,
+)
 from app.cli.terminal.output import output_console
 from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writable, notify
 from app.inference.options import Options
+from app.remote.openai_client import WHAT_IS_SENT
 from app.reply_statistics import count
 from engine.errors import UsageError
 
@@ -19,7 +27,9 @@ if TYPE_CHECKING:
     from app.bench.benchmark import Benchmark
     from app.bench.prompt_file import Question
     from app.bench.saved_results import SavedResults
+    from app.bench.server_contestant import ServerContestant
     from app.command_line import Commands
+    from app.inference.loaded_pair import LoadedPair
 
 MAX_TOKENS = 128
 _DESCRIPTION = "Compare drafters and temperatures with plain decoding on a file of prompts."
@@ -28,6 +38,7 @@ _EXAMPLES = """examples:
   redline bench PROMPTS.jsonl --drafter lookup --drafter FOLDER  compare two drafters
   redline bench --temperature 0 --temperature 1 --acceptance coupled --json results.json
   redline bench --peer mlx-lm                                    compare with mlx-lm's stream_generate
+  redline bench --against http://127.0.0.1:8080                  compare with another program
   redline bench --draft-length auto --draft-length 1 --draft-length 4 --random
                                                                  check that auto is never slower
   redline bench --draft-length auto --draft-length 4 --random --without "random 4"
@@ -53,6 +64,7 @@ def add_parser(commands: Commands) -> None:
     add("--history", action="store_true", help=_HISTORY)
     add("--without", action="append", default=[], metavar="NAME", help=_WITHOUT)
     add("--peer", choices=("mlx-lm",), help="also run another engine on the same weights")
+    add_servers(parser)
     add("--json", type=Path, metavar="FILE", help="save the results to FILE after every prompt")
     add("--resume", action="store_true", help="continue from the results in --json FILE")
     add("--plot", type=Path, metavar="FILE.png", help="plot speed-up, acceptance, round times and losses")
@@ -84,6 +96,7 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     from app.bench import prompt_file
 
     check_counts(args, "limit", "every", "repeats")
+    read_servers(args)
     if args.peer and options.sampling.stop:
         raise UsageError("--peer mlx-lm does not support stop strings: leave out --stop or --peer")
     if args.resume and args.history:
@@ -111,12 +124,16 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
     if pair.note:
         notify(pair.note)
     everyone = contestants.make_contestants(options, pair, args.peer is not None, notify, args.random)
+    everyone += _servers(args, pair)
     chosen = contestants.leave_out(everyone, args.without)
     settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     settings = [replace(one, exact=False) for one in settings]  # each contestant has its own mode
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in chosen]
     about = {**environment.describe(options, pair.target), "weights": environment.weights(options, pair.target)}
+    order_seed = args.order_seed or 0
+    if args.against:
+        about |= {"order_seed": order_seed, "pause_s": args.pause}
     results = saved_results.SavedResults(args.json, about, names, turns, args.repeats, notify)
     if before is not None:
         results.resume(before, questions, settings)
@@ -130,7 +147,25 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
         repeats=args.repeats,
         begun=results.replies_each,
         learn=args.history,
+        order_seed=order_seed,
+        pause_s=args.pause,
     ), results
+
+
+def _servers(args: argparse.Namespace, pair: LoadedPair) -> list[ServerContestant]:
+    """Returns the servers that are named, which must answer. Raises UsageError or ServerError."""
+    from app.bench.server_contestant import ServerContestant
+    from app.remote.openai_client import ServerClient
+
+    found: dict[str, ServerContestant] = {}
+    for server in read_servers(args):
+        client = ServerClient(server)
+        if client.name in found:
+            raise UsageError(f"{client.name} is named twice: name each server and model once")
+        found[client.name] = ServerContestant(client.name, client, pair.target.tokenizer)
+    if found:
+        notify(f"{WHAT_IS_SENT}: {', '.join(found)}")
+    return list(found.values())
 
 
 def _measure(benchmark: Benchmark, results: SavedResults, questions: list[Question]) -> bool:
@@ -147,6 +182,7 @@ def _measure(benchmark: Benchmark, results: SavedResults, questions: list[Questi
         with count_progress(left) as benchmark.progress:
             for runs in benchmark.run(questions, results.done):
                 results.add(runs)
+        results.drift = benchmark.drift(questions[0], results.rows)
     except KeyboardInterrupt:
         if not results.rows:
             raise

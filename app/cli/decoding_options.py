@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from app.inference.host_file import read_hosts
 from app.inference.options import AUTO, KV_BITS, MAX_THOUGHT, Options, read_draft_length
+from app.protocol.race_messages import PAUSE_S, Server
+from app.remote.openai_client import check_address
 from engine.errors import UsageError
 from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS, Grammar, SamplingSettings
 from models.builtin import SHIPPED
@@ -92,6 +95,34 @@ def add_hosts(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None
     """Adds the option that names the machines which share the target."""
     shared = "split the target over the machines in this file (see `redline cluster`), this one first"
     parser.add_argument("--hosts", type=Path, metavar="FILE", help=shared)
+
+
+def add_servers(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name other programs to measure against."""
+    group = parser.add_argument_group("other programs")
+    add = group.add_argument
+    against = "a server that speaks OpenAI's protocol (llama.cpp, LM Studio, Ollama, vLLM, ...); may be repeated"
+    add("--against", action="append", default=[], metavar="URL", help=against)
+    model = "the model there (default: the first that it lists); once for each --against, in their order"
+    add("--model", action="append", default=[], metavar="NAME", help=model)
+    key = "environment variable that holds the server's key; once for each --against"
+    add("--key-env", action="append", default=[], metavar="VAR", help=key)
+    pause = f"seconds between two replies with --against, in which the machine cools down (default: {PAUSE_S:g})"
+    add("--pause", type=float, default=PAUSE_S, metavar="S", help=pause)
+    order = "seed of the order of turns with --against, recorded (default: random in race, 0 in bench)"
+    add("--order-seed", type=int, metavar="N", help=order)
+
+
+def read_servers(args: argparse.Namespace) -> list[Server]:
+    """Returns the servers of parsed arguments. Raises UsageError."""
+    for option, values in (("--model", args.model), ("--key-env", args.key_env)):
+        if len(values) > len(args.against):
+            raise UsageError(f"{option} is given {len(values)} times: give it once for each --against")
+    rows = zip_longest(args.against, args.model, args.key_env, fillvalue="")
+    servers = [Server(url=url, model=model, key_env=key_env) for url, model, key_env in rows]
+    for server in servers:
+        check_address(server)
+    return servers
 
 
 def add_thinking(parser: argparse.ArgumentParser) -> None:

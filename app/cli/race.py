@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.decoding_options import add_options, check_single, read_options
+from app.cli.decoding_options import add_options, add_servers, check_single, read_options, read_servers
 from app.cli.terminal.keyboard import ctrl_c, key_presses
 from app.cli.terminal.output import output_console
 from app.cli.terminal.progress import Status
@@ -33,11 +34,13 @@ _EXAMPLES = """examples:
   redline race --prompt "Tell me a story." --drafter FOLDER --temperature 0.7 --acceptance coupled
   redline race --prompt "Why is the sky blue?" --side eagle3:2 --side eagle3:8:tree --runs 5
   redline race --prompt "Why is the sky blue?" --save race.json --png race.png --animation race.gif
+  redline race --prompt "Why is the sky blue?" --against http://127.0.0.1:8080 --page race.html
   redline race --replay race.json
 """
 _DESCRIPTION = (
     "Race plain decoding against speculative decoding, or any two sides, on the same loaded target. "
-    "The sides are measured one after the other and then replayed side by side."
+    "The sides are measured one after the other and then replayed side by side. "
+    "A side may be another program that speaks OpenAI's protocol; only the prompt is sent, to its address alone."
 )
 _SIDE = (
     "a side: DRAFTER[:LENGTH][:tree][:rejection|coupled], where none is plain decoding; give two, or one to "
@@ -52,6 +55,7 @@ def add_parser(commands: Commands) -> None:
     add = parser.add_argument
     add("--prompt", metavar="TEXT", help="prompt for both sides")
     add("--side", action="append", default=[], metavar="SPEC", help=_SIDE)
+    add_servers(parser)
     add("--runs", type=int, default=RUNS, metavar="N", help=f"runs of each side, alternated (default: {RUNS})")
     add("--replay", type=Path, metavar="FILE", help="replay a saved race; nothing is loaded or measured")
     add("--save", type=Path, metavar="FILE", help="save the race as JSON for --replay")
@@ -91,23 +95,26 @@ def run(args: argparse.Namespace) -> int:
 def sides_of(args: argparse.Namespace, options: Options) -> tuple[Side, ...]:
     """Returns the two sides. Raises UsageError."""
     named = [read_side(text) for text in args.side]
-    if len(named) > SIDES:
-        raise UsageError(f"--side is given {len(named)} times: a race is between {SIDES}")
+    servers = [Side(server=server) for server in read_servers(args)]
+    if len(named) + len(servers) > SIDES:
+        raise UsageError(f"--side and --against name {len(named) + len(servers)} sides: a race is between {SIDES}")
     if named and (args.drafter or args.draft_length or args.tree):
         raise UsageError("--side describes a whole side: leave --drafter, --draft-length and --tree out")
+    if len(named) + len(servers) == SIDES:
+        return *servers, *named
     if named:
-        return tuple(named) if len(named) == SIDES else (PLAIN, named[0])
-    if options.drafter == "none":
+        return PLAIN, named[0]
+    if options.drafter == "none" and not servers:
         raise UsageError("--drafter none would race plain decoding against itself: name a drafter")
     rule = options.sampling.acceptance
     other = Side(drafter=options.drafter, tree=options.tree, draft_length=options.draft_length, acceptance=rule)
-    return PLAIN, other
+    return servers[0] if servers else PLAIN, other
 
 
 def _check_files(args: argparse.Namespace) -> None:
     """Raises UsageError for what can be wrong before anything is loaded."""
-    if args.replay is not None and (args.prompt is not None or args.side):
-        raise UsageError("--replay shows a saved race: leave --prompt and --side out")
+    if args.replay is not None and (args.prompt is not None or args.side or args.against):
+        raise UsageError("--replay shows a saved race: leave --prompt, --side and --against out")
     if args.replay is None and args.prompt is None:
         raise UsageError("there is nothing to race: give --prompt, or --replay with a saved race")
     if args.animation is not None:
@@ -134,12 +141,22 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
     from app.race.race_runs import RaceOptions, RaceRuns, level
 
     sides = level(sides_of(args, options))
-    race, status = RaceOptions(1, args.prompt, options, sides, args.runs), Status(sys.stderr)
+    order_seed = secrets.randbelow(2**31) if args.order_seed is None else args.order_seed
+    race = RaceOptions(1, args.prompt, options, sides, args.runs, order_seed, args.pause)
+    status = Status(sys.stderr)
     try:
         status(f"loading {target_name(options)}")
         pair = open_target(options)
         status(pair.note)
-        asked = Race(id=race.number, prompt=race.prompt, sampling=options.settings(), sides=sides, runs=race.runs)
+        asked = Race(
+            id=race.number,
+            prompt=race.prompt,
+            sampling=options.settings(),
+            sides=sides,
+            runs=race.runs,
+            order_seed=race.order_seed,
+            pause_s=race.pause_s,
+        )
         builder = RaceDocumentBuilder(asked, time.time())
         with ctrl_c() as stopped:
             for answer in RaceRuns(pair, race, stopped).answers():

@@ -147,6 +147,8 @@ def _clock(pane: PaneState) -> str:
     speed = race_text.number(metrics.tokens_per_s, ".1f", " tok/s")
     tau = race_text.number(metrics.mean_acceptance_length, ".2f", " per pass")
     first = f"{pane.clock_s:.1f} s · {speed}{' · done' if pane.done else ''}"
+    if pane.foreign:
+        return f"{first}\nTTFT {race_text.number(metrics.ttft_s, '.2f', ' s')}"
     return f"{first}\nTTFT {race_text.number(metrics.ttft_s, '.2f', ' s')} · {metrics.rounds} passes · {tau}"
 
 
@@ -181,15 +183,16 @@ def _style(look: Look, origin: Origin) -> Style:
 def _numbers(document: RaceDocument, names: tuple[str, ...]) -> Table:
     """Returns a table with a row per side: medians of all runs."""
     table = plain_table([""], ["tokens", "tok/s", "TTFT", "total", "passes", "tokens per pass"])
-    for name, side in zip(names, document.results.sides, strict=True):
+    for name, side, ready in zip(names, document.results.sides, document.sides, strict=True):
+        foreign = ready.side.server is not None
         table.add_row(
             Text(safe(name)),
             str(side.tokens),
             race_text.number(side.tokens_per_s, ".1f"),
             race_text.number(side.ttft_s, ".2f", " s"),
             race_text.number(side.total_s, ".2f", " s"),
-            str(side.passes),
-            race_text.number(side.mean_acceptance_length, ".2f"),
+            race_text.NONE if foreign else str(side.passes),
+            race_text.number(None if foreign else side.mean_acceptance_length, ".2f"),
         )
     return table
 
@@ -202,7 +205,12 @@ def _verdict(document: RaceDocument) -> Iterator[tuple[str, str]]:
         value = race_text.speedup(spread.median if spread else None)
         least_most = f", {race_text.spread(spread)} over the runs" if spread and found.pairs > 1 else ""
         yield f"speed-up {value} {what}{least_most}", "bold"
-    yield f"{race_text.medians_of(found.pairs)}; {race_text.MEASURED}", "dim"
+    yield f"{race_text.medians_of(document)}; {race_text.MEASURED}", "dim"
+    for name, report in zip(race_text.names(document.sides), race_text.reports(document), strict=True):
+        if report is not None:
+            yield safe(f"{name} says of itself: {race_text.own_figures(report)}"), "dim"
+    if noise := race_text.noise(document):
+        yield safe(noise), "yellow"
     level, summary = race_text.verdict(document)
     yield f"receipt: {summary}", _COLOURS[level]
     yield from _apart(document)

@@ -217,7 +217,8 @@ class ModelWorker:
         sampling = pair.resolved(with_seed(request.sampling))
         sampling = replace(sampling, fresh=False, max_thought_tokens=None)  # a thought shares the tokens of the answer
         base = Options(temperatures=(sampling.temperature,), sampling=sampling)
-        options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
+        sides, turns = level(request.sides), (request.order_seed, request.pause_s)
+        options = RaceOptions(request.id, request.prompt, base, sides, request.runs, *turns)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
         runs, complete = RaceRuns(pair, options, stop.is_set, loaded), False
         try:

@@ -159,7 +159,7 @@ def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPr
             steps = 1 if drafter.drafts_blocks else min(length, TREE_DEPTH) if drafter.branches else length
             rows = 1.0 if exact and length < BLOCK_WIDTH else pass_price(length + 1, gpu)
             prices[length] = rows + token * steps
-    return PriorPrices(drafter.name, prices, partial(pass_price, gpu=gpu), drafts_jointly=drafter.loaded is not None)
+    return PriorPrices(drafter.name, prices, partial(pass_price, gpu=gpu))
 
 
 def weights_bytes(folder: Path) -> int:

@@ -235,11 +235,12 @@ class LoadedPair:
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""
-        return self.learnt.policy(settings, context, timed, frozen, self._replies_sharing_passes)
 
-    def _replies_sharing_passes(self) -> int:
-        """Returns how many replies share a pass now; 1 where each takes its own, which costs what it does alone."""
-        return self.at_once() if self.target.model.why_alone is None else 1
+        def sharing_passes() -> int:
+            """Returns how many replies share a pass now; 1 where each takes its own, which costs what it does alone."""
+            return self.at_once() if self.target.model.shares_passes and not settings.exact else 1
+
+        return self.learnt.policy(settings, context, timed, frozen, sharing_passes)
 
     # --- tokens, and their verification ---------------------------------------------------------------
 

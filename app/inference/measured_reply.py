@@ -12,6 +12,7 @@ from typing import Any
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
 from app.inference.options import Options
+from app.protocol.race_messages import ServerReport
 from engine.audit.receipt import Receipt
 from engine.events import Event, Finished, Round
 from engine.metrics import Metrics
@@ -32,12 +33,13 @@ WARM_UP_NOISE = 1 << 62  # a bit of the seed
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole reply. prompt: its ids. tail: the text that no token completed."""
+    """A whole reply. prompt: its ids. tail: the text that no token completed. report: of a server, what it says."""
 
     prompt: tuple[int, ...]
     rounds: tuple[Round, ...]
     metrics: Metrics
     tail: str = ""
+    report: ServerReport | None = None
 
     @property
     def tokens(self) -> tuple[int, ...]:

@@ -3,7 +3,8 @@
     {"format": "redline race", "version": 1, "created_s", "prompt", "sampling",
      "sides": [{"side", "name", "note"}, ...],          the two of them
      "environment": {...},                              versions, machine, target
-     "runs": [{"side", "number", "prompt_tokens", "rounds": [{"round", ...}], "finished"}],   as made: AB BA AB
+     "runs": [{"side", "number", "prompt_tokens", "rounds": [{"round", ...}], "finished", "report"}],        as made
+     "again", "order_seed", "pause_s",                  with a server: the side that began, run again at the end
      "receipts": [{"run", "promised", "tokens", "divergence", "same_bits"}],                one for each pair of runs
      "results": {...}}                                  medians for readers; they follow from the rest, and are not read
 
@@ -32,7 +33,17 @@ from app.protocol import (
     SamplingSettings,
     Struct,
 )
-from app.protocol.race_messages import MAX_RUNS, SIDES, Divergence, Environment, PairReceipt, Race, ReadySide, Run
+from app.protocol.race_messages import (
+    MAX_PAUSE_S,
+    MAX_RUNS,
+    SIDES,
+    Divergence,
+    Environment,
+    PairReceipt,
+    Race,
+    ReadySide,
+    Run,
+)
 from app.store.json_export import fault_of_sampling
 from app.store.round_encoding import fault_of_round
 from engine.audit.receipt import first_difference
@@ -98,8 +109,11 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class RaceDocument(Struct, frozen=True, kw_only=True):
-    """A race with at least one pair of runs. created_s: Unix seconds, 0 if unknown. Raises ValueError, which msgspec
-    reports while it decodes, if the parts do not fit together."""
+    """A race with at least one pair of runs. created_s: Unix seconds, 0 if unknown. order_seed, pause_s: as in `Race`.
+    again: the run of the side that began, at the end of a race with a server; None if it was stopped before.
+
+    Raises ValueError, which msgspec reports while it decodes, if the parts do not fit together.
+    """
 
     prompt: str
     sampling: SamplingSettings
@@ -108,9 +122,12 @@ class RaceDocument(Struct, frozen=True, kw_only=True):
     runs: Annotated[tuple[Run, ...], msgspec.Meta(min_length=SIDES, max_length=SIDES * MAX_RUNS)]
     receipts: tuple[PairReceipt, ...]
     created_s: Time = 0.0
+    order_seed: int = 0
+    pause_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_PAUSE_S)] = 0.0
+    again: Run | None = None
 
     def __post_init__(self) -> None:
-        why = _fault_of_settings(self) or _fault_of_runs(self.runs) or _fault_of_receipts(self)
+        why = _fault_of_settings(self) or _fault_of_runs(self.runs) or _fault_of_receipts(self) or _fault_of_again(self)
         if why:
             raise ValueError(why)
 
@@ -122,6 +139,23 @@ class RaceDocument(Struct, frozen=True, kw_only=True):
     def pairs(self) -> int:
         """How many pairs of runs there are."""
         return len(self.receipts)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether one of the sides is a server."""
+        return any(one.side.server is not None for one in self.sides)
+
+    @property
+    def order(self) -> list[int]:
+        """Which side went first in each pair of runs."""
+        return [self.runs[SIDES * number].side for number in range(self.pairs)]
+
+    @property
+    def drift(self) -> float | None:
+        """The decode speed of the side that began, at the end of the race over its first; None if unknown."""
+        first = metrics_of(self.runs[0]).pass_speed
+        last = metrics_of(self.again).pass_speed if self.again is not None else None
+        return last / first if first and last else None
 
     @property
     def results(self) -> Results:
@@ -249,6 +283,7 @@ class RaceDocumentBuilder:
         together."""
         if self._ready is None or len(self._ready.sides) != SIDES:
             return None
+        foreign = any(one.side.server is not None for one in self._ready.sides)
         try:
             return RaceDocument(
                 prompt=self.race.prompt,
@@ -258,6 +293,9 @@ class RaceDocumentBuilder:
                 runs=tuple(run for run in self._runs if run.number <= self.pairs),
                 receipts=tuple(self._receipts),
                 created_s=self._created_s,
+                order_seed=self.race.order_seed if foreign else 0,
+                pause_s=self.race.pause_s if foreign else 0.0,
+                again=next((run for run in self._runs if self.done and run.number > self.race.runs), None),
             )
         except ValueError:
             return None
@@ -273,6 +311,7 @@ class RaceDocumentBuilder:
                     prompt_tokens=part.prompt_tokens,
                     rounds=rounds,
                     finished=part.finished,
+                    report=part.report,
                 )
             )
 
@@ -297,6 +336,7 @@ def _results_json(document: RaceDocument) -> dict[str, Any]:
         "speedup": found.decode and found.decode._asdict(),
         "speedup_total": found.total and found.total._asdict(),
         "shown_pair": found.shown,
+        "drift": document.drift,
         "identical": same,
         "sides": [msgspec.to_builtins(side) for side in found.sides],
     }
@@ -338,6 +378,14 @@ def _fault_of_run(run: Run) -> str:
     steps = [later - earlier for earlier, later in pairwise(times)]
     sound = all(step == 0 or step >= SHORTEST_S for step in steps) and 0 < times[-1] <= LONGEST_S
     return "" if sound else "has impossible times"
+
+
+def _fault_of_again(document: RaceDocument) -> str:
+    again = document.again
+    why = (
+        "" if again is None else _fault_of_run(again) or ("is of another side" * (again.side != document.runs[0].side))
+    )
+    return f"its last run {why}" if why else ""
 
 
 def _fault_of_receipts(document: RaceDocument) -> str:

@@ -1,9 +1,9 @@
 """The runs of a race: one prompt decoded by two sides in turns on one loaded target, reported as
 `app.protocol.race_messages` describes.
 
-Both sides are loaded and warmed up first; then they run AB BA AB ..., each reply from nothing, so that every one of
-them pays for its prompt. Rounds are reported after their run, so that reporting takes no time from it. Terminal and
-host share this.
+Both sides are loaded and warmed up first; then they run in turns, each reply from nothing, so that every one of them
+pays for its prompt. Rounds are reported after their pair of runs, so that reporting takes no
+time from it. A side may be a server, whose cache is its own. Terminal and host share this.
 """
 
 from __future__ import annotations
@@ -21,13 +21,29 @@ from app.inference.measured_reply import Reply, begin_reply, warm_up
 from app.inference.memory_check import check_all
 from app.inference.options import Options
 from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
-from app.protocol.race_messages import MAX_RUNS, SIDES, Divergence, Environment, PairReceipt, ReadySide, Side
+from app.protocol.race_messages import (
+    MAX_PAUSE_S,
+    MAX_RUNS,
+    PAUSE_S,
+    PLAIN,
+    SIDES,
+    Divergence,
+    Environment,
+    PairReceipt,
+    ReadySide,
+    ServerReport,
+    Side,
+    first_sides,
+)
 from app.race.race_document import divergence_of
 from app.race.race_text import THOUGHT_END
+from app.remote.openai_client import POLL_S, WHAT_IS_SENT, ServerClient
+from app.remote.server_reply import ServerReply, Token, tokenized
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.reply_check import compare_replies
 from engine.errors import ModelError, StoppedError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
+from engine.metrics import Metrics
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from models.loader import Loaded
@@ -39,14 +55,16 @@ LoadedPairs = Mapping[tuple[str, bool], LoadedPair]  # by the drafter's name, an
 
 @dataclass(frozen=True)
 class RaceOptions:
-    """What to race. number: of the request. base: options that both sides share. sides: as `level` returns them. Raises
-    UsageError for what cannot be raced."""
+    """What to race. number: of the request. base: options that both sides share. sides: as `level` returns them.
+    order_seed, pause_s: as in `Race`. Raises UsageError for what cannot be raced."""
 
     number: int
     prompt: str
     base: Options
     sides: tuple[Side, ...]
     runs: int
+    order_seed: int = 0
+    pause_s: float = PAUSE_S
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
@@ -55,14 +73,21 @@ class RaceOptions:
             raise UsageError(f"a race is between {SIDES} sides, not {len(self.sides)}: name {SIDES}")
         if not 1 <= self.runs <= MAX_RUNS:
             raise UsageError(f"runs is {self.runs}: give 1 to {MAX_RUNS}")
+        if not 0 <= self.pause_s <= MAX_PAUSE_S:
+            raise UsageError(f"pause is {self.pause_s:g} s: give 0 to {MAX_PAUSE_S:g}")
         for side in self.sides:
             self.options(side)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether one of the sides is a server."""
+        return any(side.server is not None for side in self.sides)
 
     def options(self, side: Side) -> Options:
         """Returns the options of one side. Raises UsageError."""
         return replace(
             self.base,
-            drafters=(side.drafter,),
+            drafters=(side.drafter if side.server is None else PLAIN.drafter,),
             draft_lengths=(side.draft_length,),
             tree=side.tree,
             sampling=replace(self.base.sampling, acceptance=side.acceptance),
@@ -71,16 +96,41 @@ class RaceOptions:
 
 @dataclass(frozen=True)
 class LoadedSide:
-    """A side whose pair is loaded."""
+    """A side whose pair is loaded, or whose server answers."""
 
     side: Side
     pair: LoadedPair
     settings: SamplingSettings
+    client: ServerClient | None = None
+
+
+class Measured:
+    """A run while it is made. events: so far, of a server before they are in tokens. reply: of a server."""
+
+    def __init__(self, side: LoadedSide) -> None:
+        self.side = side
+        self.events: list[Event] = []
+        self.reply: ServerReply | None = None
+        if side.client is not None:
+            self.reply = ServerReply(side.client.name, side.client.product, side.settings)
+
+    def tokenize(self, like: Measured) -> None:
+        """Puts the reply of a server into tokens, split as in the run that it is compared with."""
+        if self.reply is not None:
+            rounds = [event for event in like.events if isinstance(event, Round)] if like.reply is None else []
+            pairs = [Token(*pair) for one in rounds for pair in zip(one.tokens, one.texts, strict=True)]
+            self.events = tokenized(self.events, self.side.pair.target.tokenizer, pairs)
+
+    def report(self, prompt_tokens: int) -> ServerReport | None:
+        """Returns what a server says of its run."""
+        return None if self.reply is None else self.reply.report(prompt_tokens, Metrics.of(self.events))
 
 
 def level(sides: Sequence[Side]) -> tuple[Side, ...]:
     """Returns the same sides; plain decoding draws its tokens by the rule of the side that it is compared with."""
-    rules = [side.acceptance for side in sides if not side.plain] or [side.acceptance for side in sides]
+    rules = [side.acceptance for side in sides if not side.plain and side.server is None] or [
+        side.acceptance for side in sides
+    ]
     return tuple(changed(side, acceptance=rules[0]) if side.plain else side for side in sides)
 
 
@@ -104,8 +154,13 @@ class RaceRuns:
         race = self._race
         try:
             yield from self._prepare()
-            for number in range(race.runs + 1):
-                yield from self._pair(number)
+            order = first_sides(race.sides, race.runs, race.order_seed)
+            yield from self._warm_up()
+            for number, first in enumerate(order, 1):
+                yield from self._pair(number, first)
+            if race.foreign:
+                yield from self._pause(order[0])
+                yield from self._again(race.runs + 1, order[0])
         except StoppedError:
             yield RaceDone(id=race.number, pairs=self._pairs_done, stopped=True)
             return
@@ -120,14 +175,17 @@ class RaceRuns:
         self._check_memory()
         for side in race.sides:
             self._stop_if_requested()
+            if side.server is not None:
+                continue
             key = side.drafter, side.tree
             if key not in self._loaded:
                 yield self._progress(f"loading {side.drafter}")
                 self._loaded[key] = self._base.open_drafter(side.drafter, side.tree)
         for number, side in enumerate(race.sides):
             yield self._progress("warming up", number)
-            pair = self._loaded[side.drafter, side.tree]
-            self._sides.append(LoadedSide(side, pair, race.options(side).settings()))
+            pair = self._loaded.get((side.drafter, side.tree), self._base)
+            client = None if side.server is None else ServerClient(side.server)
+            self._sides.append(LoadedSide(side, pair, race.options(side).settings(), client))
         yield RaceReady(
             id=race.number,
             sides=tuple(_ready_side(loaded) for loaded in self._sides),
@@ -136,35 +194,57 @@ class RaceRuns:
 
     def _check_memory(self) -> None:
         """Raises ModelError if the drafters of both sides do not fit into memory together."""
-        drafters = tuple(side.drafter for side in self._race.sides)
+        drafters = tuple(self._race.options(side).drafter for side in self._race.sides)
         options = replace(self._race.base, drafters=drafters, context=self._base.session.context)
         check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
 
-    def _pair(self, number: int) -> Iterator[AnyAnswer]:
-        """Runs each side once, B first in every other pair; the first pair, number 0, warms up and teaches draft
-        length auto."""
-        replies: dict[int, Reply] = {}
-        for side in (0, 1) if number % 2 else (1, 0):
-            events: list[Event] = []
-            yield from self._run(number, side, events)
-            if number:
-                yield from self._run_parts(number, side, events)
-                replies[side] = Reply.of(self._ids, events)
-        if number:
-            yield PairCompared(id=self._race.number, receipt=self._receipt(number, [replies[0], replies[1]]))
-            self._pairs_done = number
+    def _warm_up(self) -> Iterator[AnyAnswer]:
+        """Runs each side once, which teaches draft length auto."""
+        for side in reversed(range(SIDES)):
+            yield from self._run(0, side, Measured(self._sides[side]))
+
+    def _pair(self, number: int, first: int) -> Iterator[AnyAnswer]:
+        """Runs each side once."""
+        runs = [Measured(side) for side in self._sides]
+        order = (first, SIDES - 1 - first)
+        for side in order:
+            if self._race.foreign:
+                yield from self._pause(side)
+            yield from self._run(number, side, runs[side])
+        for run, other in zip(runs, reversed(runs), strict=True):
+            run.tokenize(other)
+        for side in order:
+            yield from self._run_parts(number, side, runs[side])
+        replies = [Reply.of(self._ids, run.events) for run in runs]
+        yield PairCompared(id=self._race.number, receipt=self._receipt(number, replies))
+        self._pairs_done = number
+
+    def _again(self, number: int, side: int) -> Iterator[AnyAnswer]:
+        """Runs one side alone, at the end."""
+        run = Measured(self._sides[side])
+        yield from self._run(number, side, run)
+        run.tokenize(run)
+        yield from self._run_parts(number, side, run)
+
+    def _pause(self, side: int) -> Iterator[AnyAnswer]:
+        """Lets the machine cool down before the run of a side."""
+        yield self._progress("pausing", side)
+        until_s = time.monotonic() + self._race.pause_s
+        while (left_s := until_s - time.monotonic()) > 0:
+            self._stop_if_requested()
+            time.sleep(min(POLL_S, left_s))
 
     # --- a run ---------------------------------------------------------------------------------
 
-    def _run(self, number: int, side: int, events: list[Event]) -> Iterator[AnyAnswer]:
-        """Decodes into `events`, and reports now and then how far it is."""
-        loaded = self._sides[side]
+    def _run(self, number: int, side: int, run: Measured) -> Iterator[AnyAnswer]:
+        """Decodes into the events of `run`, and reports now and then how far it is."""
         message = f"run {number} of {self._race.runs}" if number else "warming up"
+        if number > self._race.runs:
+            message = "running the first side again"
         yield self._progress(message, side, number)
-        settings = loaded.settings if number else warm_up(loaded.settings)
         reported_s, tokens, text, thinking = time.monotonic(), 0, "", False
-        for event in begin_reply(loaded.pair, self._ids, settings, self._stop, learns=number == 0):
-            events.append(event)
+        for event in self._events(run, warms_up=number == 0):
+            run.events.append(event)
             if isinstance(event, Round):
                 tokens += len(event.tokens)
                 answer = event.text_in("answer")
@@ -176,8 +256,17 @@ class RaceRuns:
                     text = ""
         self._stop_if_requested()
 
-    def _run_parts(self, number: int, side: int, events: Sequence[Event]) -> Iterator[AnyAnswer]:
+    def _events(self, run: Measured, warms_up: bool) -> Iterator[Event]:
+        loaded = run.side
+        settings = warm_up(loaded.settings) if warms_up else loaded.settings
+        if loaded.client is None or run.reply is None:
+            return begin_reply(loaded.pair, self._ids, settings, self._stop, learns=warms_up)
+        messages = [{"role": "user", "content": self._race.prompt}]
+        return run.reply.events(loaded.client.chat(messages, settings, self._stop))
+
+    def _run_parts(self, number: int, side: int, run: Measured) -> Iterator[AnyAnswer]:
         """Reports a run that is over, in parts."""
+        events = run.events
         prompt = max((event.total for event in events if isinstance(event, PromptProgress)), default=0)
         rounds = tuple(self._round_done(event) for event in events if isinstance(event, Round))
         finished = next(event for event in events if isinstance(event, Finished))
@@ -192,6 +281,7 @@ class RaceRuns:
                 rounds=part,
                 time_s=self._now_s(),
                 finished=finished if last else None,
+                report=run.report(len(self._ids)) if last else None,
             )
 
     def _round_done(self, round_: Round) -> RoundDone:
@@ -206,7 +296,8 @@ class RaceRuns:
     def _receipt(self, number: int, replies: Sequence[Reply]) -> PairReceipt:
         """Compares the runs of a pair. Texts that differ though the same one was promised cost a run of the target."""
         samplers = [Sampler(loaded.settings, self._target.model.vocabulary) for loaded in self._sides]
-        promised = all(sampler.accepts_by_match for sampler in samplers)
+        comparable = all(sampler.accepts_by_match for sampler in samplers)
+        promised = comparable and not self._race.foreign
         exact = promised and all(loaded.settings.exact for loaded in self._sides)
         first, second = replies
         found = divergence_of(first.tokens, second.tokens)
@@ -215,14 +306,18 @@ class RaceRuns:
             return PairReceipt(run=number, promised=promised, tokens=len(first.tokens), same_bits=bits)
         piece = self._target.tokenizer.piece
         found = changed(found, texts=tuple(None if token is None else piece(token) for token in found.tokens))
-        if promised:
+        servers = sum(loaded.client is not None for loaded in self._sides)
+        if promised or (comparable and servers == 1 and not self._race.base.temperatures[0]):
             found = self._weighed(found, samplers[0], exact, replies)
         return PairReceipt(run=number, promised=promised, tokens=found.position, divergence=found)
 
     def _weighed(self, found: Divergence, sampler: Sampler, exact: bool, replies: Sequence[Reply]) -> Divergence:
-        """Adds the gap of the two tokens' logits. The other reply is compared with the plain one; of two that drafted,
-        either may be the one that rounding took elsewhere."""
-        plain = [loaded.side.plain for loaded in self._sides]
+        """Adds the gap of the two tokens' logits. The other reply is compared with the plain one, and a server's with
+        Redline's; of two that drafted, either may be the one that rounding took elsewhere."""
+        foreign = [loaded.client is not None for loaded in self._sides]
+        plain = (
+            [any(foreign) and not one for one in foreign] if any(foreign) else [one.side.plain for one in self._sides]
+        )
         first, second = replies
         orders = [(second, first)] if plain[1] and not plain[0] else [(first, second)]
         if not any(plain):
@@ -262,5 +357,7 @@ def _environment(options: Options, target: Loaded) -> Environment:
 
 
 def _ready_side(loaded: LoadedSide) -> ReadySide:
+    if loaded.client is not None:
+        return ReadySide(side=loaded.side, name=loaded.client.name, note=WHAT_IS_SENT)
     drafter = loaded.pair.drafter
     return ReadySide(side=loaded.side, name="" if loaded.side.plain else drafter.name, note=drafter.note)

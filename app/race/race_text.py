@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, cast, get_args
 
 from app.protocol import RoundDone, SamplingSettings
-from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, Side
-from app.race.race_document import RaceDocument, Results, Spread, tokens_of
+from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, ServerReport, Side
+from app.race.race_document import RaceDocument, Spread, tokens_of
 from app.race.race_replay import PaneState, Replay, State
 from app.reply_statistics import not_neutral, settings_in_words
 from engine.errors import UsageError
@@ -20,6 +20,7 @@ MarkTone = Literal["accent", "warning", "error"]  # a colour of a palette
 _NAMES = {"eagle3": "EAGLE-3", "lookup": "prompt lookup", "medusa": "Medusa", "draft": "draft model"}
 _SLOW = {0.25: "a quarter of its speed", 0.5: "half its speed"}
 _AS_FAST = 0.995  # a speed-up that is shown as 1.00 is no loss
+_DRIFT = 0.05  # of the speed of the side that is run again at the end
 _NOISY = 1.25  # highest over lowest speed-up of a race, from which the machine counts as too busy to tell
 NONE = "\N{EN DASH}"
 NUMBERS = ("tokens", "decode tok/s", "TTFT", "target passes", "tokens/pass")
@@ -63,7 +64,9 @@ def read_side(text: str) -> Side:
 
 
 def write_side(side: Side) -> str:
-    """Returns a side as it is typed, as short as possible."""
+    """Returns a side as it is typed, as short as possible; a server by its address."""
+    if side.server is not None:
+        return side.server.url
     parts = [side.drafter]
     if side.draft_length is not None:
         parts.append(str(side.draft_length))
@@ -88,6 +91,8 @@ def names(sides: Sequence[ReadySide]) -> tuple[str, ...]:
 def details(ready: ReadySide, greedy: bool) -> str:
     """Returns how a side decodes: "draft length auto, coupled acceptance"; "the target alone, one token per pass"."""
     side = ready.side
+    if side.server is not None:
+        return "another program, timed by when its reply arrives"
     if side.plain:
         return "the target alone, one token per pass"
     parts = _details(side)
@@ -95,7 +100,7 @@ def details(ready: ReadySide, greedy: bool) -> str:
 
 
 def _details(side: Side) -> list[str]:
-    if side.plain:
+    if side.plain or side.server is not None:
         return []
     length = "auto" if side.draft_length is None else str(side.draft_length)
     nodes = f"trees of {length} nodes" if side.draft_length is not None else "trees, length auto"
@@ -103,6 +108,8 @@ def _details(side: Side) -> list[str]:
 
 
 def _name(ready: ReadySide) -> str:
+    if ready.side.server is not None:
+        return ready.name
     if ready.side.plain:
         return "Plain decoding"
     parts = [_NAMES.get(part, part) for part in ready.name.split("+")]
@@ -133,30 +140,54 @@ def spread(found: Spread | None) -> str:
 
 
 def winner(document: RaceDocument) -> str:
-    """Returns who was faster: "EAGLE-3 is faster"; "Too close to call" where the runs do not agree."""
-    found = document.results.total
+    """Returns who was faster: "EAGLE-3 is faster"; "Too close to call" where the runs do not agree. A server may have
+    read the prompt before, so it is compared by decode speed."""
+    found = document.results.decode if document.foreign else document.results.total
     if found is None or found.least < 1 < found.most or 1 in (found.least, found.most):
         return "Too close to call"
     return f"{names(document.sides)[found.median > 1]} is faster"
 
 
 def noise(document: RaceDocument) -> str:
-    """Returns a warning where the runs differ too much to trust their median; "" where they do not."""
-    found = document.results.total
-    if found is None or found.most < _NOISY * found.least:
-        return ""
-    return "The runs varied a lot. Close other programs and race again."
+    """Returns warnings, in sentences: of runs that differ too much to trust their median, of a machine whose speed
+    changed, and of a server whose figures are not what was measured; "" where there are none."""
+    found = document.results.decode if document.foreign else document.results.total
+    warnings = list[str]()
+    if found is not None and found.most >= _NOISY * found.least:
+        warnings.append("The runs varied a lot. Close other programs and race again.")
+    if document.drift is not None and abs(document.drift - 1) > _DRIFT:
+        warnings.append(f"Run again at the end, the first side had {document.drift:.2f} times its speed.")
+    for name, one in zip(names(document.sides), reports(document), strict=True):
+        warnings += [f"{name}: {warning}" for warning in one.warnings] if one is not None else []
+    return " ".join(warnings)
+
+
+def reports(document: RaceDocument) -> list[ServerReport | None]:
+    """Returns what each side says of the run that is shown; None for one that is no server."""
+    shown = document.results.shown
+    return [document.run(side, shown).report for side in range(len(document.sides))]
+
+
+def own_figures(report: ServerReport) -> str:
+    """Returns what a server says of a reply, in words."""
+    parts = [
+        f"{report.tokens} tokens" if report.tokens is not None else "",
+        number(report.tokens_per_s, ".1f", " tok/s") if report.tokens_per_s is not None else "",
+        f"TTFT {report.ttft_s:.2f} s" if report.ttft_s is not None else "",
+        f"{report.cached_tokens} tokens of the prompt cached" if report.cached_tokens else "",
+    ]
+    return ", ".join(filter(None, parts)) or "nothing"
 
 
 def numbers(pane: PaneState) -> tuple[str, ...]:
-    """Returns the NUMBERS of a side at a time."""
+    """Returns the NUMBERS of a side at a time. Nobody sees the passes of a server."""
     metrics = pane.metrics
     return (
         f"{pane.tokens} / {pane.of}",
         number(metrics.tokens_per_s, ".1f"),
         number(metrics.ttft_s, ".2f", " s"),
-        str(metrics.rounds),
-        number(metrics.mean_acceptance_length, ".2f"),
+        NONE if pane.foreign else str(metrics.rounds),
+        NONE if pane.foreign else number(metrics.mean_acceptance_length, ".2f"),
     )
 
 
@@ -184,24 +215,25 @@ def paced(times: float) -> str:
     return "" if times == 1 else f", at {_SLOW.get(times, f'{times:g} times its speed')}"
 
 
-def medians_of(pairs: int) -> str:
+def medians_of(document: RaceDocument) -> str:
     """Returns what the numbers are: "medians of 3 runs each, AB BA AB", or "one run each"."""
+    if document.pairs == 1:
+        return "one run each"
+    return f"medians of {document.pairs} runs each, {_turns(document)}"
+
+
+def shown_pair(document: RaceDocument) -> str:
+    """Returns which runs a replay shows: "pair 2 of 3, the median, AB BA AB", or "one run each"."""
+    pairs = document.pairs
     if pairs == 1:
         return "one run each"
-    return f"medians of {pairs} runs each, {_turns(pairs)}"
+    which = "the median" if pairs % 2 else "next to the median"
+    return f"pair {document.results.shown} of {pairs}, {which}, {_turns(document)}"
 
 
-def shown_pair(found: Results) -> str:
-    """Returns which runs a replay shows: "pair 2 of 3, the median, AB BA AB", or "one run each"."""
-    if found.pairs == 1:
-        return "one run each"
-    which = "the median" if found.pairs % 2 else "next to the median"
-    return f"pair {found.shown} of {found.pairs}, {which}, {_turns(found.pairs)}"
-
-
-def _turns(pairs: int) -> str:
-    turns = " ".join("AB" if pair % 2 == 0 else "BA" for pair in range(min(pairs, 3)))
-    return f"{turns} …" if pairs > 3 else turns
+def _turns(document: RaceDocument) -> str:
+    turns = " ".join("BA" if first else "AB" for first in document.order[:3])
+    return f"{turns} …" if document.pairs > 3 else turns
 
 
 def made_with(document: RaceDocument) -> str:
@@ -231,6 +263,10 @@ def verdict(document: RaceDocument) -> RaceVerdict:
     apart = [receipt for receipt in receipts if receipt.divergence is not None]
     if not apart:
         return _verdict_of_identical(receipts)
+    if document.foreign:
+        first = min(apart, key=lambda receipt: receipt.tokens)
+        text = f"texts differ after {counted(first.tokens)}{_in(len(apart), len(receipts))}: {gap(first)}"
+        return RaceVerdict("info", text)
     if not all(receipt.promised for receipt in receipts):
         lengths = {side.tokens for side in document.results.sides}
         per_token = "; speed-ups are per token, as one is longer" if len(lengths) > 1 else ""
@@ -261,6 +297,8 @@ def gap(receipt: PairReceipt) -> str:
     if found is None:
         return "no difference"
     if not receipt.promised:
+        if found.gap_ulps is not None:
+            return f"the loaded model prefers Redline's token by {abs(found.gap_ulps):.3g} ULPs"
         return "the same text is not promised"
     return ("a near-tie, " if found.near_tie else "a failure, ") + _sizes(found)
 

@@ -110,9 +110,12 @@ def _bounds(kind: Hashable) -> tuple[tuple[str, float], ...]:
 
 
 def fault_of_round(one: RoundDone) -> str:
-    """Checks a round from elsewhere, so that whoever shows it may rely on it; returns what is wrong, or ""."""
+    """Checks a round from elsewhere, so that whoever shows it may rely on it; returns what is wrong, or "". A round of
+    another program has no probabilities, and no draft."""
     r = one.round
-    if len(r.p) != len(r.tokens) or len(r.q) != len(r.drafted) or len(r.texts) not in (0, len(r.tokens)):
+    if len(r.p) != len(r.tokens) and (r.p or r.drafted):
+        return "whose parts do not fit together"
+    if len(r.q) != len(r.drafted) or len(r.texts) not in (0, len(r.tokens)):
         return "whose parts do not fit together"
     if len(r.channels) not in (0, len(r.tokens)):
         return "whose channels are not those of its tokens"

@@ -12,7 +12,9 @@ _OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH | Options.ENABLE
 _WITHIN_LINE = ("Emphasis", "Strong", "Strikethrough", "Link", "Image")
 _PART = 200_000  # characters parsed at once: no other thread runs in these 20 ms
 _CJK = "\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
-_STARS = re.compile(rf"(?<=[{_CJK}])\*\*|\*\*(?=[{_CJK}])")  # marks in the transcript, though not in CommonMark
+_MARKS = re.compile(
+    rf"(?<=[{_CJK}])(?:\*\*|~~)|(?:\*\*|~~)(?=[{_CJK}])"
+)  # marks in the transcript, though not in CommonMark
 _TAG = re.compile(r"</?(?:sub|sup|kbd)\s*>", re.IGNORECASE)  # all other tags but <br> are shown
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
@@ -31,7 +33,7 @@ def _said(event: Any) -> Iterator[str]:
         return
     kind, value = next(iter(event.items()))
     if kind == "Text":
-        yield _STARS.sub("", value)
+        yield _MARKS.sub("", value)
     elif kind == "Code":
         yield value
     elif kind in ("InlineMath", "DisplayMath"):  # which may be the names of variables

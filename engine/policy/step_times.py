@@ -62,26 +62,25 @@ class PriorPrices:
     """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length. Made where
     the pair is known, in `app/inference/learnt_rounds.py`.
 
-    passes: of their verify passes alone, by the rows. drafts_jointly: whether several replies draft in one pass.
+    passes: of their verify passes alone, by the rows.
     """
 
     name: str
     prices: Mapping[int, float]
     passes: Callable[[int], float] = field(default=lambda rows: pass_price(rows, gpu=False))
-    drafts_jointly: bool = False
 
     def together(self, prices: Mapping[int, float], replies: int) -> dict[int, float]:
         """Returns, by draft length, how long rounds of so many replies take that all draft so much, in plain steps of
-        one reply; 0 is a plain one. prices: of one reply, as they are known by now."""
+        one reply; 0 is a plain one. They draft together too. prices: of one reply, as they are known by now."""
         drafting = {n: max(0.0, price - self.passes(n + 1)) for n, price in self.prices.items()}
         widths = [1, *(n + 1 for n in prices)]
         known = [1.0, *(max(1.0, price - drafting[n]) for n, price in prices.items())]
-        beyond, drafters = known[-1] / self.passes(widths[-1]), self.passes(replies) if self.drafts_jointly else replies
+        beyond = known[-1] / self.passes(widths[-1])
 
         def one_pass(rows: int) -> float:
             return float(np.interp(rows, widths, known)) if rows <= widths[-1] else beyond * self.passes(rows)
 
-        return {n: one_pass(replies * (n + 1)) + drafters * drafting.get(n, 0.0) for n in (0, *prices)}
+        return {n: one_pass(replies * (n + 1)) + self.passes(replies) * drafting.get(n, 0.0) for n in (0, *prices)}
 
 
 @dataclass

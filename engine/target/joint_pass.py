@@ -122,9 +122,11 @@ def _in_turn(attends: Sequence[Attend], cuts: Sequence[int]) -> Attend:
 
 def why_not_joint(model: Any, make_cache: Callable[[], ModelCache]) -> str | None:
     """Returns why passes of this model cannot be joined, None if they can: tried with two short texts, of which one has
-    a draft."""
+    a draft. Before this was tried, no pass of it is."""
     if reason := _unknown_caches(make_cache()):
         return reason
+    enable_row_positions(model)
+    _enable_joint_attention(model)
     reason = _why_not_as_it_is(model, make_cache)
     if reason is not None and _run_attention_by_reply(model):
         reason = _why_not_as_it_is(model, make_cache)
@@ -211,8 +213,6 @@ class JointEntry:
 
 def _run_rows(model: Any, passes: Sequence[JointPass], counts: Sequence[int]) -> mx.array:
     """Returns the lazy logits of the rows of all these passes, side by side, (rows, vocabulary)."""
-    enable_row_positions(model)
-    _enable_joint_attention(model)
     positions = mx.concatenate([one.positions.astype(mx.int32) for one in passes])
     layers = zip(*(one.entries for one in passes), strict=True)
     entries = [JointEntry(layer, counts, positions) for layer in layers]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bundling.layout import Layout
 
-LIMIT_BYTES = 460 * 10**6  # 450 before structured output, whose library has 8
+LIMIT_BYTES = 465 * 10**6  # 450 before structured output, whose library has 8, and KaTeX, whose engine, QtQml, has 6
 _SMALL_BYTES = 5 * 10**6
 
 

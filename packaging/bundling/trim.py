@@ -29,7 +29,7 @@ class Rule:
 # What the window imports, and what that is linked against.
 _QT_BINDINGS = ("Core", "Gui", "Network", "Qml", "Svg", "Widgets")
 _QT_LIBRARIES = (*_QT_BINDINGS, "DBus")
-_PILLOW_LIBRARIES = ("avif", "lcms2")
+_PILLOW_LIBRARIES = ("avif", "lcms2", "harfbuzz", "freetype", "brotli", "png16")
 
 SITE_PACKAGES = (
     Rule(
@@ -40,6 +40,7 @@ SITE_PACKAGES = (
             "PySide6/_config.py",
             "PySide6/_git_pyside_version.py",
             "PySide6/libpyside6.abi3.*",
+            "PySide6/libpyside6qml.abi3.*",
             "PySide6/support/*",
             *(f"PySide6/Qt{name}.abi3.so" for name in _QT_BINDINGS),
             *(f"PySide6/Qt/lib/Qt{name}.framework/*" for name in _QT_LIBRARIES),
@@ -104,9 +105,9 @@ SITE_PACKAGES = (
         ),
     ),
     Rule(
-        "what Pillow has beyond encoding a race: AVIF, colour profiles, Tk, arithmetic",
+        "what Pillow has beyond encoding a race: AVIF, colour profiles, fonts, Tk, arithmetic",
         (
-            *(f"PIL/_{name}.*" for name in ("avif", "imagingcms", "imagingtk", "imagingmath")),
+            *(f"PIL/_{name}.*" for name in ("avif", "imagingcms", "imagingft", "imagingtk", "imagingmath")),
             "PIL/_imagingmorph.*",
             *(f"PIL/.dylibs/lib{name}*" for name in _PILLOW_LIBRARIES),
             *(f"pillow.libs/lib{name}*" for name in _PILLOW_LIBRARIES),

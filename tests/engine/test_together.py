@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 
 from engine import together
-from engine.drafters import Drafter
+from engine.drafters import Draft, Drafter
 from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, Round
@@ -218,19 +218,29 @@ def test_a_long_prompt_is_read_while_others_write() -> None:
 
 def test_a_reply_that_raises_ends_alone_and_one_that_is_closed_leaves_its_tokens_in_its_cache() -> None:
     def breaks() -> None:
-        raise ValueError("mine")
+        """Between the draft, which both have in one pass, and the verify pass."""
+        broken = session_of(target.for_another_reply())
+        for _ in broken.continue_tokens(Prompt(text(2, 20)), COUPLED, Breaking(head, broken.target), FixedLength(2)):
+            pass
 
-    target = CachedModel(network("qwen3"))
-    one, session = Wanted(text(1, 20), COUPLED), session_of(target.for_another_reply())
-    driver = Together()
-    driver.start(partial(one.work, session))
+    class Breaking(Eagle3):
+        def draft(self, *given: Any) -> Draft:
+            super().draft(*given)
+            raise ValueError("mine")
+
+    model, head, driver = network("qwen3"), random_eagle3(), Together()
+    target = CachedModel(model)
+    one, session = Wanted(text(1, 20), COUPLED, partial(Eagle3, head), 2), session_of(target.for_another_reply())
     driver.start(breaks)
+    driver.start(partial(one.work, session))
     with pytest.raises(ValueError, match="mine"):
-        driver.turn()
+        while driver.running:
+            driver.turn()
     assert driver.running == 1
-    driver.turn()
-    driver.turn()
+    while one.rounds < 4:
+        driver.turn()
     driver.close()
+    assert one.told[0] == alone(model, one).told[0][: one.rounds]
     assert driver.running == 0
     follow = replace(one, prompt=session.tokens[:], events=[])
     follow.work(session)

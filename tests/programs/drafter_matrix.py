@@ -116,6 +116,7 @@ class Bench:
 
     def __init__(self, kind: Kind, root: Path) -> None:
         self.kind, self._root = kind, root
+        self._loaded: dict[Path, Loaded] = {}
 
     @cached_property
     def _tokenizer_of(self) -> Path:
@@ -129,7 +130,10 @@ class Bench:
             self._write_target(folder, name, {} if kv_bits is None else {"head_dim": 64, "global_head_dim": 64})
             if thinks:
                 _have_it_think(folder)
-        target = load(folder, kv_bits)
+        if folder not in self._loaded:
+            self._loaded[folder] = load(folder, kv_bits)
+        loaded = self._loaded[folder]
+        target = replace(loaded, model=CachedModel(loaded.network, kv_bits))
         target.model.leader = leader
         drafter = self.kind.make(target)
         needs = drafter.needs  # what a loader asks

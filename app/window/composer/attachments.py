@@ -30,14 +30,23 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_NAMES = {  # of encodings, where they are better known by others
+# Encodings of texts that are neither UTF-8 nor marked, in the order in which they are tried.
+_LEGACY = ["gb18030", "cp932", "euc_jp", "cp949", "big5", "cp1252", "cp1251", "cp1253", "cp1255", "cp1256", "cp874"]
+_NAMES = {
     "utf_16_le": "UTF-16",
     "utf_16_be": "UTF-16",
-    "GB18030": "GBK",
-    "CP932": "Shift-JIS",
-    "CP949": "EUC-KR",
-    "CP874": "TIS-620",
+    "gb18030": "GBK",
+    "cp932": "Shift-JIS",
+    "euc_jp": "EUC-JP",
+    "big5": "Big5",
+    "cp949": "EUC-KR",
+    "cp874": "TIS-620",
+    **{f"cp{number}": f"Windows-{number}" for number in (1251, 1252, 1253, 1255, 1256)},
 }
+_WESTERN = re.compile(rb"(?:[\0-\x7f]|(?<![\x80-\xff])[\x80\x85\x91-\x97\xa0-\xff](?![\x80-\xff]))*")
+_MOST_ACCENTS = 0.3  # of the bytes of a word in a Western language
+_KANA = re.compile("[\u3041-\u30ff]")
+_FEWEST_KANA = 0.15  # of what is not ASCII in a Japanese text
 _MOST_UNASSIGNED = 0.02  # of the characters of a text that is taken to be UTF-16
 _IMAGES = (rb"\x89PNG", rb"\xff\xd8\xff", rb"GIF8", rb"II\*\0", rb"MM\0\*", rb"RIFF.{4}WEBP", rb".{4}ftyp(hei|avi|mif)")
 _KINDS = (
@@ -126,12 +135,31 @@ def _encoding_of(name: str, data: bytes) -> str:
         raise AttachmentError(binary)
     if _is_damaged_utf8(data):
         return "utf-8"
-    import chardet  # which reads its models
+    if _is_japanese(data):
+        return "euc_jp"
+    if _is_western(data):
+        return "cp1252"
+    from charset_normalizer import from_bytes  # which loads all of Python's codecs
 
-    found = chardet.detect(data, encoding_era=chardet.EncodingEra.MODERN_WEB)["encoding"]
-    if found is None or _has_controls(data.decode(found, "replace").encode(errors="replace")):
+    best = from_bytes(data, cp_isolation=_LEGACY).best()
+    if best is None or _has_controls(str(best).encode(errors="replace")):
         raise AttachmentError(binary)
-    return found
+    return best.encoding
+
+
+def _is_japanese(data: bytes) -> bool:
+    """Whether a text is EUC-JP. Its kana are kana in encodings of Chinese and Korean, too, but such texts have none."""
+    try:
+        text = data.decode("euc_jp")
+    except UnicodeDecodeError:
+        return False
+    return len(_KANA.findall(text)) > _FEWEST_KANA * sum(character > "\x7f" for character in text)
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether single letters with accents stand among those of ASCII: too few for a detector to recognise."""
+    accents = len(data.translate(None, bytes(range(128))))
+    return accents <= _MOST_ACCENTS * len(data) and _WESTERN.fullmatch(data) is not None
 
 
 def _wide_encoding(data: bytes, binary: str) -> str:

@@ -38,6 +38,7 @@ from app.window.markdown.text_blocks import (
     common_length,
     normalised,
     spans_within,
+    utf16_length,
 )
 from app.window.markdown.text_formats import (
     APPEARANCE,
@@ -160,7 +161,7 @@ class GrowingDocument:
         if old and rest and isinstance(old[0], TextBlock) and isinstance(rest[0], TextBlock):
             kept = common_length(old[0].runs, rest[0].runs)
             place = self._starts[same] + sum(
-                _units(run.text + self._spoken(run.formula)) for run in rest[0].runs[:kept]
+                utf16_length(run.text + self._spoken(run.formula)) for run in rest[0].runs[:kept]
             )
             self._truncate(cursor, same + 1, place)
             self._fill(cursor, rest[0], kept)
@@ -216,7 +217,7 @@ class GrowingDocument:
                 shape = formula_format(shape, formula, style, self._formats.points(style), self._tinted)
             place, text = cursor.position(), ""
             for run in group:
-                self._note_tokens(run, place + _units(text))
+                self._note_tokens(run, place + utf16_length(text))
                 text += run.text
             cursor.insertText(text, shape)
             if formula is not None and (spoken := self._spoken(formula)):
@@ -234,12 +235,12 @@ class GrowingDocument:
         formula tints its symbols itself."""
         for i, (sign, written) in enumerate(zip(run.text, run.written, strict=False)):
             if sign != written and not "\ud800" <= written <= "\udfff":
-                self._tokens.written[place + _units(run.text[:i])] = written
+                self._tokens.written[place + utf16_length(run.text[:i])] = written
         if run.formula is not None:
             self._tokens.runs += (TokenRun(span.token, place, place + 1, None) for span in run.formula.spans)
         elif run.span is not None:
             origin = run.span.origin if self._tinted else None
-            self._tokens.runs.append(TokenRun(run.span.token, place, place + _units(run.text), origin))
+            self._tokens.runs.append(TokenRun(run.span.token, place, place + utf16_length(run.text), origin))
 
     def _append_table(self, cursor: QTextCursor, block: TableBlock) -> None:
         """Adds a table: hairlines between rows, a header that stands out, columns aligned as they are marked."""
@@ -274,16 +275,13 @@ class GrowingDocument:
             for start, end, kind in block.colours if not run.style.refused else ():
                 first, last = max(start - place, 0), min(end - place, len(run.text))
                 if first < last:
-                    left = units + _units(run.text[:first])
-                    ranges.append(_range(left, _units(run.text[first:last]), kind, code_colour(kind, self._appearance)))
+                    left = units + utf16_length(run.text[:first])
+                    ranges.append(
+                        _range(left, utf16_length(run.text[first:last]), kind, code_colour(kind, self._appearance))
+                    )
             place += 0 if run.style.refused else len(run.text)
-            units += _units(run.text)
+            units += utf16_length(run.text)
         at.layout().setFormats(ranges)
-
-
-def _units(text: str) -> int:
-    """Returns the length of a text in UTF-16, in which Qt counts."""
-    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
 def _cell_format(line_below: str, first: bool) -> QTextTableCellFormat:

@@ -113,6 +113,11 @@ class TokenRuns:
             yield Run(shown, replace(BODY, refused=True, struck=True, size=0.8, mono=style.mono), None)
 
 
+def utf16_length(text: str) -> int:
+    """Returns the length of a text in UTF-16, in which Qt counts."""
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+
+
 def common_length(one: Sequence[object], other: Sequence[object]) -> int:
     """Returns how many items both begin with."""
     pairs = zip(one, other, strict=False)

@@ -116,7 +116,7 @@ _TAG = re.compile(r"<(/?)(br|sub|sup|kbd)\s*/?>", re.IGNORECASE)
 _NO_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:[A-Za-z][\w+.-]{1,31}:|[\w.!#$%&'*+/=?^`{|}~-]+@)[^\s<>]*>)(?<!\]\(<)")
 _CODE_WITHIN_LINE = re.compile(r"(?<![`\\])(`+)(?!`)([^\n]*?[^`\n])\1(?!`)")
 _BAR = re.compile(r"(?<!\\)\|")
-_STARS = re.compile(r"(?<![\\*])\*+")
+_MARKS = re.compile(r"(?<![\\*])\*+|(?<![\\~])~~(?!~)")
 _CJK = re.compile(
     "[\u1100-\u11ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U0001b000-\U0001b2ff\U00020000-\U0003ffff]"
 )
@@ -165,7 +165,7 @@ class _Prepared:
         edits += ((tag.end(), tag.end(), _PLACEHOLDER) for tag in _NO_TAG.finditer(source))
         if "|" in source:
             edits += _bars_in_code(source)
-        if "*" in source and not source.isascii():
+        if not source.isascii() and ("*" in source or "~~" in source):
             edits += _beside_cjk(source)
         self._apply(edits)
         if "|" in source and (more := self._missing_headers()):
@@ -299,16 +299,16 @@ def _bars_in_code(source: str) -> Iterator[Edit]:
 
 
 def _beside_cjk(source: str) -> Iterator[Edit]:
-    """Yields a letter between stars and punctuation where either is Chinese, Japanese or Korean or has such a character
-    on the other side of the stars, so that a colon may end "**a:**": the rule of markdown-cjk-friendly."""
-    for stars in _STARS.finditer(source):
-        before, after = source[stars.start() - 1 : stars.start()], source[stars.end() : stars.end() + 1]
+    """Yields a letter between stars or tildes and punctuation where either is Chinese, Japanese or Korean or has such a
+    character on the other side of the marks, so that a colon may end "**a:**": the rule of markdown-cjk-friendly."""
+    for marks in _MARKS.finditer(source):
+        before, after = source[marks.start() - 1 : marks.start()], source[marks.end() : marks.end() + 1]
         if not _CJK.match(before) and not _CJK.match(after):
             continue
         if _is_punctuation(before):
-            yield stars.start(), stars.start(), _PLACEHOLDER
+            yield marks.start(), marks.start(), _PLACEHOLDER
         if _is_punctuation(after):
-            yield stars.end(), stars.end(), _PLACEHOLDER
+            yield marks.end(), marks.end(), _PLACEHOLDER
 
 
 def _is_punctuation(character: str) -> bool:

@@ -29,7 +29,7 @@ SIZE, APART, PAIRS_APART = 34, 6, 18  # px, of a run, between two runs, between 
 
 
 class RunOrder(QWidget):
-    """The runs in their order, AB BA AB: finished ones are filled, the current one's ring shows its progress."""
+    """The runs in their order, AB BA AB A: finished ones are filled, the current one's ring shows its progress."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -37,12 +37,12 @@ class RunOrder(QWidget):
         self.setAccessibleName("Runs")
         self.letters, self.done, self._share = "", 0, 0.0
 
-    def show_runs(self, pairs: int, run: int, side: int, share: float) -> None:
-        """Shows how far the race is. run: the current pair, from 1; 0 before the first. share: of the current run that
-        is done, 0 to 1."""
-        self.letters, self._share = ("ABBA" * pairs)[: 2 * pairs], share
+    def show_runs(self, letters: str, run: int, side: int, share: float) -> None:
+        """Shows how far the race is. letters: of the runs. run: the current pair, from 1; 0 before the first. share: of
+        the current run that is done, 0 to 1."""
+        self.letters, self._share = letters, share
         self.done = 2 * (run - 1) + ("AB"[side] != self.letters[2 * (run - 1)]) if run else 0
-        self.setAccessibleDescription(f"{self.done} of {2 * pairs} runs are done")
+        self.setAccessibleDescription(f"{self.done} of {len(letters)} runs are done")
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -80,7 +80,7 @@ class MeasurementView(QWidget):
         self.text = Lines(LINES, "")
         self.text.setReadOnly(True)
         self.text.setAccessibleName("Text of the Current Run")
-        self._pairs = self._longest = 0
+        self._letters, self._longest = "", 0
         self._run = (0, 0)  # the number and the side of the run whose text is shown
         column = QVBoxLayout()
         column.setSpacing(2 * GAP)
@@ -102,10 +102,11 @@ class MeasurementView(QWidget):
         """Shows that no race is being measured. title: why there is none to see."""
         self._show(title or "No Race Yet", IDLE, measuring=False)
 
-    def begin(self, pairs: int, longest: int) -> None:
-        """Shows the start of a race of so many pairs of runs. longest: the most tokens of a run."""
-        self._pairs, self._longest = pairs, longest
-        self.order.show_runs(pairs, 0, 0, 0.0)
+    def begin(self, letters: str, longest: int) -> None:
+        """Shows the start of a race. letters: of the sides, in the order of their runs. longest: the most tokens of a
+        run."""
+        self._letters, self._longest = letters, longest
+        self.order.show_runs(letters, 0, 0, 0.0)
         self._show("Preparing", WHY, measuring=True)
 
     def show_progress(self, progress: RaceProgress) -> None:
@@ -114,7 +115,7 @@ class MeasurementView(QWidget):
         if progress.run:
             message = f"{message}, side {'AB'[progress.side]}: {progress.tokens} tokens"
         self._append(progress)
-        self.order.show_runs(self._pairs, progress.run, progress.side, progress.tokens / max(1, self._longest))
+        self.order.show_runs(self._letters, progress.run, progress.side, progress.tokens / max(1, self._longest))
         self._show(f"{message[:1].upper()}{message[1:]}", WHY, measuring=True)
 
     def show_silence(self) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import cast
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
-from app.protocol.race_messages import PLAIN, Side
+from app.protocol.race_messages import PLAIN, Server, Side
+from app.remote.openai_client import check_address
 from app.store.records import ChatSettings
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import (
@@ -24,17 +25,21 @@ from app.window.common.form_fields import (
     real_number,
     whole_number,
 )
-from app.window.common.layouts import STRETCH, Part, row
+from app.window.common.layouts import STRETCH, Part, column, row
 from app.window.common.widgets import fit_width, label, style
 from app.window.settings.pair_form import DRAFTERS, FOLDER
 from app.window.settings.sampling_form import RULES, temperature_error
+from engine.errors import UsageError
 from engine.settings import LONGEST_DRAFT, LONGEST_TREE, MAX_TEMPERATURE
 
 RUNS, MAX_RUNS = 3, 20
 TOKENS, MAX_TOKENS = 128, 4096
 AUTO = -1  # as a draft length in the form
 SHARED_HELP = "All other sampling settings, such as top-p, are those of the open chat."
+SERVER = "server"
 SIDES = {"none": "Plain decoding"} | {kind: name for kind, name in DRAFTERS.items() if kind != "none"}
+SIDES[SERVER] = "Other App…"
+SERVER_HELP = "A program that speaks OpenAI's protocol. Only the prompt is sent, to this address alone."
 
 
 class SideForm(QWidget):
@@ -52,22 +57,27 @@ class SideForm(QWidget):
         letter.setToolTip(f"Side {name}")
         self.length.setPrefix("Length ")
         fit_width(self.drafter, CONTROL_WIDTH, tuple(SIDES.values()), at_least=True)
+        self.url, self.model, self.key_env = QLineEdit(), QLineEdit(), QLineEdit()
+        self._server = QWidget()
+        self._lay_out_server(name)
         controls = {"Drafter": self.drafter, "Draft length": self.length, "Trees": self.tree, "Acceptance": self.rule}
         for what, control in controls.items():
             control.setAccessibleName(f"{what} of side {name}")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(row(letter, *controls.values(), STRETCH, gap=GAP))
-        column.addWidget(self.folder)
+        column(row(letter, *controls.values(), STRETCH, gap=GAP), self.folder, self._server, on=self, gap=GAP // 2)
         for signal in (self.drafter.activated, self.rule.activated, self.tree.clicked, self.length.valueChanged):
             signal.connect(lambda *_: self._change())
         self.folder.changed.connect(self._change)
+        for line in (self.url, self.model, self.key_env):
+            line.editingFinished.connect(self._change)
         self._check()
 
     def side(self) -> Side:
         """Returns the side as it stands, valid or not."""
         kind = self.drafter.currentData()
         length = self.length.value()
+        if kind == SERVER:
+            url, model, key_env = (line.text().strip() for line in (self.url, self.model, self.key_env))
+            return Side(server=Server(url=url, model=model, key_env=key_env))
         return Side(
             drafter=str(Path(self.folder.text()).expanduser()) if kind == FOLDER else kind,
             tree=self.tree.isChecked() and kind != "none",
@@ -78,9 +88,12 @@ class SideForm(QWidget):
     def show_side(self, side: Side) -> None:
         """Shows this side, without a signal."""
         own = side.drafter not in SIDES and is_folder(side.drafter)
-        if not own:
+        if not own and side.server is None:
             self.drafter.offer(side.drafter)
-        self.drafter.choose(FOLDER if own else side.drafter)
+        server = side.server or Server(url="")
+        for line, text in ((self.url, server.url), (self.model, server.model), (self.key_env, server.key_env)):
+            line.setText(text)
+        self.drafter.choose(SERVER if side.server is not None else FOLDER if own else side.drafter)
         self.folder.set_text(side.drafter if own else "")
         self.length.blockSignals(True)
         self.length.setValue(AUTO if side.draft_length is None else side.draft_length)
@@ -93,6 +106,11 @@ class SideForm(QWidget):
         """Returns what is wrong with the side, or ""."""
         if self.drafter.currentData() == FOLDER and (why := folder_error(self.folder.text())):
             return why
+        if self.drafter.currentData() == SERVER:
+            try:
+                check_address(Server(url=self.url.text().strip()))
+            except UsageError:
+                return "Enter the address of the program, such as http://127.0.0.1:8080."
         longest = LONGEST_TREE if self.tree.isChecked() else LONGEST_DRAFT
         return f"A draft can have at most {longest} tokens." if self.length.value() > longest else ""
 
@@ -105,7 +123,20 @@ class SideForm(QWidget):
         kind = self.drafter.currentData()
         self.folder.setVisible(kind == FOLDER)
         for control in (self.length, self.tree):
-            control.setVisible(kind != "none")
+            control.setVisible(kind not in ("none", SERVER))
+        self._server.setVisible(kind == SERVER)
+
+    def _lay_out_server(self, name: str) -> None:
+        lines = {
+            "Address": (self.url, "http://127.0.0.1:8080", 3),
+            "Model": (self.model, "Model: the first", 2),
+            "Variable of the key": (self.key_env, "Variable of the key", 2),
+        }
+        for what, (line, placeholder, _) in lines.items():
+            line.setAccessibleName(f"{what} of the program of side {name}")
+            line.setPlaceholderText(placeholder)
+            line.setToolTip(SERVER_HELP)
+        column(row(*((line, stretch) for line, _, stretch in lines.values()), gap=GAP), on=self._server)
 
 
 class RaceForm(QWidget):
@@ -189,7 +220,8 @@ class RaceForm(QWidget):
     def _check(self) -> bool:
         """Shows what belongs to the choice, and what is wrong with it. Returns whether nothing is."""
         for side in self.sides:
-            side.rule.setVisible(self.temperature.value() > 0)  # at temperature 0 the rule has no effect
+            chooses = self.temperature.value() > 0 and side.side().server is None  # at temperature 0 it has no effect
+            side.rule.setVisible(chooses)
         errors = [temperature_error(self.temperature.value()), *(side.error() for side in self.sides)]
         wrong = next(filter(None, errors), "")
         self.error.setText(wrong)
@@ -203,9 +235,9 @@ class RaceForm(QWidget):
         grid.setHorizontalSpacing(3 * GAP)
         grid.setVerticalSpacing(GAP)
         grid.addWidget(self.prompt, 0, 0, 1, 2)
-        for column, side in enumerate(self.sides):
-            grid.addWidget(side, 1, column)
-            grid.setColumnStretch(column, 1)
+        for place, side in enumerate(self.sides):
+            grid.addWidget(side, 1, place)
+            grid.setColumnStretch(place, 1)
         numbers = {"Runs per side": self.runs, "Maximum tokens": self.tokens, "Temperature": self.temperature}
         parts: list[Part] = []
         for name, control in numbers.items():

@@ -43,10 +43,19 @@ class RaceRequest(QObject):
         """Whether a race is under way."""
         return self.builder is not None
 
-    def begin(self, prompt: str, sampling: SamplingSettings, sides: tuple[Side, ...], runs: int, pair: Pair) -> None:
+    def begin(
+        self,
+        prompt: str,
+        sampling: SamplingSettings,
+        sides: tuple[Side, ...],
+        runs: int,
+        pair: Pair,
+        order_seed: int = 0,
+    ) -> None:
         """Starts a race. pair: whose target is used; its drafter is loaded as well if another target was loaded."""
         assert self.builder is None
-        race = Race(id=0, prompt=prompt, sampling=replace(sampling, seed=sampling.seed or 0), sides=sides, runs=runs)
+        sampling = replace(sampling, seed=sampling.seed or 0)
+        race = Race(id=0, prompt=prompt, sampling=sampling, sides=sides, runs=runs, order_seed=order_seed)
         self.builder = RaceDocumentBuilder(race, self._now())
         self._pair = pair
         self._host.racing = True

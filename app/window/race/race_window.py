@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.protocol import Pair
+from app.protocol.race_messages import run_letters
 from app.race import race_text
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
 from app.race.race_page import race_page
@@ -76,12 +78,13 @@ class RaceWindow(QWidget):
         self._show(self.measuring)
         self.controls.pause()
         self.line.clear()
-        self.measuring.begin(form.runs.value(), form.tokens.value())
         form.set_busy(True)
         form.stop.setFocus()
         sides = (form.sides[0].side(), form.sides[1].side())
         prompt = form.prompt.toPlainText().strip()
-        self.request.begin(prompt, form.sampling(), sides, form.runs.value(), self._pair())
+        runs, order_seed = form.runs.value(), secrets.randbelow(2**31)
+        self.measuring.begin(run_letters(sides, runs, order_seed), form.tokens.value())
+        self.request.begin(prompt, form.sampling(), sides, runs, self._pair(), order_seed)
 
     def show_race(self, document: RaceDocument) -> None:
         """Replays a race; with reduced motion, shows its end."""

@@ -16,6 +16,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import item_rect
 from app.window.common.section_list import ITEM, MARGIN, Index, SectionDelegate, SectionModel, draw_elided
+from app.window.markdown.text_blocks import utf16_length
 
 PINNED, *DAYS = "Pinned", "Today", "Yesterday", "Previous 7 days", "Older"
 IN_FOLDER = " / "  # between the folder and the name of a conversation, both of which are in its title
@@ -185,7 +186,7 @@ def _lines(
     """Returns the layout of a text in at most so many lines, with its matches marked."""
     layout = QTextLayout(text.replace("\n", " "), font, painter.device())
     layout.setTextOption(QTextOption(Qt.AlignmentFlag.AlignLeft))
-    places = [(_units(text[:start]), _units(text[start : start + length])) for start, length in matches]
+    places = [(utf16_length(text[:start]), utf16_length(text[start : start + length])) for start, length in matches]
     layout.setFormats([_match_format(start, length) for start, length in places])
     layout.beginLayout()
     for row in range(most):
@@ -196,11 +197,6 @@ def _lines(
         line.setPosition(QPointF(0, row * QFontMetrics(font).lineSpacing()))
     layout.endLayout()
     return layout
-
-
-def _units(text: str) -> int:
-    """Returns the length of a text in UTF-16, in which Qt counts."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _match_format(start: int, length: int) -> QTextLayout.FormatRange:

@@ -6,6 +6,9 @@ import re
 from collections import deque
 from collections.abc import Callable
 
+from app.window.markdown.formula_text import text_and_places
+from app.window.markdown.traced_parser import find_formulas
+
 BETWEEN_S = 2.0
 LONGEST_QUEUE = 4  # sentences; a reader that is further behind skips to what is new
 LONGEST_SENTENCE = 300  # characters
@@ -52,5 +55,11 @@ class Announcer:
 
 
 def without_marks(sentence: str) -> str:
-    """Returns a sentence without the marks of Markdown, which would be read out one by one."""
-    return " ".join(_MARKS.sub(" ", sentence).split())[:LONGEST_SENTENCE]
+    """Returns a sentence without the marks of Markdown, which would be read out one by one, and with its formulas as
+    text."""
+    said, done = "", 0
+    for formula in find_formulas(sentence)[0] if "$" in sentence or "\\" in sentence else ():
+        latex = sentence[formula.first : formula.last]
+        said += _MARKS.sub(" ", sentence[done : formula.start]) + (text_and_places(latex)[0] or latex)
+        done = formula.end
+    return " ".join((said + _MARKS.sub(" ", sentence[done:])).split())[:LONGEST_SENTENCE]

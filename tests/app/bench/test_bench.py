@@ -18,7 +18,6 @@ from engine import acceptance
 from engine.audit import fingerprints
 from engine.audit.receipt import first_difference
 from engine.drafters.eagle3 import Eagle3
-from engine.settings import SamplingSettings
 from models.loader import load
 from tests.app.command import Redline
 from tests.engine.audit.test_rounding import keep_all
@@ -139,11 +138,11 @@ def test_ctrl_c_keeps_what_was_measured(toy_folder: Path, prompts: Path, monkeyp
     file = prompts.with_name("cut.json")
     original, asked = benchmark.Benchmark._replies, []
 
-    def stop_at_the_second(self: Any, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
-        asked.append(what)
+    def stop_at_the_second(self: Any, *asked_for: Any) -> dict[str, Reply]:
+        asked.append(asked_for[-1])
         if len(asked) == 2:
             raise KeyboardInterrupt
-        return original(self, prompt, settings, what)
+        return original(self, *asked_for)
 
     monkeypatch.setattr(benchmark.Benchmark, "_replies", stop_at_the_second)
     arguments = ["--target", str(toy_folder), "--max-tokens", "4", "--draft-length", "2", "--json", str(file)]

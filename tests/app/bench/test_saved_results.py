@@ -73,10 +73,10 @@ def test_what_was_cut_off_goes_on_and_what_was_measured_stays(
 ) -> None:
     original, orders = benchmark.Benchmark._replies, list[list[str]]()
 
-    def killed_at_the_fourth(self: Any, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
+    def killed_at_the_fourth(self: Any, *asked_for: Any) -> dict[str, Reply]:
         if len(orders) == 3:
             raise MemoryError  # as good as a kill: nothing after it is run
-        orders.append(list(found := original(self, prompt, settings, what)))
+        orders.append(list(found := original(self, *asked_for)))
         return found
 
     monkeypatch.setattr(benchmark.Benchmark, "_replies", killed_at_the_fourth)
@@ -111,8 +111,8 @@ def test_a_whole_document_is_not_measured_again(
 def test_the_order_goes_on_rotating(words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, orders = benchmark.Benchmark._replies, list[str]()
 
-    def noted(self: Any, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
-        found = original(self, prompt, settings, what)
+    def noted(self: Any, *asked_for: Any) -> dict[str, Reply]:
+        found = original(self, *asked_for)
         orders.append(next(iter(found)))
         return found
 

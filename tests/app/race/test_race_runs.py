@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.inference import memory_check, pair_loader
@@ -24,13 +26,16 @@ from app.protocol import (
     SamplingSettings,
     encode_line,
 )
-from app.protocol.race_messages import PLAIN, Side
-from app.race import race_runs
-from app.race.race_document import RaceDocumentBuilder
+from app.protocol.race_messages import PLAIN, Server, Side, run_letters
+from app.race import race_runs, race_text
+from app.race.race_document import RaceDocumentBuilder, race_json, read_race
+from app.race.race_page import race_page
 from app.race.race_runs import RaceOptions, RaceRuns, level
 from engine.errors import ModelError, UsageError
 from models.drafters.pair_footprint import pair_footprint
 from models.memory.memory_verdict import AvailableMemory
+from tests.app.race.sample_races import simple
+from tests.app.remote.toy_servers import END, TEXT, delta, honest, serving
 
 DRAFTED = Side(drafter="lookup", draft_length=2)
 
@@ -177,3 +182,60 @@ def test_drafters_that_do_not_fit_together_are_refused_before_they_are_opened(
     monkeypatch.setattr(pair_loader, "open_drafter", lambda *_: pytest.fail("opened"))
     with pytest.raises(ModelError, match="does not fit"):
         held(pair, asked(*sides))
+
+
+def test_a_server_races_in_an_order_that_is_drawn_and_the_first_side_runs_again(pair: LoadedPair) -> None:
+    with serving(honest) as server:
+        there = Side(server=Server(url=server.url))
+        wanted = replace(asked(PLAIN, there), order_seed=4, pause_s=0.0)
+        answers = held(pair, wanted)
+    assert [one["messages"][0]["content"] for one in server.asked] == ["why?"] * len(server.asked)
+    letters = "".join("AB"[part.side] for part in of(answers, RunPart) if part.finished)
+    assert letters == run_letters(wanted.sides, 3, 4) and letters[0] == letters[6]
+    document = gathered(answers, wanted).document()
+    assert document is not None and document.foreign and document.again is not None
+    assert document.sides[1].name == f"toy at 127.0.0.1:{server.server_port}"
+    for number in (1, 2, 3):
+        run = document.run(1, number)
+        assert "".join(text for one in run.rounds for text in one.round.texts) == TEXT
+        assert run.report is not None and run.report.tokens == 6
+    assert document.run(0, 1).report is None
+    receipt = document.receipts[0]
+    assert not receipt.promised and not receipt.failed and receipt.divergence is not None
+    assert "texts differ after" in race_text.verdict(document).text
+    assert read_race(race_json(document)) == document
+    page = race_page(document)
+    assert (b"is faster" in page or b"Too close to call" in page) and b'"steps":"arrivals"' in page
+
+
+def test_a_server_with_the_same_text_is_told_to_have_it(pair: LoadedPair) -> None:
+    plain = of(held(pair, asked(PLAIN, DRAFTED, runs=1)), RunPart)[0]
+    text = "".join(text for one in plain.rounds for text in one.round.texts)
+    finish = "stop" if plain.finished.reason == "eos" else plain.finished.reason
+    with serving(lambda handler: handler.stream(*map(delta, text), delta("", finish), END)) as server:
+        wanted = replace(asked(PLAIN, Side(server=Server(url=server.url)), runs=1), pause_s=0.0)
+        document = gathered(held(pair, wanted), wanted).document()
+    assert document is not None and document.receipts[0].divergence is None
+    assert race_text.verdict(document).text.startswith("texts identical over")
+    assert "It does not say how many tokens it wrote." in race_text.noise(document)
+
+
+def test_a_machine_that_has_become_slower_is_told() -> None:
+    document = simple(pairs=2)
+    first = document.runs[0]
+    slower = [
+        msgspec.structs.replace(one, round=replace(one.round, time_s=2 * one.round.time_s)) for one in first.rounds
+    ]
+    again = msgspec.structs.replace(first, number=3, rounds=tuple(slower))
+    found = msgspec.structs.replace(document, again=again)
+    assert found.drift == pytest.approx(0.5)
+    assert "the first side had 0.50 times its speed" in race_text.noise(found)
+    with pytest.raises(ValueError, match="of another side"):
+        msgspec.structs.replace(document, again=msgspec.structs.replace(again, side=1)).__post_init__()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_order_that_is_drawn_is_drawn_again_by_its_seed(seed: int) -> None:
+    sides = (PLAIN, Side(server=Server(url="x")))
+    assert run_letters(sides, 20, seed) == run_letters(sides, 20, seed) != run_letters(sides, 20, seed + 1)
+    assert run_letters((PLAIN, DRAFTED), 3, seed) == "ABBAAB"

@@ -219,8 +219,8 @@ def together(
     make: Callable[[], Policy], costs: MachineTimes, text: str, at_once: int, lengths: list[int] | None = None
 ) -> float:
     """Returns the tokens a plain pass of `at_once` replies side by side, each of which is followed by another, while
-    LATER of them end after as many; passes are joint ones. make: the policy of one reply. lengths: gets what was
-    drafted."""
+    LATER of them end after as many; they draft and verify in joint passes. make: the policy of one reply. lengths: gets
+    what was drafted."""
     seeds, clock_s, tokens, began, ended = count(), 0.0, 0, (0, 0.0), 0
 
     def new() -> _Reply:
@@ -231,7 +231,10 @@ def together(
     replies = [new() for _ in range(at_once)]
     while ended < 2 * LATER * at_once:
         drafted = [reply.plan() for reply in replies]
-        clock_s += costs.pass_s(at_once + sum(drafted)) + sum(map(costs.draft_s, drafted))
+        clock_s += costs.pass_s(at_once + sum(drafted))
+        for step in range(max(drafted)):
+            share = costs.pass_s(sum(length > step for length in drafted)) / costs.pass_s(1)
+            clock_s += (costs.draft_s(step + 1) - costs.draft_s(step)) * share
         tokens += sum(reply.end_round(clock_s) for reply in replies)
         ended += sum(reply.at >= TOKENS for reply in replies)
         replies = [new() if reply.at >= TOKENS else reply for reply in replies]

@@ -66,6 +66,11 @@ def test_emphasis_ends_beside_punctuation_of_chinese_japanese_and_korean(source:
     assert "".join(bold) == strong
 
 
+def test_strikethrough_ends_beside_such_punctuation_too() -> None:
+    struck = [one.character for one in characters(rendered("~~删除：~~后 ~~~a")) if one.shape.fontStrikeOut()]
+    assert "".join(struck) == "删除："
+
+
 ALIGNED = QTextCharFormat.VerticalAlignment
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.protocol import Pair, SamplingSettings
-from app.protocol.race_messages import PLAIN, RaceProgress, Side
+from app.protocol.race_messages import PLAIN, RaceProgress, Server, Side
 from app.store.records import ChatSettings
 from app.window.race.race_form import RUNS, TOKENS
 from app.window.race.race_window import RaceWindow
@@ -33,6 +33,7 @@ def test_it_begins_with_plain_against_how_the_chat_decodes(window: RaceWindow) -
         Side(drafter="lookup", draft_length=0),
         Side(drafter="eagle3", draft_length=8, tree=True),
         Side(drafter="auto", acceptance="coupled"),
+        Side(server=Server(url="http://127.0.0.1:8080/v1", model="a model", key_env="A_KEY")),
     ],
 )
 def test_a_side_is_shown_as_it_is_read(window: RaceWindow, side: Side) -> None:
@@ -56,6 +57,9 @@ def test_any_two_may_race_and_what_is_wrong_is_said(window: RaceWindow, tmp_path
     form.sides[1].show_side(Side(drafter="eagle3", draft_length=99))
     form.start.click()
     assert form.error.text() == "A draft can have at most 32 tokens."
+    form.sides[1].show_side(Side(server=Server(url="nowhere at all?")))
+    form.start.click()
+    assert form.error.text() == "Enter the address of the program, such as http://127.0.0.1:8080."
     assert not raced
     form.sides[1].show_side(Side(drafter="lookup", draft_length=4))
     form.start.click()
@@ -74,7 +78,7 @@ def test_the_rule_is_asked_for_only_where_there_is_chance(window: RaceWindow) ->
 
 def test_while_it_is_measured_the_runs_are_shown_in_their_order(window: RaceWindow) -> None:
     window._show(window.measuring)
-    window.measuring.begin(3, 100)
+    window.measuring.begin("ABBAAB", 100)
     window.measuring.show_progress(RaceProgress(id=1, message="run 2 of 3", time_s=1.0, run=2, side=1, tokens=40))
     assert window.measuring.title.text() == "Run 2 of 3, side B: 40 tokens"
     assert window.measuring.order.letters == "ABBAAB"
@@ -85,7 +89,7 @@ def test_while_it_is_measured_the_runs_are_shown_in_their_order(window: RaceWind
 
 
 def test_the_text_of_the_current_run_is_shown_as_it_is_measured(window: RaceWindow) -> None:
-    window.measuring.begin(1, 100)
+    window.measuring.begin("AB", 100)
     for side, text, shown in ((0, "The sky", "The sky"), (0, " is blue", "The sky is blue"), (1, "The", "The")):
         window.measuring.show_progress(
             RaceProgress(id=1, message="run 1 of 1", time_s=1.0, run=1, side=side, text=text)

@@ -33,6 +33,7 @@ def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
 
 def test_marks_of_markdown_are_not_read_out() -> None:
     assert without_marks("## The **small** `model` drafts") == "The small model drafts"
+    assert without_marks("So **$\\frac{a}{b}$** is \\(x^2\\), not $5") == "So a/b is x², not $5"
 
 
 def test_a_reply_without_a_full_stop_is_not_kept_back_for_ever() -> None:
