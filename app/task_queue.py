@@ -1,10 +1,11 @@
 """The queue of the thread that owns MLX: what the app asks, and what other programs ask.
 
-The app goes first: a program's task is taken only where no task of the app waits, and while programs are admitted. None
-is interrupted for another.
+Replies are written at once, as many as there are places; anything else is carried out while nothing else is, and what
+comes after it waits. The app goes first: a program's task is taken only where no task of the app waits, and while
+programs are admitted; and the first reply of the app needs no place. None is interrupted for another.
 
-Invariant: a task is either waiting here, or the one taken last, or over. Whoever moves it from one to the next holds
-the lock, so whoever stops it finds it in one place or the other.
+Invariant: a task is either waiting here, or running, or over. Whoever moves it from one to the next holds the lock, so
+whoever stops it finds it in one place or the other.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from app.protocol import AnyAnswer, Count, Load, Pair, Race, Reply, Unload, Verify
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
+PLACES, MOST_PLACES = 4, 8  # for replies at once: without a choice of the user's, and at most
 
 Work = Load | Reply | Count | Verify | Race | Unload
 
@@ -47,25 +49,27 @@ class Task:
 
 
 class TaskQueue:
-    """A queue of tasks whose current and waiting tasks can be stopped.
+    """A queue of tasks that can be stopped, whether they wait or run.
 
-    progress: grows whenever the thread that takes tasks makes progress with one.
+    places: how many replies may be written at once. progress: grows whenever the thread that takes tasks makes progress
+    with one.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[Task] = deque()
         self._size_bytes = 0  # of those that wait
-        self._current: Task | None = None
+        self._running: tuple[Task, ...] = ()
         self._admitted: Pair | None = None
         self._closed = False
         self._loaded: Pair | None = None
+        self.places = PLACES
         self.progress = 0
 
     @property
-    def current(self) -> Task | None:
-        """The task that was taken last, None once it is over."""
-        return self._current
+    def running(self) -> tuple[Task, ...]:
+        """The tasks that were taken and are not over: several replies, or one task of another kind."""
+        return self._running
 
     def admit_programs(self, pair: Pair | None) -> None:
         """Has programs' tasks taken while this pair is loaded; None has them wait."""
@@ -89,23 +93,32 @@ class TaskQueue:
             return bool(self._changed.wait_for(lambda: self._next() is not None or self._closed, seconds))
 
     def take(self) -> Task | None:
-        """Returns the next task, once there is one; None when there will be no more."""
+        """Returns the next task, once there is one and nothing is running; None when there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._next() is not None or self._closed)
-            self._current = self._next()
-            if self._current is not None:
-                self._remove(self._current)
-                self.progress += 1
-            return self._current
+            return self._take_next()
 
-    def end_task(self, loaded: Pair | None) -> None:
-        """Notes that the current task is over, and which pair is loaded now."""
+    def take_beside(self) -> Task | None:
+        """Returns the next task if it may be carried out now beside those that run, else None."""
         with self._changed:
-            self._current, self._loaded = None, loaded
+            return self._take_next()
+
+    def waiting_replies(self) -> list[Task]:
+        """Returns the replies that wait behind those that run, and could be written if there were room."""
+        with self._changed:
+            admitted = [task for task in self._waiting if not task.of_program or self._admits_programs]
+            return [task for task in admitted if isinstance(task.request, Reply)] if self._running else []
+
+    def end_task(self, task: Task, loaded: Pair | None) -> None:
+        """Notes that a task is over, and which pair is loaded now."""
+        with self._changed:
+            self._running = tuple(other for other in self._running if other is not task)
+            self._loaded = loaded
+            self._changed.notify()
 
     def take_count(self) -> Task | None:
         """Returns the first count that waits and that no change of the loaded models comes before, None if there is
-        none. The current task stays what it is."""
+        none. It is answered at once, and does not count among those that run."""
         with self._changed:
             for task in self._waiting:
                 if isinstance(task.request, Load | Unload):
@@ -116,31 +129,29 @@ class TaskQueue:
             return None
 
     def stop(self, number: int) -> list[Task]:
-        """Stops the app's current task if its request has this id; removes and returns those that wait."""
+        """Stops the app's task with this id if it runs; removes and returns it if it waits."""
         with self._changed:
-            current = self._current
-            if current is not None and not current.of_program and current.request.id == number:
-                current.stop.set()
+            for task in self._running:
+                if not task.of_program and task.request.id == number:
+                    task.stop.set()
             removed = [task for task in self._waiting if not task.of_program and task.request.id == number]
             for task in removed:
                 self._remove(task)
             return removed
 
     def cancel(self, task: Task) -> None:
-        """Stops this task if it is the current one; removes it if it waits."""
+        """Stops this task if it runs; removes it if it waits."""
         with self._changed:
-            if task is self._current:
+            if task in self._running:
                 task.stop.set()
             elif task in self._waiting:
                 self._remove(task)
 
     def close(self, stop: bool) -> None:
-        """Accepts no more tasks. stop: also stops the current task and those that wait."""
+        """Accepts no more tasks. stop: also stops those that run and those that wait."""
         with self._changed:
             self._closed = True
-            if stop and self._current is not None:
-                self._current.stop.set()
-            for task in self._waiting if stop else ():
+            for task in (*self._running, *self._waiting) if stop else ():
                 task.stop.set()
             self._changed.notify()
 
@@ -148,11 +159,30 @@ class TaskQueue:
     def _admits_programs(self) -> bool:
         return self._closed or (self._admitted is not None and self._admitted == self._loaded)
 
+    def _take_next(self) -> Task | None:
+        task = self._next()
+        if task is not None:
+            self._remove(task)
+            self._running = (*self._running, task)
+            self.progress += 1
+        return task
+
     def _next(self) -> Task | None:
         """The task that comes next, None while there is none that may be taken."""
         waiting = self._waiting
         of_app = next((task for task in waiting if not task.of_program), None)
-        return of_app or (waiting[0] if waiting and self._admits_programs else None)
+        task = of_app or (waiting[0] if waiting and self._admits_programs else None)
+        return task if task is not None and self._may_begin(task) else None
+
+    def _may_begin(self, task: Task) -> bool:
+        """Whether a task may run beside those that do."""
+        running = self._running
+        if not running:
+            return True
+        if not all(isinstance(one.request, Reply) for one in (task, *running)):
+            return False
+        is_first_of_app = not task.of_program and all(one.of_program for one in running)
+        return len(running) < self.places or is_first_of_app
 
     def _remove(self, task: Task) -> None:
         self._waiting.remove(task)

@@ -169,6 +169,13 @@ class Session:
         self.forget()
         return True
 
+    def keep_copy(self) -> None:
+        """Keeps a copy of the conversation for other sessions, where there is room, and goes on with it. Must not be
+        called within a round."""
+        held = self._held()
+        if held is not None:
+            self.kept.add(held)
+
     def conversation(self, tokens: Sequence[int]) -> KeptConversation | None:
         """Returns the conversation of just these tokens, where it is in the caches or kept."""
         held = self._held()

@@ -78,6 +78,9 @@ class AnthropicMessages:
         tally, blocks, begun = Tally(), _Blocks(), False
         async with aclosing(deltas(self._engine.client, reply, tally)) as added:
             async for delta in added:
+                if delta.waits:
+                    yield delta.sign_of_life
+                    continue
                 if not begun:
                     begun = True
                     unended: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}

@@ -94,7 +94,9 @@ class ApiThread(threading.Thread):
     async def _report_changes(self, port: int) -> None:
         reported, client = protocol.Serving(), self.client
         while True:
-            serving = protocol.Serving(port=port, waiting=client.waiting, tokens=client.running_tokens)
+            serving = protocol.Serving(
+                port=port, waiting=client.waiting, replies=client.running, tokens=client.running_tokens
+            )
             if serving != reported:
                 self._report(serving)
                 reported = serving

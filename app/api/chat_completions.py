@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from app import protocol
 from app.api.api_errors import ApiError, unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.omissions import Omissions
-from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, usage
+from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, side_by_side, usage
 from app.api.request_reading import read_request
 from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, text_of
 from app.api.tools import chat_tools
@@ -26,8 +27,17 @@ SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """One of the replies to a request that streams. tally: of what is known of it. omissions: of the request."""
+
+    index: int
+    tally: Tally
+    omissions: Omissions
+
+
 class ChatCompletions:
-    """The endpoint. A request for n replies has them one after another, with the seeds seed, seed + 1, ..."""
+    """The endpoint. A request for n replies has them at once, with the seeds seed, seed + 1, ..."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -69,30 +79,39 @@ class ChatCompletions:
         self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any], omissions: Omissions
     ) -> AsyncGenerator[Event]:
         head = {**head, "object": "chat.completion.chunk"}
-        tallies = []
-        for index, reply in enumerate(replies):
-            tallies.append(tally := Tally())
-            called = 0
-            opening: dict[str, Any] = {"role": "assistant"}
-            async with aclosing(deltas(self._engine.client, reply, tally)) as added:
-                async for delta in added:
-                    if delta.progress is not None:
-                        event = "", {**head, **_progress(delta.progress)}
-                        yield event if body.return_progress else delta.sign_of_life
-                        continue
-                    calls = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
-                    fields = opening | ({"tool_calls": calls} if calls else _texts(delta))
-                    opening, called = {}, called + len(delta.calls)
-                    choice = {"index": index, "delta": fields, "finish_reason": None}
-                    if body.logprobs:
-                        choice["logprobs"] = _logprobs(delta.tokens)
-                    yield "", {**head, "choices": [choice], "redline": origins(delta.tokens)}
-            choice = {"index": index, "delta": {}, "finish_reason": tally.finish}
-            ended = {"choices": [choice], **measurements(tally, omissions), "redline": {"seed": tally.seed}}
-            yield "", {**head, **ended}
+        tallies = [Tally() for _ in replies]
+        choices = [
+            self._choice_events(body, reply, head, _Choice(index, tally, omissions))
+            for index, (reply, tally) in enumerate(zip(replies, tallies, strict=True))
+        ]
+        async with aclosing(side_by_side(choices)) as events:
+            async for event in events:
+                yield event
         if body.stream_options is not None and body.stream_options.include_usage:
             yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
         yield "", "[DONE]"
+
+    async def _choice_events(
+        self, body: ChatRequest, reply: protocol.Reply, head: dict[str, Any], choice: _Choice
+    ) -> AsyncGenerator[Event]:
+        index, tally, called = choice.index, choice.tally, 0
+        opening: dict[str, Any] = {"role": "assistant"}
+        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+            async for delta in added:
+                if delta.progress is not None or delta.waits:
+                    told = delta.progress if body.return_progress else None
+                    yield ("", {**head, **_progress(told)}) if told is not None else delta.sign_of_life
+                    continue
+                calls = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
+                fields = opening | ({"tool_calls": calls} if calls else _texts(delta))
+                opening, called = {}, called + len(delta.calls)
+                added_to: dict[str, Any] = {"index": index, "delta": fields, "finish_reason": None}
+                if body.logprobs:
+                    added_to["logprobs"] = _logprobs(delta.tokens)
+                yield "", {**head, "choices": [added_to], "redline": origins(delta.tokens)}
+        last = {"index": index, "delta": {}, "finish_reason": tally.finish}
+        ended = {"choices": [last], **measurements(tally, choice.omissions), "redline": {"seed": tally.seed}}
+        yield "", {**head, **ended}
 
 
 def messages_of(turns: Sequence[ChatMessage], omissions: Omissions) -> tuple[protocol.Message, ...]:

@@ -14,7 +14,7 @@ from app.api.api_errors import unsupported
 from app.api.chat_completions import logprob
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.omissions import Omissions
-from app.api.reply_stream import Engine, Tally, Token, deltas, measurements, origins, usage
+from app.api.reply_stream import Engine, Tally, Token, deltas, measurements, origins, side_by_side, usage
 from app.api.request_reading import read_request
 from app.api.request_schema import CompletionRequest, grammar_of
 
@@ -61,22 +61,36 @@ class Completions:
     async def _events(
         self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any], omissions: Omissions
     ) -> AsyncGenerator[Event]:
-        tallies = []
-        for index, reply in enumerate(replies):
-            tallies.append(tally := Tally())
-            async with aclosing(deltas(self._engine.client, reply, tally)) as added:
-                async for delta in added:
-                    if delta.progress is not None:
-                        yield delta.sign_of_life
-                        continue
-                    text = delta.thought + delta.answer
-                    choice = _choice(index, text, delta.tokens, body.logprobs is not None)
-                    yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
-            last = {**_choice(index, "", (), False), "finish_reason": tally.finish}
-            yield "", {**head, "choices": [last], **measurements(tally, omissions)}
+        tallies = [Tally() for _ in replies]
+        texts = [
+            self._text_events(index, reply, tally, head, omissions, body.logprobs is not None)
+            for index, (reply, tally) in enumerate(zip(replies, tallies, strict=True))
+        ]
+        async with aclosing(side_by_side(texts)) as events:
+            async for event in events:
+                yield event
         if body.stream_options is not None and body.stream_options.include_usage:
             yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
         yield "", "[DONE]"
+
+    async def _text_events(
+        self,
+        index: int,
+        reply: protocol.Reply,
+        tally: Tally,
+        head: dict[str, Any],
+        omissions: Omissions,
+        logprobs: bool,
+    ) -> AsyncGenerator[Event]:
+        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+            async for delta in added:
+                if delta.progress is not None or delta.waits:
+                    yield delta.sign_of_life
+                    continue
+                choice = _choice(index, delta.thought + delta.answer, delta.tokens, logprobs)
+                yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
+        last = {**_choice(index, "", (), False), "finish_reason": tally.finish}
+        yield "", {**head, "choices": [last], **measurements(tally, omissions)}
 
 
 def _choice(index: int, text: str, tokens: Iterable[Token], logprobs: bool) -> dict[str, Any]:

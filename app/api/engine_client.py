@@ -34,7 +34,7 @@ class EngineClient:
 
     loaded: the pair that answers, None before one is loaded. stuck: whether the engine has made no progress for too
     long. stuck_message: why requests fail then. on_stuck: called then, with whether it loads models. changed: set when
-    there is news for `pending`, `waiting` and `running_tokens`.
+    there is news for `pending`, `waiting`, `running` and `running_tokens`.
     """
 
     def __init__(self, tasks: TaskQueue, loop: asyncio.AbstractEventLoop, limits: WatchdogLimits | None = None) -> None:
@@ -62,9 +62,14 @@ class EngineClient:
         return len(self._queues.keys() - self._tokens.keys())
 
     @property
+    def running(self) -> int:
+        """How many requests are being answered."""
+        return len(self._tokens)
+
+    @property
     def running_tokens(self) -> int | None:
-        """The tokens so far of the reply that is being written, None while none is."""
-        return next(iter(self._tokens.values()), None)
+        """The tokens so far of the replies that are being written, None while none is."""
+        return sum(self._tokens.values()) if self._tokens else None
 
     def update(self, loaded: protocol.Loaded | None, refusal: str = "") -> None:
         """Notes which pair answers, None for the same as before, and why requests must fail, "" if they need not."""
@@ -135,8 +140,7 @@ class EngineClient:
 
     @property
     def _is_loading(self) -> bool:
-        task = self._tasks.current
-        return task is not None and isinstance(task.request, protocol.Load)
+        return any(isinstance(task.request, protocol.Load) for task in self._tasks.running)
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         """Calls a function in the event loop, from any thread."""
@@ -146,7 +150,7 @@ class EngineClient:
     def _deliver(self, number: int, answer: protocol.AnyAnswer) -> None:
         if isinstance(answer, protocol.LastAnswer):
             self._tokens.pop(number, None)
-        else:
+        elif not isinstance(answer, protocol.Waiting):
             added = len(answer.round.tokens) if isinstance(answer, protocol.RoundDone) else 0
             self._tokens[number] = self._tokens.get(number, 0) + added
         if (queue := self._queues.get(number)) is not None:
@@ -171,15 +175,15 @@ class EngineClient:
     # --- the watchdog --------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Fails all requests while the engine makes no progress with the task that it has, until it goes on."""
+        """Fails all requests while the engine makes no progress with the tasks that it has, until it goes on."""
         progress, since_s = -1, self._loop.time()
         checked_s = since_s
         while True:
             await asyncio.sleep(CHECK_S)
-            now_s, task = self._loop.time(), self._tasks.current
+            now_s, running = self._loop.time(), self._tasks.running
             stood_still = now_s - checked_s > CHECK_S + LATE_S  # this process, for example because the computer slept
             checked_s = now_s
-            if task is None or stood_still or progress != self._tasks.progress:
+            if not running or stood_still or progress != self._tasks.progress:
                 progress, since_s, self.stuck = self._tasks.progress, now_s, False
             elif not self.stuck and now_s - since_s >= self._limits.allowed_s(self._is_loading):
                 await self._handle_stuck()

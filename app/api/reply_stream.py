@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -115,8 +116,14 @@ class Engine:
         return [protocol.Reply(id=0, sampling=one, **more) for one in each]
 
     async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
-        """Returns the replies once they are complete, one after another. Raises ApiError."""
-        return [await whole(self.client, reply) for reply in replies]
+        """Returns the replies once all are complete. Raises ApiError, and then none goes on."""
+        written = [asyncio.ensure_future(whole(self.client, reply)) for reply in replies]
+        try:
+            return list(await asyncio.gather(*written))
+        finally:
+            for one in written:
+                one.cancel()
+            await asyncio.gather(*written, return_exceptions=True)
 
     def thinking(self, body: ThinkingFields, omissions: Omissions) -> dict[str, Any]:
         """Returns the settings for how much the model thinks. Raises ApiError."""
@@ -136,18 +143,20 @@ class Token:
 @dataclass(frozen=True)
 class Delta:
     """What one round added: its tokens, and their text by channel; or the calls of tools that have ended; or, before
-    the first round, how much of the prompt has been read."""
+    the first round, how much of the prompt has been read, or why the reply waits."""
 
     answer: str
     thought: str
     tokens: tuple[Token, ...] = ()
     calls: tuple[protocol.ToolCall, ...] = ()
     progress: PromptProgress | None = None
+    waits: str = ""
 
     @property
     def sign_of_life(self) -> Event:
         """What a client that waits for the first token is sent meanwhile."""
-        assert self.progress is not None
+        if self.progress is None:
+            return COMMENT, self.waits
         return COMMENT, f"prompt {self.progress.done}/{self.progress.total}"
 
 
@@ -214,6 +223,8 @@ async def deltas(client: EngineClient, reply: protocol.Reply, tally: Tally) -> A
             match answer:
                 case protocol.PrefillProgress():
                     yield tally.progress(answer.progress)
+                case protocol.Waiting():
+                    yield Delta("", "", waits=answer.reason)
                 case protocol.RoundDone():
                     yield tally.add(answer.round)
                 case protocol.Called():
@@ -222,6 +233,28 @@ async def deltas(client: EngineClient, reply: protocol.Reply, tally: Tally) -> A
                     yield tally.end(answer)
                 case protocol.Failed():
                     raise of_failure(answer)
+
+
+async def side_by_side(streams: list[AsyncGenerator[Event]]) -> AsyncGenerator[Event]:
+    """Yields the events of several streams as they come. Closing it early closes them. Raises the first ApiError."""
+    waiting = {asyncio.ensure_future(anext(stream)): stream for stream in streams}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                stream = waiting.pop(task)
+                try:
+                    event = task.result()
+                except StopAsyncIteration:
+                    continue
+                waiting[asyncio.ensure_future(anext(stream))] = stream
+                yield event
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()
 
 
 async def whole(client: EngineClient, reply: protocol.Reply) -> Tally:

@@ -104,7 +104,7 @@ class Responses:
                     opening = {**head, "status": "in_progress", "output": [], "usage": None}
                     yield _named("response.created", response=opening)
                     yield _named("response.in_progress", response=opening)
-                if delta.progress is not None:
+                if delta.progress is not None or delta.waits:
                     yield delta.sign_of_life
                     continue
                 for event in items.add(delta):

@@ -25,7 +25,7 @@ from app.inference.host_file import read_hosts
 from app.inference.options import AUTO, read_draft_length
 from app.protocol.watchdog import STUCK
 from app.store import store_path
-from app.task_queue import Task
+from app.task_queue import MOST_PLACES, PLACES, Task
 from engine.errors import ModelError, UsageError
 from engine.settings import ACCEPTANCE_RULES, SamplingSettings
 from models.paths import BUILTIN
@@ -57,6 +57,8 @@ def add_parser(commands: Commands) -> None:
     rules = "acceptance rule above temperature 0 (default: rejection)"
     add("--acceptance", choices=ACCEPTANCE_RULES, default=ACCEPTANCE_RULES[0], help=rules)
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
+    parallel = f"replies to write at once, if memory allows; the others wait (default: {PLACES}; at most {MOST_PLACES})"
+    add("--parallel", type=int, default=PLACES, metavar="N", help=parallel)
     add_hosts(parser)
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
     add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
@@ -73,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     """Serves until Ctrl-C, or until the engine ends. Raises RedlineError."""
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port is {args.port}: give a number from 0 to 65535")
+    if not 1 <= args.parallel <= MOST_PLACES:
+        raise UsageError(f"--parallel is {args.parallel}: give a number from 1 to {MOST_PLACES}")
     key = read_or_make_key(args.key_file or store_path().parent / KEY_FILE)
     base = SamplingSettings(draft_length=read_draft_length(args.draft_length), acceptance=args.acceptance)
     base.check(args.tree)
@@ -82,13 +86,15 @@ def run(args: argparse.Namespace) -> int:
     rules = AccessRules(key, args.port, hosts=tuple(args.allow_host), origins=tuple(args.allow_origin))
     listener = open_socket(args.port) if args.listener is None else socket.socket(fileno=args.listener)
     command = _Serve(listener, rules, base, partial(open_model_worker, args.cache_dir))
+    command.tasks.places = args.parallel
     if args.listener is None:  # else the user has read it
         command.introduce = partial(_introduce, port=listener.getsockname()[1], key=key, agent=args.agent)
     return command.run(pair)
 
 
 class _Serve:
-    """The engine's loop in this thread, and programs in one of their own. introduce: tells the user what is served.
+    """The engine's loop in this thread, and programs in one of their own. tasks: of the engine. introduce: tells the
+    user what is served.
 
     An engine that is stuck is replaced: this process executes the command again, with the same socket, at which
     programs wait meanwhile.
@@ -99,7 +105,8 @@ class _Serve:
     ) -> None:
         self._listener = listener
         self._engine = EngineLoop(lambda _: None, open_worker)
-        self._api = ApiThread(self._engine.tasks, lambda: (listener, rules), base=base)
+        self.tasks = self._engine.tasks
+        self._api = ApiThread(self.tasks, lambda: (listener, rules), base=base)
         self._api.client.stuck_message, self._api.client.on_stuck = RESTARTING, self._handle_stuck
         self._refusal = ""  # why the pair cannot be loaded
         self.introduce: Callable[[protocol.Loaded], None] = lambda _: None
@@ -107,8 +114,8 @@ class _Serve:
     def run(self, pair: protocol.Pair) -> int:
         """Loads a pair and serves it; returns the exit code. Raises ModelError where it cannot be loaded."""
         self._engine.watch_signals()
-        self._engine.tasks.put(Task(protocol.Load(id=0, pair=pair), self._handle_load))
-        self._engine.tasks.admit_programs(pair)
+        self.tasks.put(Task(protocol.Load(id=0, pair=pair), self._handle_load))
+        self.tasks.admit_programs(pair)
         self._api.start()
         code = self._engine.run()
         self._api.end()
@@ -126,7 +133,7 @@ class _Serve:
                 self.introduce(answer)
             case protocol.Failed() if answer.kind != protocol.CANCELLED:
                 self._refusal = answer.message
-                self._engine.tasks.close(stop=True)
+                self.tasks.close(stop=True)
 
     async def _handle_stuck(self, loading: bool) -> None:
         if loading:

@@ -1,4 +1,5 @@
-"""The loop that carries out tasks, in the main thread, which alone uses MLX.
+"""The loop that carries out tasks, in the main thread, which alone uses MLX: replies at once, in turns, anything else
+alone. Between two turns it answers counts, begins the replies that have come, and looks at the memory.
 
 This is the process boundary: an error becomes an answer and goes no further. Leaving has a deadline: whoever asks for
 it starts a timer that ends the process, whatever MLX is busy with.
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from app.protocol.watchdog import HEARTBEAT_S
 from app.task_queue import Task, TaskQueue
 from engine.backend import raise_if_machine_lost
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError
+from engine.together import Together
 
 if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
     from app.host.model_worker import ModelWorker
@@ -35,6 +37,7 @@ if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
 
 GRACE_S = 2.0  # for leaving
 IDLE_S = 0.3  # without a request before the worker prepares for later ones
+NO_PLACE = "other replies are being written: this one begins when one of them ends"
 Tell = Callable[[protocol.AnyAnswer], None]  # takes what belongs to no task; may raise WindowGoneError
 
 
@@ -69,7 +72,7 @@ class EngineLoop:
         except BackendError as error:  # the first request reports it too
             notify(str(error))
         try:
-            carry_out(self.tasks, self._tell, self._open_worker)
+            TaskRunner(self.tasks, self._tell, self._open_worker).run()
         except WindowGoneError:
             return OK
         except MachineLostError as error:  # the window reads the reason here, and starts another host
@@ -131,46 +134,99 @@ class Heartbeat:
                 self._tell(protocol.Working(id=self._number))
 
 
-def carry_out(tasks: TaskQueue, tell: Tell, open_worker: WorkerFactory) -> None:
-    """Carries out one task after the other until there are no more. Raises WindowGoneError, MachineLostError, and
-    whatever keeps the worker from recovering."""
-    worker: Worker | None = None
-    relief = MemoryRelief(tell)
-    while (task := _next(tasks, worker, relief)) is not None:
+class TaskRunner:
+    """Carries out the tasks of a queue."""
+
+    def __init__(self, tasks: TaskQueue, tell: Tell, open_worker: WorkerFactory) -> None:
+        self._tasks, self._tell, self._open_worker = tasks, tell, open_worker
+        self._worker: Worker | None = None
+        self._together = Together()
+        self._relief = MemoryRelief(tell)
+
+    def run(self) -> None:
+        """Carries out tasks until there will be no more. Raises WindowGoneError, MachineLostError, and whatever keeps
+        the worker from recovering."""
+        while (task := self._next()) is not None:
+            if isinstance(task.request, protocol.Reply):
+                self._write_replies(task)
+            else:
+                self._carry_out(task)
+
+    def _write_replies(self, first: Task) -> None:
+        """Writes a reply, and those that may be written with it, until none is left."""
+        task: Task | None = first
+        told = set[Task]()
+        while task is not None or self._together.running:
+            while task is not None:
+                self._together.start(partial(self._carry_out, task))
+                task = self._tasks.take_beside()
+            self._together.turn()
+            if self._worker is not None:
+                self._relief.look(self._worker)
+                self._answer_counts(self._worker)
+            task = self._tasks.take_beside()
+            self._report_waiting(told)
+
+    def _carry_out(self, task: Task) -> None:
+        """Carries out a task, and answers it whatever happens. Raises as `run` does."""
         try:
             if task.stop.is_set():
                 task.answer(cancelled(task))
-                continue
-            worker = open_worker()
-            heartbeat = task.stop.on_check = Heartbeat(tasks, tell, task)
+                return
+            worker = self._worker = self._open_worker()
+            worker.at_once = self._together.at_once
+            heartbeat = task.stop.on_check = Heartbeat(self._tasks, self._tell, task)
             for answer in _answers(worker, task):
                 task.answer(answer)
                 heartbeat.note_answer()
-                if not isinstance(task.request, protocol.Race):  # which is timed
-                    relief.look(worker)
-                if isinstance(task.request, protocol.Reply):
-                    _answer_counts(tasks, worker)
+                if not isinstance(task.request, protocol.Race | protocol.Reply):  # a race is timed
+                    self._relief.look(worker)
         except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:
-            _report(error, task, worker)
+            _report(error, task, self._worker)
         except Exception as error:  # noqa: BLE001  broad: the process boundary
-            _report(error, task, worker)
-            if worker is not None:
+            _report(error, task, self._worker)
+            if self._worker is not None:
+                self._worker.recover()
+        finally:
+            self._tasks.end_task(task, None if self._worker is None else self._worker.pair)
+
+    def _answer_counts(self, worker: Worker) -> None:
+        """Answers the counts that wait behind replies, which take much longer than they do. Raises WindowGoneError and
+        MachineLostError."""
+        while (task := self._tasks.take_count()) is not None:
+            try:
+                for answer in _answers(worker, task):
+                    task.answer(answer)
+            except (WindowGoneError, MachineLostError):
+                raise
+            except Exception as error:  # noqa: BLE001  broad: the replies go on whatever a count meets
+                _report(error, task, worker)
+
+    def _report_waiting(self, told: set[Task]) -> None:
+        """Tells whoever waits for a place, once. told: those who know."""
+        for task in self._tasks.waiting_replies():
+            if task not in told:
+                told.add(task)
+                task.answer(protocol.Waiting(id=task.request.id, reason=NO_PLACE))
+
+    def _next(self) -> Task | None:
+        """Returns the next task, None when there will be no more. Until it comes the worker prepares for later ones,
+        and gives memory back if the system is short of it."""
+        worker, tasks = self._worker, self._tasks
+        if worker is not None and not tasks.wait(IDLE_S):
+            try:
+                worker.prepare(tasks.wait)
+                while not tasks.wait(LOOK_S):
+                    self._relief.look(worker)
+            except WindowGoneError:
+                raise
+            except Exception as error:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it too
+                raise_if_machine_lost(error)
+                print(traceback_of(error), file=sys.stderr)
                 worker.recover()
-
-
-def _answer_counts(tasks: TaskQueue, worker: Worker) -> None:
-    """Answers the counts that wait behind a reply, which takes much longer than they do. Raises WindowGoneError and
-    MachineLostError."""
-    while (task := tasks.take_count()) is not None:
-        try:
-            for answer in _answers(worker, task):
-                task.answer(answer)
-        except (WindowGoneError, MachineLostError):
-            raise
-        except Exception as error:  # noqa: BLE001  broad: the reply goes on whatever a count meets
-            _report(error, task, worker)
+        return tasks.take()
 
 
 def _report(error: Exception, task: Task, worker: Worker | None) -> None:
@@ -180,24 +236,6 @@ def _report(error: Exception, task: Task, worker: Worker | None) -> None:
     if not isinstance(error, RedlineError):
         print(traceback_of(error), file=sys.stderr)
     task.answer(_failed(task, error, worker))
-
-
-def _next(tasks: TaskQueue, worker: Worker | None, relief: MemoryRelief) -> Task | None:
-    """Returns the next task, None when there will be no more. Until it comes the worker prepares for later ones, and
-    gives memory back if the system is short of it."""
-    tasks.end_task(None if worker is None else worker.pair)
-    if worker is not None and not tasks.wait(IDLE_S):
-        try:
-            worker.prepare(tasks.wait)
-            while not tasks.wait(LOOK_S):
-                relief.look(worker)
-        except WindowGoneError:
-            raise
-        except Exception as error:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
-            raise_if_machine_lost(error)
-            print(traceback_of(error), file=sys.stderr)
-            worker.recover()
-    return tasks.take()
 
 
 def _answers(worker: Worker, task: Task) -> Iterator[protocol.AnyAnswer]:

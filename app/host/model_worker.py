@@ -1,4 +1,4 @@
-"""The worker with a real model: loads one pair at a time and replies with it."""
+"""The worker with a real model: loads one pair at a time and replies with it, to several requests at once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from threading import Event as StopFlag
 from msgspec import to_builtins
 
 from app import protocol
+from app.host.reply_seats import ReplySeats, Seat
 from app.host.reply_tools import ReplyTools, check_turns
 from app.host.verify_job import OtherModelError, verify
 from app.inference import cluster, digests, kept_conversation_files, loaded_pair, reply_events
@@ -27,6 +28,7 @@ from app.race.race_runs import RaceOptions, RaceRuns, level
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError, UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
+from engine.together import between_pieces
 from models.drafters.drafter_kind import join_notes
 from models.model_folder import check_folder
 
@@ -40,9 +42,11 @@ class NotLoaded(RedlineError):
 
 
 class ModelWorker:
-    """A worker with a real model. Used from one thread, one request at a time; answers may raise anything.
+    """A worker with a real model. Used from one thread, by one request at a time, or by several replies that
+    `engine.together` has go on in turns; answers may raise anything.
 
-    pair: the pair that is loaded, as it was requested; None before that. Invariant: a pair that is loaded can reply. A
+    pair: the pair that is loaded, as it was requested; None before that. at_once: how many replies take part in rounds
+    now, as policies ask. Invariant: a pair that is loaded can reply. A
     Load that can be refused by looking at files leaves what was there; one that fails later leaves nothing, because two
     targets may not fit into memory.
     """
@@ -51,7 +55,9 @@ class ModelWorker:
         """cache_root: as in `Options`."""
         self._cache_root = cache_root
         self.pair: protocol.Pair | None = None
+        self.at_once: Callable[[], int] = lambda: 1
         self._loaded: LoadedPair | None = None
+        self._seats: ReplySeats | None = None  # of that pair
         self._last_tokens: dict[Path, tuple[int, ...]] = {}  # of the conversation of each file, after its last reply
         self._unwritten: dict[Path, tuple[int, ...]] = {}  # those of them that are not in their files yet
         self._next: Path | None = None  # the file of the conversation that is likely to be continued next
@@ -80,6 +86,7 @@ class ModelWorker:
             return
         options = replace(alone, hosts=hosts)
         yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
+        self._leave_one_seat()
         if old is None or (old.target, old.hosts) != (wanted.target, wanted.hosts):
             check_memory(check_folder(target_folder(options)), options)
             yield protocol.Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
@@ -97,17 +104,57 @@ class ModelWorker:
         yield self._description(request.id, options, wanted)
 
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
-        """Yields PrefillProgress* (RoundDone Called?)* ReplyDone, with FellBack anywhere. Ends soon once
+        """Yields Waiting* PrefillProgress* (RoundDone Called?)* ReplyDone, with FellBack anywhere. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, OtherModelError, and what the target raises."""
-        pair, number = self._pair_of(request.target), request.id
-        settings = pair.measured(pair.resolved(with_seed(request.sampling)))
+        pair = self._pair_of(request.target)
+        settings = pair.resolved(with_seed(request.sampling))
         offered = request.tools
         tools = None if offered is None else ReplyTools(pair.target.tokenizer, offered, settings.grammar)
         if tools is not None and tools.grammar is not None:
             settings = replace(settings, grammar=tools.grammar)
         check_settings(settings, pair.trees)
+        runner = self._runner(request, settings, tools, stop)
+        with contextlib.suppress(StoppedError):  # then its events end at once
+            runner.make_prompt()
+        longest = len(runner.prompt) + settings.max_tokens + (settings.max_thought_tokens or 0)
+        context = min(pair.session.context, longest)
+        seats, told = self._open_seats(), ""
+        while not stop.is_set() and (why := seats.why_wait(runner.prompt, context)):
+            if why != told:
+                yield protocol.Waiting(id=request.id, reason=why)
+            told = why
+            between_pieces()
+        with seats.taken(runner.prompt, context) as seat:
+            runner.pair, runner.settings = seat.pair, seat.pair.measured(settings)
+            yield from self._answers(request, runner, tools, seat, stop)
+
+    def _runner(
+        self, request: protocol.Reply, settings: SamplingSettings, tools: ReplyTools | None, stop: StopFlag
+    ) -> ReplyRunner:
+        """Returns what runs a reply, with the first of the pairs."""
+        pair = self._pair
+        begun = request.continuation_ids or tuple(pair.target.tokenizer.pieces(request.opening))
+        pair.check_ids(begun)
+        check_turns(pair.target.tokenizer, request.messages)
+        messages = to_builtins(request.messages) if request.prompt is None else request.prompt
+        described = tools.described if tools is not None else ()
+        given = ReplyInput(messages, begun, request.timed, request.prediction, described)
+        return ReplyRunner(pair, settings, given, stop.is_set)
+
+    def _answers(
+        self,
+        request: protocol.Reply,
+        runner: ReplyRunner,
+        tools: ReplyTools | None,
+        seat: Seat,
+        stop: StopFlag,
+    ) -> Iterator[protocol.AnyAnswer]:
+        """Writes a reply in its seat."""
+        pair, settings, number = seat.pair, runner.settings, request.id
+        pair.draft_from(Path(request.history) if request.history else None, settings)
         cache = Path(request.cache) if request.cache and not pair.is_shared else None
-        runner = self._runner(request, settings, tools, cache, stop)
+        with contextlib.suppress(StoppedError):  # the reply ends at once then
+            self._open_cache(pair, cache, partial(_check, stop))
         for event in runner.events() if tools is None else tools.events(runner.events()):
             match event:
                 case tuple():
@@ -115,15 +162,14 @@ class ModelWorker:
                 case reply_events.FellBack():
                     yield protocol.FellBack(id=number, reason=event.reason)
                 case PromptProgress():
+                    if event.done >= event.total - 1:
+                        seat.end_reading()
                     yield protocol.PrefillProgress(id=number, progress=event)
                 case Round():
                     texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
-                    if cache is not None:
-                        self._last_tokens[cache] = tokens = tuple(pair.session.tokens)
-                        if len(tokens) >= WORTH_A_FILE:
-                            self._unwritten[cache] = tokens
+                    self._note_conversation(cache, tuple(pair.session.tokens))
                     digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     yield protocol.ReplyDone(
                         id=number,
@@ -136,37 +182,37 @@ class ModelWorker:
                         unused_prediction=runner.unused_prediction,
                     )
 
-    def _runner(
-        self,
-        request: protocol.Reply,
-        settings: SamplingSettings,
-        tools: ReplyTools | None,
-        cache: Path | None,
-        stop: StopFlag,
-    ) -> ReplyRunner:
-        """Readies the pair for a reply and returns what runs it."""
-        pair = self._pair
-        begun = request.continuation_ids or tuple(pair.target.tokenizer.pieces(request.opening))
-        pair.check_ids(begun)
-        check_turns(pair.target.tokenizer, request.messages)
-        messages = to_builtins(request.messages) if request.prompt is None else request.prompt
-        pair.draft_from(Path(request.history) if request.history else None, settings)
-        pair.keep_conversations()
-        if cache is not None:
-            with contextlib.suppress(StoppedError):  # the reply ends at once then
-                self._open_cache(pair, cache, partial(_check, stop))
-        described = tools.described if tools is not None else ()
-        given = ReplyInput(messages, begun, request.timed, request.prediction, described)
-        return ReplyRunner(pair, settings, given, stop.is_set)
+    def _note_conversation(self, cache: Path | None, tokens: tuple[int, ...]) -> None:
+        """Notes what the models remember of the conversation that a file is for, if there is one."""
+        if cache is None:
+            return
+        self._last_tokens[cache] = tokens
+        if len(tokens) >= WORTH_A_FILE:
+            self._unwritten[cache] = tokens
+
+    def _open_seats(self) -> ReplySeats:
+        """Returns the seats of the loaded pair."""
+        if self._seats is None or self._seats.first is not self._pair:
+            self._pair.at_once = self.at_once
+            self._seats = ReplySeats(self._pair)
+        return self._seats
+
+    def _leave_one_seat(self) -> None:
+        """Gives up the seats before the pair changes, or is needed alone."""
+        if self._seats is not None:
+            self._seats.leave_one()
+        self._seats = None
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
+        self._leave_one_seat()
         yield from verify(self._pair, request, stop)
 
     def race(self, request: protocol.Race, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
         invalid settings or sides, and what target and drafters raise."""
         pair = self._pair
+        self._leave_one_seat()
         pair.draft_from(None, request.sampling)  # a race has the same rounds each time
         sampling = pair.resolved(with_seed(request.sampling))
         sampling = replace(sampling, fresh=False, max_thought_tokens=None)  # a thought shares the tokens of the answer
@@ -222,7 +268,7 @@ class ModelWorker:
         """Writes the conversations whose replies have ended since the last time. A disk that refuses costs only time
         at the next start."""
         for path, tokens in list(self._unwritten.items()):
-            kept = pair.session.conversation(tokens)
+            kept = self._open_seats().conversation(tokens)
             if kept is not None and kept.blocks is None:
                 with contextlib.suppress(OSError, TypeError):
                     written = kept_conversation_files.save(path, pair, kept, pause)
@@ -239,11 +285,13 @@ class ModelWorker:
                     self._open_cache(pair, path, pause)
             self._next = None
 
-    def _open_cache(self, pair: LoadedPair, path: Path, pause: Callable[[], None] = lambda: None) -> None:
+    def _open_cache(self, pair: LoadedPair, path: Path | None, pause: Callable[[], None] = lambda: None) -> None:
         """Has the session know what a file remembers of a conversation, unless it still knows it from the last reply
         or from reading it ahead. pause: called between arrays; may raise to break off."""
+        if path is None:
+            return
         tokens = self._last_tokens.get(path)
-        if tokens is not None and pair.session.conversation(tokens) is not None:
+        if tokens is not None and self._open_seats().conversation(tokens) is not None:
             return
         kept = kept_conversation_files.load(path, pair, pause)
         if kept is not None and pair.session.kept.add(kept):
@@ -252,12 +300,12 @@ class ModelWorker:
     def give_back_memory(self) -> None:
         """Gives back what is not in use; what it was for takes longer the next time."""
         if self._loaded is not None:
-            self._loaded.give_back_memory()
+            self._open_seats().give_back_memory()
 
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""
         if self._loaded is not None:
-            self._loaded.reset()
+            self._open_seats().reset()
 
     @property
     def _pair(self) -> LoadedPair:
@@ -297,7 +345,7 @@ class ModelWorker:
 
     def _unload(self) -> None:
         if self._loaded is not None:
-            self._loaded = self.pair = self._next = None
+            self._loaded = self._seats = self.pair = self._next = None
             self._last_tokens.clear()
             self._unwritten.clear()
             loaded_pair.release_models()

@@ -22,10 +22,12 @@ from msgspec import structs
 from app import protocol
 from engine.errors import UsageError
 from engine.events import Finished
+from engine.together import between_pieces
 
 CONTEXT = 8192
 CHARACTERS_A_TOKEN = 4
 TOKENS_A_TURN = 5  # what a chat template puts around a message
+TURN_S = 0.005  # that a reply waits for its next answer before the others may go on
 
 # What ends the answers to a request.
 _END = (
@@ -54,6 +56,7 @@ class RecordingPlayer:
         self._next_load, self._next_race, self._next_reply = (cycle(kinds[kind]) for kind in ("load", "race", "reply"))
         self._speed = speed
         self.pair: protocol.Pair | None = None
+        self.at_once: Callable[[], int] = lambda: 1  # nobody asks
         self._context = CONTEXT
 
     @classmethod
@@ -140,8 +143,13 @@ class RecordingPlayer:
         began_s, played = time.monotonic(), list[protocol.AnyAnswer]()
         for answer in recorded:
             at_s = _time_of(answer)
-            if at_s is not None and self._speed:
-                stop.wait(max(0.0, began_s + at_s / self._speed - time.monotonic()))
+            between_pieces()
+            while at_s is not None and self._speed and not stop.is_set():
+                left_s = began_s + at_s / self._speed - time.monotonic()
+                if left_s <= 0:
+                    break
+                stop.wait(min(left_s, TURN_S))
+                between_pieces()
             if stop.is_set() and not isinstance(answer, protocol.ReplyDone | protocol.RaceDone):
                 break
             played.append(answer)

@@ -15,7 +15,7 @@ from app import protocol
 from app.command_line import OK, notify
 from app.host.engine_loop import EngineLoop, WindowGoneError, cancelled
 from app.inference.machine import processor
-from app.task_queue import Task
+from app.task_queue import MOST_PLACES, Task
 
 if TYPE_CHECKING:  # what serves programs takes a while to import, and few windows serve them
     from app.api.api_thread import ApiThread
@@ -107,6 +107,8 @@ class Server:
             case protocol.Stop():
                 for task in self._loop.tasks.stop(request.id):
                     self._writer.write(cancelled(task))
+            case protocol.Parallel():
+                self._loop.tasks.places = max(1, min(request.replies, MOST_PLACES))
             case protocol.Serve():
                 self._programs.serve(request)
             case _ if not self._loop.tasks.put(Task(request, self._answer, len(line))):

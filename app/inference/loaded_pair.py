@@ -148,13 +148,13 @@ class LoadedPair:
             self.session.forget()
         self.target.model.record()
 
-    def keep_conversations(self) -> None:
+    def keep_conversations(self, beside: int = 0) -> None:
         """Has the session keep as many conversations as memory allows now; none where other machines hold parts of
-        them."""
+        them. beside: the bytes that the caches of other replies take."""
         kept = self.session.kept
         if self.is_shared:
             return
-        kept.limit_bytes = kept_conversations_bytes(self.needed, kept.nbytes)
+        kept.limit_bytes = kept_conversations_bytes(self.needed + beside, kept.nbytes)
 
     def give_back_memory(self) -> None:
         """Drops the conversations that are kept, until a reply finds memory for them again, and gives back MLX's freed

@@ -46,14 +46,16 @@ class ReplyInput:
 
 
 class ReplyRunner:
-    """A reply in progress. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once the
-    events have begun. predicted: how many accepted tokens the prediction has too, after the same HISTORY_SHORTEST
-    tokens, which is where it is drafted from. unused_prediction: why it is not, "" where there is none or it is."""
+    """A reply in progress. pair, settings: of the reply; until the events begin they may be replaced by another pair of
+    the same weights. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once they have
+    been made or the events have begun. predicted: how many accepted tokens the prediction has too, after the same
+    HISTORY_SHORTEST tokens, which is where it is drafted from. unused_prediction: why it is not, "" where there is none
+    or it is."""
 
     def __init__(
         self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]
     ) -> None:
-        self._pair, self._settings, self._input, self._cancelled = pair, settings, given, cancelled
+        self.pair, self.settings, self._input, self._cancelled = pair, settings, given, cancelled
         self._ids = list(given.continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
@@ -62,34 +64,42 @@ class ReplyRunner:
         self._prediction: set[tuple[int, ...]] = set()  # every stretch of it that a draft begins or goes on in
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._rounds = 0
+        self._prompt_s = 0.0  # to make the ids of the prompt
         self._began_s = 0.0
         self._policy: Policy | None = None
 
+    def make_prompt(self) -> None:
+        """Makes the ids of the prompt. Raises ModelError where the model's template refuses it, and StoppedError."""
+        began_s, given = time.monotonic(), self._input
+        asked = (given.messages, self.settings, self._cancelled, given.tools)
+        prompt = self.pair.prompt_ids(*asked)
+        self._stable_lengths = self.pair.stable_lengths(prompt, *asked)
+        self.prompt, self._prompt_s = prompt, time.monotonic() - began_s
+
     def events(self) -> Iterator[ReplyEvent]:
-        """Yields the reply; its times are counted from here. Raises whatever the target raises, including
-        ContextError and ModelError."""
-        self._began_s, given = time.monotonic(), self._input
+        """Yields the reply; its times are counted from here, with what the ids of the prompt took. Raises whatever the
+        target raises, including ContextError and ModelError."""
         try:
-            asked = (given.messages, self._settings, self._cancelled, given.tools)
-            self.prompt = self._pair.prompt_ids(*asked)
-            self._stable_lengths = self._pair.stable_lengths(self.prompt, *asked)
+            if not self.prompt:
+                self.make_prompt()
+            self._began_s = time.monotonic() - self._prompt_s
             if self._input.prediction:
-                self.unused_prediction = self._pair.why_no_prediction(self._settings)
-                tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
+                self.unused_prediction = self.pair.why_no_prediction(self.settings)
+                tokens = self.pair.draft_from_prediction(self._input.prediction, self.prompt, self.settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
             self._stop_if_cancelled()
         except StoppedError:
             yield Finished("cancelled", 0, 0.0)
             return
         why_plain = ""
-        if self._settings.draft_length != 0 and self._pair.monitored is not None:
-            why_plain = yield from self._draft(self._pair.monitored)
+        if self.settings.draft_length != 0 and self.pair.monitored is not None:
+            why_plain = yield from self._draft(self.pair.monitored)
             if not why_plain:
                 return
             yield FellBack(why_plain)
-            self._pair.reset()
-        elif self._settings.draft_length != 0 and self._pair.refusal:
-            why_plain = f"the drafter is not loaded ({self._pair.refusal})"
+            self.pair.reset()
+        elif self.settings.draft_length != 0 and self.pair.refusal:
+            why_plain = f"the drafter is not loaded ({self.pair.refusal})"
         yield from self._attempt(None, FixedLength(0, why_plain))
 
     @property
@@ -110,10 +120,10 @@ class ReplyRunner:
         """Yields the reply with drafts. Returns "" at its end, or why the drafter could not go on."""
         drafter.timed, drafter.failed, drafter.busy = self._input.timed, False, False
         try:
-            self._policy = policy = self._pair.policy(self._settings, self._context, self._input.timed)
+            self._policy = policy = self.pair.policy(self.settings, self._context, self._input.timed)
             yield from self._attempt(wanted(drafter, policy), policy)
             if isinstance(policy, Adaptive):
-                self._pair.learnt.save()
+                self.pair.learnt.save()
         except Exception as error:
             raise_if_machine_lost(error)
             if not (drafter.failed or drafter.busy):
@@ -126,7 +136,7 @@ class ReplyRunner:
         emitted = len(self._ids) - self._given
         since_s = time.monotonic() - self._began_s
         settings = self._settings_of_rest()
-        session = self._pair.session
+        session = self.pair.session
         prompt = Prompt(self.prompt, self._stable_lengths)
         given = (drafter, policy, self._cancelled, tuple(self._ids))
         with closing(session.continue_tokens(prompt, settings, *given)) as events:
@@ -154,7 +164,7 @@ class ReplyRunner:
 
     def _settings_of_rest(self) -> SamplingSettings:
         """Returns the settings for what is still to be written: each limit without the tokens that count to it."""
-        settings, thought = self._settings, self._thought
+        settings, thought = self.settings, self._thought
         if settings.max_thought_tokens is None:
             return replace(settings, max_tokens=settings.max_tokens - (len(self._ids) - self._given))
         answer = len(self._ids) - self._given - thought
@@ -166,6 +176,6 @@ class ReplyRunner:
         if not all(map(math.isfinite, round_.p)):
             raise ModelError("the target's probabilities are not numbers: its files are damaged, download it again")
         if not all(map(math.isfinite, round_.q)):
-            if self._pair.monitored is not None:
-                self._pair.monitored.failed = True
+            if self.pair.monitored is not None:
+                self.pair.monitored.failed = True
             raise ModelError("its probabilities are not numbers: its files are damaged")

@@ -1,10 +1,10 @@
 """The protocol between the app and the engine's host process: one JSON object a line, UTF-8, in both directions.
 
-    app -> host    Load  Reply  Stop  Count  Unload  Serve  Quit
+    app -> host    Load  Reply  Stop  Count  Unload  Serve  Parallel  Quit
                                                                every request has an `id`, which its answers repeat
     host -> app    Ready                                       once, first
                    Loading* (Loaded | Failed)                  to Load
-                   PrefillProgress* (RoundDone Called?)* (ReplyDone | Failed)
+                   Waiting* PrefillProgress* (RoundDone Called?)* (ReplyDone | Failed)
                                                                to Reply, with FellBack anywhere among them
                    Counted | Failed                            to Count
                    Unloaded                                    to Unload
@@ -16,8 +16,9 @@
                    Serving                                     anywhere, after Serve
                    MemoryShort                                 at most once, anywhere
 
-A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or "Cancelled" (stopped
-before its turn, or the host is ending), "Busy" (too many requests are waiting) or "NotLoaded".
+Replies are written at once, as many as Parallel says, and their answers come mixed; anything else is carried out alone,
+in its turn. A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or
+"Cancelled" (stopped before its turn, or the host is ending), "Busy" (too many requests are waiting) or "NotLoaded".
 
 A line is at most LONGEST_LINE bytes. A message is checked when it is decoded: its type must be known and every field
 must have the right type; unknown fields are ignored. A side that receives another VERSION in Ready says so and stops.
@@ -48,10 +49,10 @@ _PART = 1 << 16  # characters that are encoded to see how long a request will be
 
 AnyRequest = (
     messages.Load | messages.Reply | messages.Stop | messages.Count | messages.Quit | messages.Verify | messages.Unload
-    | messages.Serve | race_messages.Race
+    | messages.Serve | messages.Parallel | race_messages.Race
 )  # fmt: skip
 AnyAnswer = (
-    messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Working
+    messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Working | messages.Waiting
     | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack
     | messages.ReplyDone | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress
     | messages.VerifyDone | messages.MemoryShort | messages.Serving | race_messages.RaceProgress

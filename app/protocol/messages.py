@@ -180,6 +180,12 @@ class Serve(Request, frozen=True, kw_only=True):
     refusal: str = ""
 
 
+class Parallel(Request, frozen=True, kw_only=True):
+    """Says how many replies may be written at once from now on."""
+
+    replies: int
+
+
 class Quit(Request, frozen=True, kw_only=True):
     """Stops the current request and ends the host."""
 
@@ -229,11 +235,12 @@ class MemoryShort(Answer, frozen=True, kw_only=True):
 
 class Serving(Answer, frozen=True, kw_only=True):
     """How other programs are served, sent when it changes, but a few times a second at most. port: that they reach, 0
-    for none. waiting: requests that wait. tokens: of the reply that is being written for a program so far, None where
-    none is. error: why they cannot be served."""
+    for none. waiting: requests that wait. replies: how many are being written for programs. tokens: of those so far,
+    None where there are none. error: why they cannot be served."""
 
     port: int = 0
     waiting: int = 0
+    replies: int = 0
     tokens: int | None = None
     error: str = ""
 
@@ -292,6 +299,12 @@ class Unloaded(RequestAnswer, frozen=True, kw_only=True):
 class Working(RequestAnswer, frozen=True, kw_only=True):
     """A heartbeat: the host is still at work on a request, and has had no other answer to it for a while. id: 0 where
     another program made the request."""
+
+
+class Waiting(RequestAnswer, frozen=True, kw_only=True):
+    """A reply does not begin yet. reason: why, for the user."""
+
+    reason: str
 
 
 class PrefillProgress(RequestAnswer, frozen=True, kw_only=True):

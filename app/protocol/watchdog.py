@@ -1,8 +1,9 @@
 """The watchdog of the engine: how long it may be silent before it counts as stuck.
 
-A host carries out its requests in order, but for counts, which it answers within a reply too. So it is working on the
-oldest one that has not ended, even if nobody waits for that one any more, and only an answer to it, or to a count,
-shows progress: Stop is answered by another thread, and so are programs.
+A host carries out its requests in order, but for replies, which it writes at once, and counts, which it answers
+meanwhile too. It is working on the oldest one that has not ended, even if nobody waits for that one any more. An answer
+to it, to a reply that is written with it, or to a count shows progress; that a request has failed may not, as Stop is
+answered by another thread, and so are programs.
 While a request has no result yet, and whenever it works for a program, the host sends a heartbeat, Working, from
 between the layers of a pass, but not during a load.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from app.protocol import AnyAnswer, LastAnswer
-from app.protocol.messages import Count, Failed, Load, Request, RequestAnswer, Working
+from app.protocol.messages import Count, Failed, Load, Reply, Request, RequestAnswer, Working
 
 LATE_S = 1.0  # a timer this late: this process did not run meanwhile, nor read what the host sent
 HEARTBEAT_S = 10.0  # between two answers to a request that a host is working on
@@ -55,14 +56,15 @@ class PendingRequests:
             return True
         if not isinstance(answer, RequestAnswer) or answer.id not in self._kinds:
             return False
-        counts = self._kinds[answer.id] is Count and not isinstance(answer, Failed)
-        if not (counts or isinstance(answer, Failed)):  # earlier ones are over, even if their last answers were lost
+        kind, failed = self._kinds[answer.id], isinstance(answer, Failed)
+        if not (failed or kind is Count):  # earlier ones that do not run beside it are over: their ends were lost
             for older in list(takewhile(lambda number: number != answer.id, self._kinds)):
-                del self._kinds[older]
-        is_oldest = counts or answer.id == next(iter(self._kinds))
+                if not (kind is Reply and self._kinds[older] is Reply):
+                    del self._kinds[older]
+        shows_progress = not failed or answer.id == next(iter(self._kinds))
         if isinstance(answer, LastAnswer):
             del self._kinds[answer.id]
-        return is_oldest
+        return shows_progress
 
     def allowed_s(self, limits: WatchdogLimits) -> float | None:
         """Returns how long the next answer may take; None where nothing is to be answered."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.protocol import Count, Pair, Reply, SamplingSettings
+from app.protocol import Count, Load, Pair, Reply, SamplingSettings, Unload
 from app.task_queue import MAX_WAITING_BYTES, Task, TaskQueue
 
 PAIR, OTHER = Pair(), Pair(target="another")
@@ -20,27 +20,72 @@ def ids(queue: TaskQueue, count: int) -> list[int]:
     return [task.request.id for _ in range(count) if (task := queue.take()) is not None]
 
 
+def load(queue: TaskQueue, pair: Pair) -> None:
+    """Has the queue note that a pair has been loaded, by a task that is over."""
+    queue.end_task(Task(Unload(id=0), lambda _: None), pair)
+
+
 def serving(pair: Pair = PAIR) -> TaskQueue:
     """A queue for programs, with this pair loaded."""
     queue = TaskQueue()
-    queue.end_task(pair)
+    load(queue, pair)
     queue.admit_programs(PAIR)
     return queue
 
 
-def test_the_current_request_is_told_to_stop_and_no_other() -> None:
+def test_a_request_that_runs_is_told_to_stop_and_no_other() -> None:
     queue = TaskQueue()
     put(queue, 1, 2)
-    first = queue.take()
-    assert first is not None
+    first, second = queue.take(), queue.take_beside()
+    assert first is not None and second is not None and queue.running == (first, second)
     assert queue.stop(1) == []
-    assert first.stop.is_set()
-    second = queue.take()
-    assert second is not None
+    assert first.stop.is_set() and not second.stop.is_set()
+    queue.end_task(first, None)
+    assert queue.running == (second,)
     queue.stop(1)
-    assert not second.stop.is_set() and queue.current is second
-    queue.end_task(None)
-    assert queue.current is None
+    assert not second.stop.is_set()
+
+
+def test_as_many_replies_run_as_there_are_places_and_the_others_wait() -> None:
+    queue = serving()
+    queue.places = 2
+    tasks = put(queue, 1, 2, 3, 4, of_program=True)
+    assert [queue.take_beside() for _ in range(3)] == [tasks[0], tasks[1], None]
+    assert queue.waiting_replies() == tasks[2:]
+    queue.end_task(tasks[1], PAIR)
+    assert queue.take_beside() is tasks[2]
+    assert queue.take_beside() is None
+
+
+def test_the_first_reply_of_the_app_needs_no_place_and_the_next_ones_come_before_those_of_programs() -> None:
+    queue = serving()
+    queue.places = 1
+    of_program, waits = put(queue, 1, 2, of_program=True)
+    assert queue.take() is of_program
+    first, second = put(queue, 7, 8)
+    assert queue.take_beside() is first
+    assert queue.take_beside() is None
+    queue.end_task(first, PAIR)
+    queue.end_task(of_program, PAIR)
+    assert queue.take_beside() is second
+    assert queue.take_beside() is None
+    queue.end_task(second, PAIR)
+    assert queue.take_beside() is waits
+
+
+def test_what_is_no_reply_runs_alone_and_replies_behind_it_wait() -> None:
+    queue = serving()
+    (reply,) = put(queue, 1)
+    assert queue.take() is reply
+    change = Task(Load(id=2, pair=OTHER), lambda _: None)
+    queue.put(change)
+    behind, of_program = *put(queue, 3), *put(queue, 4, of_program=True)
+    assert queue.take_beside() is None
+    queue.end_task(reply, PAIR)
+    assert queue.take_beside() is change
+    assert queue.take_beside() is None
+    queue.end_task(change, PAIR)
+    assert [queue.take_beside(), queue.take_beside()] == [behind, of_program]
 
 
 def test_the_queue_is_bounded_and_frees_space_again() -> None:
@@ -65,7 +110,7 @@ def test_programs_wait_until_they_are_admitted_and_their_pair_is_loaded() -> Non
     queue = serving(OTHER)
     put(queue, 1, of_program=True)
     assert not queue.wait(0)
-    queue.end_task(PAIR)
+    load(queue, PAIR)
     assert queue.wait(0)
     queue.admit_programs(None)
     assert not queue.wait(0)

@@ -17,7 +17,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +48,7 @@ class SteadyHost(FakeHost):
     """Writes rounds at `rate` tokens a second for some seconds; the question holds both, and where to note the times:
     a JSON list of (last token of a round, monotonic seconds)."""
 
-    def reply(self, request: p.Reply) -> None:
+    def reply(self, request: p.Reply) -> Iterator[bool]:
         wanted = json.loads(request.messages[-1].content)
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30, 30, 0, 0.01)))
         count, step_s = int(wanted["rate"] * wanted["seconds"] / ROUND_TOKENS), ROUND_TOKENS / wanted["rate"]
@@ -59,6 +59,7 @@ class SteadyHost(FakeHost):
             texts = tuple(f"\n\n{word(n)}" if n % PARAGRAPH == 0 else word(n) for n in made.tokens)
             noted.append((made.tokens[-1], time.monotonic()))
             self.send(p.RoundDone(id=request.id, round=replace(made, texts=texts)))
+            yield True
         self.end(request, "eos", count)
         Path(wanted["file"]).write_text(json.dumps(noted))
 

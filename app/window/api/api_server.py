@@ -28,7 +28,8 @@ ApiPhase = Literal["off", "starting", "on", "failed"]
 @dataclass(frozen=True)
 class ApiState:
     """What the user sees. address, key: for programs, "" while they are of no use. model: that answers, "" while none
-    is loaded. waiting: requests that wait. running_tokens: of the reply that runs, None while none does. error: why
+    is loaded. waiting: requests that wait. replies: how many are written, and running_tokens: theirs, None while
+    there are none. error: why
     programs are not served although they should be. loaded: the pair that answers, None while there is none."""
 
     phase: ApiPhase = "off"
@@ -39,6 +40,7 @@ class ApiState:
     running_tokens: int | None = None
     error: str = ""
     loaded: Loaded | None = None
+    replies: int = 0
 
 
 class ApiServer(QObject):
@@ -78,6 +80,7 @@ class ApiServer(QObject):
             key=self._key if on else "",
             model=loaded.target if loaded is not None else "",
             waiting=serving.waiting if on else 0,
+            replies=serving.replies,
             running_tokens=serving.tokens if on else None,
             error=GAVE_UP if self._host.gave_up else sentence(serving.error) or self._key_error,
             loaded=loaded,

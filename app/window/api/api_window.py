@@ -171,7 +171,8 @@ def activity_of(state: ApiState) -> str:
     waiting = f"{count(state.waiting, 'request')} {'is' if state.waiting == 1 else 'are'} waiting."
     if state.running_tokens is None:
         return waiting if state.waiting else "No requests in progress."
-    written = f"Writing a reply, {count(state.running_tokens, 'token')} so far."
+    replies = "a reply" if state.replies <= 1 else f"{state.replies} replies"
+    written = f"Writing {replies}, {count(state.running_tokens, 'token')} so far."
     return f"{written} {waiting}" if state.waiting else written
 
 

@@ -42,7 +42,7 @@ class _Search:
 
 
 class ContextTrimmer(QObject):
-    """Finds a ContextTrim for a question, one at a time and never during a reply. active: whether it is doing so.
+    """Finds a ContextTrim for a question, one at a time. active: whether it is doing so.
 
     found(ContextTrim): send the question with it. failed(str): why there is none. progressed(str): the summary so far.
     """
@@ -169,7 +169,6 @@ class ContextTrimmer(QObject):
             self.progressed.emit(self._summary.answer_since(0))
 
     def _ask(self, request: Count | ReplyRequest, on_answer: Callable[[AnyAnswer], None]) -> None:
-        self._host.use(self, True)
         self._host.forget(self._request)
         self._request = self._host.request(request, on_answer)
 
@@ -177,13 +176,11 @@ class ContextTrimmer(QObject):
         self._host.forget(self._request)
         self._request = 0
         self.found.emit(trim)
-        self._host.use(self, False)
 
     def _fail(self, why: str) -> None:
         if self.active:
             self._host.forget(self._request)
             self._request = 0
-            self._host.use(self, False)
             self.failed.emit(why)
 
 

@@ -1,7 +1,7 @@
 """Everything the window can do, without widgets: slots for what the user does, signals for what happens.
 
-One conversation is open; a new one is not on disk until a message is sent in it. One reply is written at a time, in the
-open conversation or in another.
+One conversation is open; a new one is not on disk until a message is sent in it. In each conversation one reply is
+written at a time; several conversations have theirs at once.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Controller(QObject):
     """Carries out what the user does and emits what happens to the open conversation; its parts emit the rest.
 
     library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
-    its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: the reply that is
-    being written, and how. verification: of a reply. trimmer: what goes on where the context is full. deletion: deletes
+    its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: those that are being
+    written, and how. verification: of a reply. trimmer: what goes on where the context is full. deletion: deletes
     conversations and restores them. importing: imports files of them. learned: earlier replies to draft from.
     """
 
@@ -141,13 +141,12 @@ class Controller(QObject):
     @property
     def busy(self) -> bool:
         """Whether a reply of the open conversation, or a summary of it, is being written."""
-        current = self.replies.current
-        return self.trimmer.active or (current is not None and current.record.conversation == self.conversation.id)
+        return self.trimmer.active or self.replies.of_conversation(self.conversation.id) is not None
 
     @property
     def in_use(self) -> bool:
         """Whether a reply, a verification or a race is in progress, in any conversation."""
-        decodes = self.replies.current is not None or self.verification.message is not None
+        decodes = bool(self.replies.running) or self.verification.message is not None
         return decodes or self.host.racing or self.trimmer.active
 
     @property
@@ -293,8 +292,8 @@ class Controller(QObject):
         """Stops the reply of the open conversation; its text so far stays. Or the summary of one."""
         if self.trimmer.active:
             self.trimmer.stop()
-        elif self.busy:
-            self.replies.stop()
+        else:
+            self.replies.stop(self.conversation.id)
 
     def select(self, message: int) -> None:
         """Switches to the branch of another version of a message."""
@@ -395,18 +394,12 @@ class Controller(QObject):
         return pair if reply.pair is None or reply.pair.target == pair.target else reply.pair
 
     def _refuse_second_reply(self) -> bool:
-        """Returns whether another reply is being written, which a notice says."""
-        current = self.replies.current
-        if current is None:
+        """Returns whether another reply is being written in the open conversation, which a notice says."""
+        if self.replies.of_conversation(self.conversation.id) is None:
             return False
-        stop: Action = ("Stop Reply", self.replies.stop)
-        if self.busy:
-            text = "A reply is still being written. Wait for it to finish, or stop it first."
-            self.notice.emit(Notice("info", text, (stop,)))
-        else:
-            found = self.library.find(current.record.conversation)
-            text = f"Redline writes one reply at a time, and is writing one in “{found.title if found else ''}”."
-            self.notice.emit(Notice("info", text, (self._show_action(current.record.conversation), stop)))
+        stop: Action = ("Stop Reply", partial(self.replies.stop, self.conversation.id))
+        text = "A reply is still being written. Wait for it to finish, or stop it first."
+        self.notice.emit(Notice("info", text, (stop,)))
         return True
 
     # --- conversations and settings ------------------------------------------------------------
@@ -451,9 +444,7 @@ class Controller(QObject):
 
     def _leave(self, conversation: int) -> bool:
         """Stops the reply in a conversation and opens another, if that one is open; returns whether it was."""
-        current = self.replies.current
-        if current is not None and current.record.conversation == conversation:
-            self.replies.stop()
+        self.replies.stop(conversation)
         if conversation != self.conversation.id:
             return False
         self.new()
@@ -499,7 +490,7 @@ class Controller(QObject):
     def _show(self, path: list[MessageRecord]) -> None:
         self.path = path
         self.path_changed.emit(list(path))
-        current = self.replies.current
+        current = self.replies.of_conversation(self.conversation.id)
         if current is not None and (shown := self.find(current.record.id)):
             self.reply_began.emit(shown)
         self._update_busy()
@@ -556,13 +547,15 @@ class Controller(QObject):
 
     def _handle_death(self, cause: str) -> None:
         """Reports the death of the host, and a reply that it interrupted, which can be continued."""
-        cut = self.replies.handle_death(cause)
+        cut = [one for one in self.replies.handle_death(cause) if self.library.find(one.conversation) is not None]
         copy: Action = ("Copy Report", self.host.copy_error_report)
-        if cut is not None and self.library.find(cut.conversation) is not None:
-            resume: Action = ("Continue", partial(self._resume_cut, cut))
-            text = f"The engine {cause} while writing a reply. The text so far is saved."
+        for record in cut:
+            found = self.library.find(record.conversation)
+            where = f"the reply in “{found.title or UNTITLED}”" if found is not None and len(cut) > 1 else "a reply"
+            resume: Action = ("Continue", partial(self._resume_cut, record))
+            text = f"The engine {cause} while writing {where}. The text so far is saved."
             self.notice.emit(Notice("error", text, (resume, copy)))
-        elif cut is None and not self.host.gave_up and cause != RESTARTED:
+        if not cut and not self.host.gave_up and cause != RESTARTED:
             self.notice.emit(Notice("warning", f"The engine {cause} and is restarting.", (copy,)))
 
     def _resume_cut(self, record: MessageRecord) -> None:

@@ -27,6 +27,7 @@ from app.protocol import (
     Malformed,
     MemoryShort,
     Pair,
+    Parallel,
     Ready,
     Request,
     Serving,
@@ -35,6 +36,7 @@ from app.protocol import (
     Working,
 )
 from app.protocol.watchdog import LATE_S, PendingRequests
+from app.task_queue import PLACES
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 from app.window.common.sentence import capitalised, sentence, without_backticks
@@ -80,7 +82,8 @@ class HostConnection(QObject):
         self.pair: Pair | None = None  # loaded, or being loaded
         self.failure: LoadFailure | None = None
         self.racing = False  # a race is being measured; anything else would slow it down
-        self.serving = Serving()  # how other programs are served; what is asked waits for the reply to one
+        self.serving = Serving()  # how other programs are served
+        self._parallel = PLACES
         self._users: set[object] = set()
         self.stuck = False  # it has been silent for too long, and has not gone on since
         self.log_file: Path | None = None  # of the window, for the error report
@@ -118,11 +121,12 @@ class HostConnection(QObject):
 
     @property
     def in_use(self) -> bool:
-        """Whether the window has a long request, or is about to make one: programs wait meanwhile."""
+        """Whether the window has a request that is carried out alone, such as a race, or is about to make one: programs
+        wait meanwhile."""
         return bool(self._users)
 
     def use(self, user: object, on: bool) -> None:
-        """Notes that a user of the host begins with a long request, or is done with it."""
+        """Notes that a user of the host begins with such a request, or is done with it."""
         was = self.in_use
         (self._users.add if on else self._users.discard)(user)
         if self.in_use != was:
@@ -131,6 +135,12 @@ class HostConnection(QObject):
     def has(self, pair: Pair) -> bool:
         """Whether this pair is loaded, so that it would write the next reply."""
         return self.ready and self.loaded is not None and self.pair == pair
+
+    def set_parallel(self, replies: int) -> None:
+        """Has the host write so many replies at once, at most."""
+        self._parallel = replies
+        if self.ready:
+            self.send(Parallel(id=0, replies=replies))
 
     def start(self) -> None:
         """Starts the host unless it runs."""
@@ -238,6 +248,7 @@ class HostConnection(QObject):
 
     def _dispatch(self, answer: AnyAnswer) -> None:
         if isinstance(answer, Ready):
+            self.send(Parallel(id=0, replies=self._parallel))
             self.became_ready.emit()
         elif isinstance(answer, Malformed):
             self._report_error(f"The engine could not read a request: {answer.reason}.")
@@ -258,8 +269,6 @@ class HostConnection(QObject):
         self._pending.serves = serving.tokens is not None
         if (before.tokens is None) != (serving.tokens is None):
             self._watch()
-            if serving.tokens is None and self.status.state == "loading":
-                self.show_pair_status()  # a reply of the window waited for this one
         self.serving_changed.emit(serving)
 
     def _handle_load(self, pair: Pair, answer: AnyAnswer) -> None:
@@ -361,22 +370,23 @@ class HostConnection(QObject):
 class HostTask(QObject):
     """One long request to the host: sent once its models are loaded, watched for silence, and stopped when asked.
 
-    stopping: `stop` was called, and the host has not ended the request yet.
+    alone: whether programs wait meanwhile, as nothing else is carried out beside it. stopping: `stop` was called, and
+    the host has not ended the request yet.
     """
 
     answered = Signal(object)  # AnyAnswer
     silent = Signal()  # the host has not answered anyone for long, or has not stopped in time
 
-    def __init__(self, host: HostConnection, parent: QObject) -> None:
+    def __init__(self, host: HostConnection, parent: QObject, alone: bool = True) -> None:
         super().__init__(parent)
         self.stopping = False
-        self._host = host
+        self._host, self._alone = host, alone
         self._make_request: Callable[[], Request | None] | None = None
         self._id = 0  # of the request; 0 until it is sent
         self._stop_timer = Timer(self, singleShot=True)
         self._stop_timer.timeout.connect(self.silent)
-        host.became_ready.connect(self._send)
-        host.pair_loaded.connect(self._send)
+        host.became_ready.connect(self.send)
+        host.pair_loaded.connect(self.send)
         host.became_stuck.connect(self._report_stuck)
 
     @property
@@ -388,9 +398,9 @@ class HostTask(QObject):
         """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
         or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
         self._make_request = make_request
-        self._host.use(self, True)
+        self._host.use(self, self._alone)
         self._host.start()
-        self._send()
+        self.send()
 
     def stop(self) -> bool:
         """Asks the host to stop; returns whether it has the request, and will therefore still answer."""
@@ -407,7 +417,8 @@ class HostTask(QObject):
         self._id, self._make_request, self.stopping = 0, None, False
         self._host.use(self, False)
 
-    def _send(self, _: object = None) -> None:
+    def send(self, _: object = None) -> None:
+        """Sends the request if it is waiting and may be sent now."""
         if self._make_request is None or self.sent or not self._host.ready:
             return
         request = self._make_request()

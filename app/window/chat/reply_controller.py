@@ -1,4 +1,5 @@
-"""Has replies written and saved, one at a time: requests a reply once its pair is loaded, and sees it through.
+"""Has replies written and saved, one in each conversation: requests a reply once its pair is loaded, and sees it
+through. Replies of other models than the loaded ones wait until those are done with what was asked before.
 
 What a frame brought of a reply is on disk before anyone is told. Where the disk refuses, it is shown with a notice, and
 saving is tried again.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from functools import partial
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -22,6 +24,7 @@ from app.protocol import (
     PrefillProgress,
     ReplyDone,
     RoundDone,
+    Waiting,
 )
 from app.protocol import Reply as ReplyRequest
 from app.reply import InconsistentRound, Reply, ReplyLog
@@ -40,20 +43,23 @@ from app.window.chat.conversation_library import ConversationLibrary
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
-from app.window.common.timer import Timer
+from app.window.common.timer import Timer, call_later
 
 RETRY_MS = 1000  # from one attempt to save what the disk refused to the next
-SERVED_FIRST = "The models are writing a reply for another app. Yours is next."
+OTHER_MODEL_FIRST = "Waiting for a reply of another model"
 END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
 
-@dataclass
+@dataclass(eq=False)
 class ReplyInProgress:
-    """record: the message as it was when it began, with what is known of how it is made. note: what the user should
-    know about the reply."""
+    """record: the message as it was when it began, with what is known of how it is made. pair, messages: that write it,
+    and that it answers. task: its request. note: what the user should know about the reply."""
 
     record: MessageRecord
     reply: Reply
+    pair: Pair
+    messages: tuple[Message, ...]
+    task: HostTask
     note: str = ""
 
     def so_far(self) -> MessageRecord:
@@ -76,34 +82,41 @@ class ReplyInProgress:
 
 
 class ReplyController(QObject):
-    """Requests one reply at a time, receives it and saves it.
+    """Requests replies, receives them and saves them.
 
-    current: the one that is being written. times_phases: whether the next one measures draft and verify apart. history:
-    earlier replies, which the next one is drafted from and added to; None for none.
+    running: those that are being written or wait for that, in the order in which they began. times_phases: whether the
+    next one measures draft and verify apart. history: earlier replies, which the next one is drafted from and added to;
+    None for none.
     """
 
     changed = Signal(int, object)  # a message, Change: what was added to its reply, which is on disk
     progress = Signal(int, object)  # a message, PromptProgress
+    waiting = Signal(int, str)  # a message, why its reply does not begin yet
     ended = Signal(object)  # MessageRecord, as it was saved or should have been
+    running_changed = Signal()
     notice = Signal(object)  # Notice
 
     def __init__(self, host: HostConnection, library: ConversationLibrary, parent: QObject) -> None:
         super().__init__(parent)
-        self.current: ReplyInProgress | None = None
+        self.running: list[ReplyInProgress] = []
         self.times_phases = False
         self.history: ReplyHistory | None = None
         self._host, self._library = host, library
         self._log = ReplyLog(library.store)
         self._retry = Timer(self, interval=RETRY_MS)
         self._retry.timeout.connect(self.save)
-        self._pair, self._messages = Pair(), tuple[Message, ...]()
         self._replies: WeakValueDictionary[int, Reply] = WeakValueDictionary()  # that somebody looks at
         self._unsaved: dict[int, tuple[MessageRecord, Reply]] = {}  # replies that have ended, but not on disk
-        self._task = HostTask(host, self)
-        self._task.answered.connect(self._receive)
-        self._task.silent.connect(self._report_silence)
         host.load_failed.connect(self._handle_load_failure)
         host.frame_ended.connect(self._show_frame)
+
+    def of_conversation(self, conversation: int) -> ReplyInProgress | None:
+        """Returns the reply that is being written in a conversation, or waits for that."""
+        return next((one for one in self.running if one.record.conversation == conversation), None)
+
+    def conversations(self) -> set[int]:
+        """Returns the conversations in which a reply is being written, or waits for that."""
+        return {one.record.conversation for one in self.running}
 
     def reply_of(self, message: int) -> Reply:
         """Returns a reply, the same to all who look at it: the one that is being written, or one that is stored."""
@@ -114,22 +127,28 @@ class ReplyController(QObject):
 
     def begin(self, record: MessageRecord, pair: Pair, messages: tuple[Message, ...]) -> None:
         """Has `pair` write `record`, or continue it."""
-        assert self.current is None
+        assert self.of_conversation(record.conversation) is None
         reply = self.reply_of(record.id)
         reply.read()
         reply.resume(record)
-        self.current = ReplyInProgress(record, reply)
-        self._pair, self._messages = pair, messages
-        self._task.begin(self._make_request)
+        task = HostTask(self._host, self, alone=False)
+        current = ReplyInProgress(record, reply, pair, messages, task)
+        task.answered.connect(partial(self._receive, current))
+        task.silent.connect(partial(self._report_silence, current))
+        self.running.append(current)
+        task.begin(partial(self._make_request, current))
+        self.running_changed.emit()
 
-    def stop(self) -> None:
-        """Stops the reply, as the user asked for it."""
-        if not self._task.stop():
-            self.finish("")
+    def stop(self, conversation: int) -> None:
+        """Stops the reply in a conversation, as the user asked for it."""
+        current = self.of_conversation(conversation)
+        if current is not None and not current.task.stop():
+            self._end(current, "stopped")
 
     def finish(self, note: str) -> None:
-        """Ends the reply without waiting for the host."""
-        self._end("stopped", note)
+        """Ends all replies without waiting for the host."""
+        for current in list(self.running):
+            self._end(current, "stopped", note)
 
     def save(self) -> bool:
         """Saves what the disk has refused, as far as it takes it now. Returns whether everything is saved."""
@@ -141,8 +160,7 @@ class ReplyController(QObject):
     def unsaved(self) -> list[int]:
         """Returns the conversations with a reply that is not on disk, or not all of it."""
         records = [record for record, _ in self._unsaved.values()]
-        if self.current is not None and self._log.held(self.current.record.id):
-            records.append(self.current.record)
+        records += [one.record for one in self.running if self._log.held(one.record.id)]
         return list(dict.fromkeys(record.conversation for record in records))
 
     def held(self, message: int) -> list[RoundDone]:
@@ -151,29 +169,30 @@ class ReplyController(QObject):
 
     def latest(self, record: MessageRecord) -> MessageRecord:
         """Returns a message with what the store does not know of it."""
-        if self.current is not None and self.current.record.id == record.id:
-            return self.current.so_far()
+        current = self.of_conversation(record.conversation)
+        if current is not None and current.record.id == record.id:
+            return current.so_far()
         return self._unsaved[record.id][0] if record.id in self._unsaved else record
 
     # --- the request and its answers -----------------------------------------------------------
 
-    def _make_request(self) -> ReplyRequest | None:
-        """Returns the request, or has its pair loaded first."""
-        current = self.current
-        if current is None:
+    def _make_request(self, current: ReplyInProgress) -> ReplyRequest | None:
+        """Returns the request; None while it is not its turn, or its pair has to be loaded first."""
+        earlier = self.running[: self.running.index(current)]
+        if not all(one.task.sent for one in earlier):
             return None
-        if not self._host.has(self._pair):
-            self._host.load(self._pair)
+        if not self._host.has(current.pair):
+            if earlier:
+                self.waiting.emit(current.record.id, OTHER_MODEL_FIRST)
+            else:
+                self._host.load(current.pair)
             return None
         sampling = current.record.sampling
         assert sampling is not None
-        if self._host.serving.tokens is not None:
-            self._host.show_reply_status("loading", SERVED_FIRST)
-        else:
-            self._host.show_pair_status()
+        self._host.show_pair_status()
         return ReplyRequest(
             id=0,
-            messages=self._messages,
+            messages=current.messages,
             sampling=sampling,
             continuation_ids=current.reply.tokens,
             timed=self.times_phases,
@@ -181,18 +200,17 @@ class ReplyController(QObject):
             cache="" if self.history is None else self.history.cache_file(current.record.conversation),
         )
 
-    def _receive(self, answer: AnyAnswer) -> None:
-        current = self.current
-        if current is None:
-            return
+    def _receive(self, current: ReplyInProgress, answer: AnyAnswer) -> None:
         if isinstance(answer, RoundDone):
             try:
                 current.reply.add(answer)
             except InconsistentRound as error:
-                self._reject(str(error))
+                self._reject(current, str(error))
         elif isinstance(answer, PrefillProgress):
             current.reply.add_progress(answer.progress)
             self.progress.emit(current.record.id, answer.progress)
+        elif isinstance(answer, Waiting):
+            self.waiting.emit(current.record.id, sentence(answer.reason).rstrip("."))
         elif isinstance(answer, FellBack):
             current.note = sentence(f"Fell back to plain decoding: {answer.reason}")
             self._host.show_reply_status("fell back", answer.reason)
@@ -200,15 +218,16 @@ class ReplyController(QObject):
             self._handle_done(current, answer)
         elif isinstance(answer, Failed):
             stopped = answer.kind == "Cancelled"
-            self._end("stopped" if stopped else "failed", "" if stopped else sentence(answer.message))
+            self._end(current, "stopped" if stopped else "failed", "" if stopped else sentence(answer.message))
         else:
-            self._reject(f"it answered a reply with {type(answer).__name__}")
+            self._reject(current, f"it answered a reply with {type(answer).__name__}")
 
     def _show_frame(self) -> None:
         """Saves what a frame brought, and reports it."""
-        current = self.current
-        if current is None:
-            return
+        for current in list(self.running):
+            self._show_change(current)
+
+    def _show_change(self, current: ReplyInProgress) -> None:
         change = current.reply.take_change()
         if rounds := current.reply.rounds[change.first_round :]:
             if self._host.status.state == "loading":
@@ -229,7 +248,7 @@ class ReplyController(QObject):
         note = END_NOTES.get(reason, "")
         if reason in ("length", "context", "eos") and current.reply.thinks:
             note = f"{note} {UNANSWERED}".strip()
-        self._end(state, note, answer.finished.text, answer.seed)
+        self._end(current, state, note, answer.finished.text, answer.seed)
 
     def _show_drafting(self, reply: Reply) -> None:
         """Has the status say why nothing or little was drafted for a reply, where something was to be."""
@@ -237,20 +256,23 @@ class ReplyController(QObject):
         if words and status.state == "on":
             self._host.set_status(replace_fields(status, detail=sentence(f"In the last reply {words}")))
 
-    def _reject(self, why: str) -> None:
+    def _reject(self, current: ReplyInProgress, why: str) -> None:
         """Ends the reply here: what followed would not be what the model wrote."""
-        self._task.stop()
+        current.task.stop()
         note = f"The engine sent inconsistent data ({why}). The reply is saved up to that point."
         self.notice.emit(Notice("error", note, (self._host.restart_action,)))
-        self._end("failed", note)
+        self._end(current, "failed", note)
 
-    def _end(self, state: State, note: str = "", tail: str = "", seed: int | None = None) -> MessageRecord | None:
-        """Ends the reply, if one is being written; returns its message as it stays."""
-        self._show_frame()
-        current, self.current = self.current, None
-        if current is None:
-            return None
-        self._task.end()
+    def _end(
+        self, current: ReplyInProgress, state: State, note: str = "", tail: str = "", seed: int | None = None
+    ) -> MessageRecord:
+        """Ends a reply; returns its message as it stays."""
+        self._show_change(current)
+        self.running.remove(current)
+        current.task.end()
+        for signal in (current.task.answered, current.task.silent):
+            signal.disconnect()  # which hold the reply
+        current.task.deleteLater()
         ending = current.ending(state, note, tail, seed)
         record = self._log.end(current.record.id, ending)
         self._report_saving()
@@ -258,36 +280,47 @@ class ReplyController(QObject):
             record = _as_ended(current, ending)
             self._unsaved[record.id] = record, current.reply
         else:
-            self._learn(record, current.reply)
+            self._learn(record, current)
+        self.running_changed.emit()
         self.ended.emit(record)
+        call_later(self, self._send_waiting)
         return record
 
-    def _learn(self, record: MessageRecord, reply: Reply) -> None:
+    def _send_waiting(self) -> None:
+        """Requests what waited for a reply of another model."""
+        for current in list(self.running):
+            current.task.send()
+
+    def _learn(self, record: MessageRecord, current: ReplyInProgress) -> None:
         """Adds a reply that was saved to those that later ones are drafted from."""
         loaded = self._host.loaded
-        if self.history is None or loaded is None or loaded.pair != self._pair:
+        if self.history is None or loaded is None or loaded.pair != current.pair:
             return
         if self._library.find(record.conversation) is not None:  # neither deleted nor gone
-            self.history.add(loaded.vocabulary, record.conversation, record.id, reply.tokens)
+            self.history.add(loaded.vocabulary, record.conversation, record.id, current.reply.tokens)
 
     # --- failures and delays -------------------------------------------------------------------
 
     def _handle_load_failure(self, pair: Pair, reason: str) -> None:
-        if pair == self._pair and not self._task.sent:
-            self._end("failed", sentence(reason))
+        for current in list(self.running):
+            if pair == current.pair and not current.task.sent:
+                self._end(current, "failed", sentence(reason))
 
-    def handle_death(self, cause: str) -> MessageRecord | None:
-        """Ends the reply, as the host has died, and returns its message if that cut it off. A reply that the host had
-        not begun waits for the next host, if there will be one."""
-        began = self._task.sent
-        if self._task.stopping:
-            self._end("stopped")
-        elif began or self._host.gave_up:
-            return self._end("cut", f"The engine {cause} {'while writing' if began else 'before writing'} this reply.")
-        return None
+    def handle_death(self, cause: str) -> list[MessageRecord]:
+        """Ends the replies, as the host has died, and returns the messages of those that it cut off. A reply that the
+        host had not begun waits for the next host, if there will be one."""
+        cut = []
+        for current in list(self.running):
+            began = current.task.sent
+            if current.task.stopping:
+                self._end(current, "stopped")
+            elif began or self._host.gave_up:
+                when = "while writing" if began else "before writing"
+                cut.append(self._end(current, "cut", f"The engine {cause} {when} this reply."))
+        return cut
 
-    def _report_silence(self) -> None:
-        if self._task.stopping:
+    def _report_silence(self, current: ReplyInProgress) -> None:
+        if current.task.stopping:
             text = "The engine has not stopped yet. Restarting it ends the reply; the text so far is saved."
         else:
             text = f"The engine has not responded for {self._host.timeouts.silent_s:.0f} seconds."

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from app import task_queue
 from app.api.key_file import PORT
 from app.protocol import Struct
 from app.store.records import Attachment
@@ -28,8 +29,8 @@ Motion = Literal["system", "reduced", "full"]
 
 class Preferences(Struct, frozen=True, kw_only=True):
     """What the user chose. zoom: steps of the text size, 0 is normal. unload_minutes: minutes without use after which
-    the models are unloaded, 0 for never. learn_replies: whether drafts may copy from earlier replies. serve: whether
-    other programs are served, on serve_port of loopback."""
+    the models are unloaded, 0 for never. learn_replies: whether drafts may copy from earlier replies. parallel: how
+    many replies may be written at once. serve: whether other programs are served, on serve_port of loopback."""
 
     scheme: Follow = "system"
     zoom: int = 0
@@ -39,6 +40,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
     announce: bool = True
     unload_minutes: int = 30
     learn_replies: bool = True
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=task_queue.MOST_PLACES)] = task_queue.PLACES
     serve: bool = False
     serve_port: Annotated[int, msgspec.Meta(ge=LOWEST_PORT, le=HIGHEST_PORT)] = PORT
 

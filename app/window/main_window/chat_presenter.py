@@ -112,6 +112,8 @@ class ChatPresenter(QObject):
         controller.reply_began.connect(self._begin_reply)
         controller.replies.changed.connect(self._show_change)
         controller.replies.progress.connect(parts.transcript.show_progress)
+        controller.replies.waiting.connect(parts.transcript.show_waiting)
+        controller.replies.running_changed.connect(self._show_writing)
         controller.reply_ended.connect(self._end_reply)
         controller.pair.status_changed.connect(self._show_status)
         controller.host.pair_loaded.connect(self._show_pair)
@@ -216,6 +218,9 @@ class ChatPresenter(QObject):
         self._parts.sidebar.set_open(self._controller.conversation.id or None)
         self._parts.welcome.set_first(not records)
         self._show_title()
+
+    def _show_writing(self) -> None:
+        self._parts.sidebar.show_writing(self._controller.replies.conversations())
 
     def _show_update(self, record: ConversationRecord) -> None:
         self._parts.sidebar.show_update(record)

@@ -340,6 +340,7 @@ class MainWindow(QMainWindow):
         self.preferences = preferences
         self.theme.apply(preferences)
         self.controller.pair.set_idle_minutes(preferences.unload_minutes)
+        self.controller.host.set_parallel(preferences.parallel)
         if self._learns != preferences.learn_replies:
             self._learns = preferences.learn_replies
             self.controller.set_learning(self._learns)

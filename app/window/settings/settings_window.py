@@ -11,6 +11,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QStackedWidget, QToolButton, QWidget
 
 from app.store.records import NEW_CHAT, ChatSettings
+from app.task_queue import MOST_PLACES
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox, Choice, Field, choice
 from app.window.common.icons import icon
@@ -37,6 +38,8 @@ UNLOADING = {
     "0": "Never",
 }
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
+PARALLEL = {str(number): str(number) for number in range(1, MOST_PLACES + 1)}
+PARALLEL_HELP = "Chats and other apps share the models. Each reply is slower meanwhile, and its text is the same."
 LEARNING_HELP = (
     "Drafts may copy from earlier replies, and long conversations resume faster after a restart. Turning this "
     "off deletes the saved data."
@@ -48,7 +51,10 @@ DEFAULTS_HELP = (
 
 
 class AppearancePage(QWidget):
-    """Colours, text size, tints, motion, screen readers and idle models. changed(Preferences): by the user."""
+    """Colours, text size, tints, motion, screen readers, idle models and replies at once.
+
+    changed(Preferences): by the user.
+    """
 
     changed = Signal(object)
 
@@ -56,6 +62,7 @@ class AppearancePage(QWidget):
         super().__init__(parent)
         sizes = {str(step): f"{round(100 * STEP**step)}%" for step in range(SMALLEST, LARGEST + 1)}
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
+        self.parallel = choice(PARALLEL)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
         self.learning = CheckBox("Use for drafting")
@@ -69,6 +76,7 @@ class AppearancePage(QWidget):
             ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
             ("motion", "Motion", self.motion, "With reduced motion, nothing blinks, slides or fades."),
             ("unload_minutes", "Unload idle models after", self.unload, UNLOADING_HELP),
+            ("parallel", "Replies at once", self.parallel, PARALLEL_HELP),
             ("learn_replies", "Earlier replies", self.learning, LEARNING_HELP),
             ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),
         ):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
-from PySide6.QtCore import QAbstractItemModel, QPointF, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QAbstractItemModel, QObject, QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QTextCharFormat, QTextLayout, QTextOption
 from PySide6.QtWidgets import QLineEdit, QStyleOptionViewItem, QWidget
 
@@ -39,10 +39,21 @@ def group_of(record: ConversationRecord, today: date) -> str:
 
 
 class ConversationModel(SectionModel[ConversationRecord]):
-    """Conversations in their groups, newest first: the pinned ones, folders by name, the others by day. renamed(int,
-    str): the user has edited a title."""
+    """Conversations in their groups, newest first: the pinned ones, folders by name, the others by day. writing: those
+    in which a reply is being written. renamed(int, str): the user has edited a title."""
 
     renamed = Signal(int, str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.writing: set[int] = set()
+
+    def show_writing(self, conversations: set[int]) -> None:
+        """Shows in which conversations a reply is being written."""
+        changed, self.writing = self.writing ^ conversations, conversations
+        for conversation in changed:
+            if (index := self.index_of(conversation)).isValid():
+                self.dataChanged.emit(index, index)
 
     def show_all(self, records: Iterable[ConversationRecord]) -> None:
         """Shows these conversations."""
@@ -72,11 +83,12 @@ class ConversationModel(SectionModel[ConversationRecord]):
 
     def values(self, item: ConversationRecord) -> Mapping[int, object]:
         title = item.title or UNTITLED
+        writing = ", writing a reply" if item.id in self.writing else ""
         return {
             Qt.ItemDataRole.DisplayRole: title if item.pinned else folder_and_name(title)[1],
             Qt.ItemDataRole.EditRole: item.title,
             Qt.ItemDataRole.ToolTipRole: title,
-            Qt.ItemDataRole.AccessibleTextRole: f"{title}, pinned" if item.pinned else title,
+            Qt.ItemDataRole.AccessibleTextRole: f"{title}{', pinned' if item.pinned else ''}{writing}",
         }
 
     def neighbour(self, conversation: int | None, step: int) -> int | None:
@@ -110,7 +122,12 @@ class HitModel(SectionModel[SearchHit]):
 
 
 class ConversationDelegate(SectionDelegate):
-    """Draws conversations and search results. All rows of one list have the same height: thousands of them are fast."""
+    """Draws conversations and search results. All rows of one list have the same height: thousands of them are fast.
+    conversations: the model of the former."""
+
+    def __init__(self, view: QWidget, conversations: ConversationModel) -> None:
+        super().__init__(view)
+        self._conversations = conversations
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         look = theme.current()
@@ -124,6 +141,8 @@ class ConversationDelegate(SectionDelegate):
         painter.setPen(QColor(look.on_accent if selected else look.text))
         if isinstance(item, ConversationRecord):
             title = item.title or UNTITLED
+            if item.id in self._conversations.writing:
+                rect = self._paint_writing(painter, rect, selected)
             painter.setFont(look.font())
             draw_elided(painter, rect, title if item.pinned else folder_and_name(title)[1])
             return
@@ -136,6 +155,16 @@ class ConversationDelegate(SectionDelegate):
         painter.setPen(QColor(look.on_accent if selected else look.faint))
         snippet = _lines(painter, item.snippet, in_snippet, small, SNIPPET_LINES, rect.width())
         snippet.draw(painter, top + QPointF(0, metrics.height()))
+
+    def _paint_writing(self, painter: QPainter, rect: QRect, selected: bool) -> QRect:
+        """Draws the mark of a conversation in which a reply is being written; returns what is left of `rect`."""
+        look, pen = theme.current(), painter.pen()
+        size = look.px(7)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(look.on_accent if selected else look.accent))
+        painter.drawEllipse(QRect(rect.right() - size, rect.center().y() - size // 2, size, size))
+        painter.setPen(pen)
+        return rect.adjusted(0, 0, -size - GAP, 0)
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QLineEdit(parent)

@@ -86,6 +86,10 @@ class Sidebar(QWidget):
             self._select_open()
             self.list.scrollTo(self.list.currentIndex())
 
+    def show_writing(self, conversations: set[int]) -> None:
+        """Marks the conversations in which a reply is being written."""
+        self.conversations.show_writing(conversations)
+
     def start_search(self) -> None:
         """Moves the focus to the search field."""
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -150,7 +154,7 @@ class Sidebar(QWidget):
         self.list.setUniformItemSizes(True)
         self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.list.setModel(self.conversations)
-        self.list.setItemDelegate(ConversationDelegate(self.list))
+        self.list.setItemDelegate(ConversationDelegate(self.list, self.conversations))
         column(
             row((self.field, 1), self.new, margins=(12, 10, 8, 6)),
             (self.list, 1),

@@ -27,11 +27,11 @@ _AROUND = 6 * GAP  # px of a message that are not its text
 class MessageEntry:
     """A message and the state of its view, which outlives its widget.
 
-    reply_of: returns a reply, called when it comes into view. live: whether it is being written. check_progress: how
-    far its verification is, "" while there is none. check_error: why the last one came to nothing, or "". unfolded:
-    the sections of thought that the reader unfolded. expanded: whether a long question is shown whole. edit: the new
-    text of a question that has not been sent, or "". editing: whether its editor is open. height: px, an estimate until
-    the message has been laid out.
+    reply_of: returns a reply, called when it comes into view. live: whether it is being written. waits: why it does not
+    begin yet, or "". check_progress: how far its verification is, "" while there is none. check_error: why the last one
+    came to nothing, or "". unfolded: the sections of thought that the reader unfolded. expanded: whether a long
+    question is shown whole. edit: the new text of a question that has not been sent, or "". editing: whether its editor
+    is open. height: px, an estimate until the message has been laid out.
     """
 
     def __init__(self, record: MessageRecord, reply_of: ReplyOf, edit: str = "") -> None:
@@ -39,6 +39,7 @@ class MessageEntry:
         self.edit, self.editing = edit, bool(edit)
         self.live = record.state == "streaming"
         self.progress: PromptProgress | None = None
+        self.waits = ""
         self.check_progress = self.check_error = ""
         self.unfolded: set[int] = set()
         self.expanded = False
@@ -126,7 +127,7 @@ class MessageEntry:
     def end(self, record: MessageRecord) -> None:
         """Ends the reply, and shows all of it."""
         self.reply.finish(record.text, record.thought)
-        self.record, self.live, self.progress = record, False, None
+        self.record, self.live, self.progress, self.waits = record, False, None, ""
 
     def resume(self, record: MessageRecord) -> None:
         """Continues a reply that had ended."""

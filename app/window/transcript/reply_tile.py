@@ -356,6 +356,9 @@ class ReplyTile(MessageTile):
             self._blink.stop()
         elif not self._blink.isActive():
             self._blink.start()
+        if self.entry.waits:
+            self.waiting.setText(self.entry.waits)
+            return
         progress = self.entry.progress
         reading = progress is not None and progress.total - progress.reused > _LONG_PROMPT
         if progress is not None and reading and progress.done < progress.total - 1:

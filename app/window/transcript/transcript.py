@@ -137,7 +137,14 @@ class Transcript(QWidget):
         """Shows how far the prompt has been read."""
         entry = self._find(message)
         if entry is not None:
-            entry.progress = progress
+            entry.progress, entry.waits = progress, ""
+            self._refresh(entry)
+
+    def show_waiting(self, message: int, why: str) -> None:
+        """Shows why a reply does not begin yet."""
+        entry = self._find(message)
+        if entry is not None:
+            entry.waits = why
             self._refresh(entry)
 
     def end_reply(self, record: MessageRecord) -> None:

@@ -12,10 +12,11 @@ from app.api.access import AccessRules
 from app.api.application import application
 from app.api.engine_client import EngineClient
 from app.api.reply_stream import Engine
-from app.host.engine_loop import carry_out
+from app.host.engine_loop import TaskRunner
 from app.task_queue import StopFlag, Task, TaskQueue
 from engine.errors import ModelError
 from engine.events import Finished
+from engine.together import between_pieces
 from tests.app.api.api_calls import CHAT, KEY, PORT, Answer, Api
 from tests.app.api.stepped_loop import run, until
 from tests.app.window.chat.fake_host import round_of, text_of
@@ -35,6 +36,7 @@ class GatedWorker:
 
     def __init__(self) -> None:
         self.pair: protocol.Pair | None = None
+        self.at_once: Callable[[], int] = lambda: 1
         self.steps = 1_000_000
         self.refusal = ""
         self._changed = threading.Condition()
@@ -62,6 +64,7 @@ class GatedWorker:
 
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         for index in range(ROUNDS):
+            between_pieces()
             self._step()
             if stop.is_set():
                 yield protocol.ReplyDone(id=request.id, finished=Finished("cancelled", 3 * index, 1.0), seed=0)
@@ -129,7 +132,8 @@ def with_engine(scenario: Callable[[GatedApi], Awaitable[None]], loads: bool = T
     async def start() -> None:
         api = GatedApi()
         api.tasks.admit_programs(PAIR)
-        engine = threading.Thread(target=carry_out, args=(api.tasks, api.told.append, lambda: api.worker))
+        runner = TaskRunner(api.tasks, api.told.append, lambda: api.worker)
+        engine = threading.Thread(target=runner.run)
         engine.start()
         watching = asyncio.create_task(api.client.watch())
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_a_program_is_never_answered_by_another_pair_than_the_apps_choice() -> N
     async def scenario(api: GatedApi) -> None:
         api.load(OTHER)
         call = await api.begin()
-        await until(lambda: api.worker.pair == OTHER and api.tasks.current is None)
+        await until(lambda: api.worker.pair == OTHER and not api.tasks.running)
         assert api.client.waiting == 1
         api.load()
         assert text(await call) == TEXT
@@ -138,7 +139,7 @@ def test_an_engine_that_hangs_fails_what_it_has_what_waits_and_what_comes_until_
         assert is_refused(await api.chat()) and is_refused(await api.call("GET", "/health"))
         assert api.stuck == [False]
         api.worker.go_on()
-        await until(lambda: api.tasks.current is None)
+        await until(lambda: not api.tasks.running)
         await wait(CHECK_S)
         assert text(await api.chat()) == TEXT and api.stuck == [False]
 
@@ -204,7 +205,7 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs() -> No
     async def scenario(api: GatedApi) -> None:
         api.worker.steps = 0
         api.load(OTHER)
-        await until(lambda: api.tasks.current)
+        await until(lambda: api.tasks.running)
         call = await api.begin()
         await wait(LIMITS.silent_s)
         assert not call.done()
@@ -213,7 +214,7 @@ def test_a_load_that_makes_no_progress_is_waited_for_but_not_by_programs() -> No
         assert is_refused(await api.chat(), SLOW_LOAD) and api.stuck == [True]
         api.load()
         api.worker.go_on()
-        await until(lambda: api.tasks.current is None)
+        await until(lambda: not api.tasks.running)
         await wait(CHECK_S)
         assert text(await api.chat()) == TEXT
 
@@ -245,3 +246,31 @@ def test_only_answers_to_the_oldest_request_and_heartbeats_for_programs_show_pro
     assert pending.allowed_s(limits) is None
     pending.serves = True
     assert pending.allowed_s(limits) == limits.silent_s
+
+
+def test_n_replies_and_several_clients_are_written_at_once_and_each_gets_its_own_text() -> None:
+    async def scenario(api: GatedApi) -> None:
+        api.worker.steps = 0
+        calls = [await api.begin(n=2), await api.begin(), await api.begin(stream=True)]
+        await until(lambda: api.client.pending == 4)
+        api.worker.go_on(2)
+        await until(lambda: len(api.tasks.running) == 4)
+        api.worker.go_on()
+        both, one, streamed = await asyncio.gather(*calls)
+        assert [choice["message"]["content"] for choice in both.json["choices"]] == [TEXT, TEXT]
+        assert text(one) == TEXT and streamed.status == 200
+
+    with_engine(scenario)
+
+
+def test_the_chunks_of_n_replies_come_mixed_and_each_is_whole() -> None:
+    async def scenario(api: GatedApi) -> None:
+        answer = await api.chat(n=2, stream=True)
+        events = [json.loads(line[6:]) for line in answer.body.decode().splitlines() if line.startswith("data: {")]
+        chunks = [choice for event in events for choice in event["choices"] if choice["delta"].get("content")]
+        order = [chunk["index"] for chunk in chunks]
+        assert order != sorted(order)
+        for index in (0, 1):
+            assert "".join(one["delta"]["content"] for one in chunks if one["index"] == index) == TEXT
+
+    with_engine(scenario)

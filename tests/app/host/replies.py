@@ -4,10 +4,10 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from app.host.engine_loop import carry_out
+from app.host.engine_loop import TaskRunner
 from app.host.model_worker import ModelWorker
 from app.protocol import AnyAnswer, Load, Reply, ReplyDone, RoundDone, SamplingSettings, decode_answer, encode_line
-from app.task_queue import Task, TaskQueue, Work
+from app.task_queue import PLACES, Task, TaskQueue, Work
 from tests.app.host.process import asked, of_kind, pair
 
 QUESTION = asked("why is the sky blue?")
@@ -44,13 +44,14 @@ def ask_and_stop(
     return heard
 
 
-def served(worker: ModelWorker, *requests: Work) -> list[AnyAnswer]:
-    """What the window gets when the engine carries out these requests."""
+def served(worker: ModelWorker, *requests: Work, places: int = PLACES) -> list[AnyAnswer]:
+    """What the window gets when the engine carries out these requests. places: for replies at once."""
     tasks, answers = TaskQueue(), list[AnyAnswer]()
+    tasks.places = places
     for request in requests:
         tasks.put(Task(request, answers.append))
     tasks.close(stop=False)
-    carry_out(tasks, answers.append, lambda: worker)
+    TaskRunner(tasks, answers.append, lambda: worker).run()
     return [decode_answer(encode_line(answer)[:-1]) for answer in answers]
 
 

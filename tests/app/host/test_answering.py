@@ -9,7 +9,7 @@ import mlx.core as mx
 import pytest
 
 from app import protocol as p
-from app.host.engine_loop import carry_out
+from app.host.engine_loop import TaskRunner
 from app.host.model_worker import ModelWorker
 from app.task_queue import Task, TaskQueue
 from engine.errors import ContextError, UsageError
@@ -183,7 +183,7 @@ def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path, mo
 
     worker = Worker()
     tasks.put(Task(p.Load(id=1, pair=pair(toy_folder)), lambda _: None))
-    carry_out(tasks, lambda _: None, lambda: worker)
+    TaskRunner(tasks, lambda _: None, lambda: worker).run()
     assert prepared == [False, True]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from app import protocol as p
 from app.command_line import AGAIN
-from app.host.engine_loop import carry_out
+from app.host.engine_loop import TaskRunner
 from app.host.model_worker import ModelWorker
 from app.task_queue import Task, TaskQueue
 from engine.drafters.draft_model import DraftModel
@@ -125,7 +125,7 @@ def test_a_lost_machine_is_no_fault_of_the_drafter(
 
     monkeypatch.setattr(part, name, fail)
     with pytest.raises(MachineLostError, match=f"model is gone{AGAIN}$"):
-        carry_out(tasks, lambda _: None, lambda: worker)
+        TaskRunner(tasks, lambda _: None, lambda: worker).run()
 
 
 def test_drafter_probabilities_that_are_not_numbers_are_not_sent(

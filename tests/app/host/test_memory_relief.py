@@ -106,7 +106,7 @@ def replies(target: Path) -> tuple[list[p.AnyAnswer], list[str], int]:
     requests = [
         p.Reply(id=number, messages=messages, sampling=SAMPLING) for number, messages in enumerate((FIRST, OTHER) * 2)
     ]
-    answers = served(worker, *requests)
+    answers = served(worker, *requests, places=1)
     rounds = of_kind(answers, p.RoundDone)
     texts = ["".join(t for one in rounds if one.id == number for t in one.round.texts) for number in range(4)]
     return answers, texts, len(worker._pair.session.kept)
@@ -155,10 +155,17 @@ class IdleQueue:
         return None
 
 
+def idle(both: Any) -> engine_loop.TaskRunner:
+    """Whoever carries out tasks, with a worker and nothing to do."""
+    runner = engine_loop.TaskRunner(IdleQueue(), both.write, lambda: both)  # type: ignore[arg-type]
+    runner._worker = both
+    return runner
+
+
 def test_a_host_that_nobody_asks_looks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_memory(monkeypatch)
     both: Any = Recorder()
-    assert engine_loop._next(IdleQueue(), both, MemoryRelief(both.write)) is None  # type: ignore[arg-type]
+    assert idle(both)._next() is None
     assert both.done == ["given back", p.MemoryShort(), *["given back"] * 3]
 
 
@@ -170,4 +177,4 @@ def test_a_window_that_is_gone_ends_a_host_that_has_something_to_say(monkeypatch
     both: Any = Recorder()
     both.write = write
     with pytest.raises(engine_loop.WindowGoneError):
-        engine_loop._next(IdleQueue(), both, MemoryRelief(both.write))  # type: ignore[arg-type]
+        idle(both)._next()

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from app.protocol import AnyAnswer, Load, Pair, Serve, Unloaded, Working
 from app.window.api.api_server import GAVE_UP, SILENT, ApiServer
-from app.window.chat.reply_controller import SERVED_FIRST
 from tests.app.window.api.programs import CHAT, Program, hosted, hosted_forever, served
 from tests.app.window.chat.scene import Scene
 from tests.app.window.stepped_clock import LongWaitsClock
@@ -57,32 +56,35 @@ def open_stream(server: ApiServer) -> Iterator[None]:
         yield
 
 
-def test_the_window_shows_what_runs_and_goes_first_once_a_program_has_left(tmp_path: Path) -> None:
+def test_the_window_shows_what_runs_and_its_reply_does_not_wait_for_those_of_programs(tmp_path: Path) -> None:
     with Scene(tmp_path, words=hosted_forever(tmp_path)) as scene, served(scene, tmp_path) as server:
+        begun = list[int]()
+        scene.controller.replies.progress.connect(lambda message, _: begun.append(message))
+        scene.controller.host.set_parallel(1)
         with open_stream(server):
             waits = Program(server)
             until(lambda: server.state().waiting == 1)
+            assert server.state().replies == 1
             assert scene.controller.send("Hello?")
-            assert scene.controller.status.detail == SERVED_FIRST
-            scene.process._process.write(b"no request\n")  # once it is answered, the engine has the window's request
-            until(lambda: scene.notice("could not read a request"))
+            until(lambda: begun)
+            assert has_begun(server) and scene.controller.status.state == "on"
         until(lambda: not has_begun(server))
         assert server.state().waiting == 1 and not waits.ended
-        assert scene.controller.status.state == "on"
         scene.controller.stop()
         until(lambda: has_begun(server) and scene.ended)
         assert server.state().waiting == 0
 
 
-def test_programs_wait_while_the_window_uses_the_engine(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=4, hold_after=2) as scene:
+def test_programs_wait_while_the_window_needs_the_engine_alone(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=4, hold_at=("verify",)) as scene:
         server = ApiServer(scene.controller, tmp_path / "api-key")
         server.serve(0)
         scene.ready()
-        assert scene.controller.send("Hello?")
-        scene.streaming(6)
+        reply = scene.ask()
+        assert [one.paused for one in scene.requested(Serve)] == [False]
+        assert scene.controller.verify(reply.id)
         scene.go_on()
-        until(lambda: scene.ended)
+        until(lambda: scene.verified)
         assert [one.paused for one in scene.requested(Serve)] == [False, True, False]
 
 

@@ -7,11 +7,11 @@ what must come next. After `continuation_ids` it continues the count.
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -100,11 +100,14 @@ def text_of(tokens: int) -> str:
 
 
 class FakeHost:
-    """Reads requests in a thread, so that Stop is received during a reply."""
+    """Reads requests in a thread, so that Stop is received during a reply. Replies are written in turns, as a real host
+    writes them at once."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
-        self.requests: queue.SimpleQueue[p.AnyRequest] = queue.SimpleQueue()
+        self.requests: deque[p.AnyRequest] = deque()
+        self.replies: dict[int, Iterator[bool]] = {}  # that are being written, by their requests
+        self.held: set[int] = set()  # those of them that wait for a step
         self.stopped: set[int] = set()
         self.leaving = False
         self.changed = threading.Condition()  # what of the above the listener changes, and `steps`
@@ -118,10 +121,32 @@ class FakeHost:
         sys.stderr.write(self.behaviour.stderr)
         sys.stderr.flush()
         self.send(p.Ready(version=p.VERSION, redline="fake", mlx="none", device="a fake"))
-        while not isinstance(request := self.requests.get(), p.Quit):
-            self.carry_out(request)
+        while not isinstance(request := self.next_request(), p.Quit):
+            if isinstance(request, p.Reply):
+                self.replies[request.id] = self.reply(request)
+            else:
+                self.carry_out(request)
         if "quit" in self.behaviour.hold_at:
             threading.Event().wait()
+
+    def next_request(self) -> p.AnyRequest:
+        """Returns the next request that may be carried out beside the replies that are being written, and writes these
+        in turns until there is one."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.may_take() or self.may_write())
+                if self.may_take():
+                    return self.requests.popleft()
+            for number, reply in list(self.replies.items()):
+                if next(reply, None) is None:
+                    del self.replies[number]
+
+    def may_take(self) -> bool:
+        beside = bool(self.requests) and isinstance(self.requests[0], p.Reply | p.Count | p.Quit)
+        return bool(self.requests) and (not self.replies or beside)
+
+    def may_write(self) -> bool:
+        return any(number not in self.held or self.steps or self.over(number) for number in self.replies)
 
     def listen(self) -> None:
         for line in p.read_lines(sys.stdin.fileno()):
@@ -143,7 +168,7 @@ class FakeHost:
             self.stopped.add(request.id)
         else:
             self.leaving = self.leaving or isinstance(request, p.Quit)
-            self.requests.put(request)
+            self.requests.append(request)
 
     def hold(self, place: str, request: int = 0) -> None:
         """Waits, where it is to wait at this place, for a step that it may go on or for the end of the request."""
@@ -154,6 +179,17 @@ class FakeHost:
         with self.changed:
             self.changed.wait_for(lambda: self.steps or self.over(request))
             self.steps = max(0, self.steps - 1)
+
+    def steps_on(self, request: int) -> Iterator[bool]:
+        """Yields until a reply has been given a step, or is over."""
+        while True:
+            with self.changed:
+                if self.steps or self.over(request):
+                    self.steps = max(0, self.steps - 1)
+                    self.held.discard(request)
+                    return
+                self.held.add(request)
+            yield True
 
     def over(self, request: int) -> bool:
         return self.leaving or request in self.stopped
@@ -170,8 +206,6 @@ class FakeHost:
             self.send(p.Counted(id=request.id, tokens=tokens, context=self.behaviour.context))
         elif isinstance(request, p.Unload):
             self.send(p.Unloaded(id=request.id))
-        elif isinstance(request, p.Reply):
-            self.reply(request)
         elif isinstance(request, p.Verify):
             self.verify(request)
 
@@ -205,7 +239,8 @@ class FakeHost:
             )
         )
 
-    def reply(self, request: p.Reply) -> None:
+    def reply(self, request: p.Reply) -> Iterator[bool]:
+        """Writes a reply; yields after each round."""
         behaviour, first = self.behaviour, len(request.continuation_ids)
         if request.target and request.target != self.target:
             self.send(p.Failed(id=request.id, kind=p.OTHER_MODEL, message="another model is loaded: try again"))
@@ -218,7 +253,7 @@ class FakeHost:
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30 + first, 30 + first, 0, 0.01)))
         for index in range(behaviour.rounds):
             if behaviour.hold_after and index >= behaviour.hold_after:
-                self.wait_for_step(request.id)
+                yield from self.steps_on(request.id)
             if self.over(request.id):
                 self.end(request, "cancelled", index)
                 return
@@ -234,6 +269,7 @@ class FakeHost:
             self.send(p.RoundDone(id=request.id, round=made, drafted_texts=(*made.texts[:2], "x")))
             self.rounds_sent += 1
             threading.Event().wait(behaviour.pause_s)
+            yield True
         self.end(request, behaviour.reason, behaviour.rounds)
 
     def verify(self, request: p.Verify) -> None:

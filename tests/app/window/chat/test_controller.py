@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from app.protocol import Count, Reply
+from app.protocol import Count, Load, Pair, Reply
 from app.store.records import Attachment
 from app.window.chat import title_of
 from app.window.chat.controller import NO_ROUNDS
+from app.window.chat.reply_controller import OTHER_MODEL_FIRST
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, reopened, whole_path
 from tests.app.window.waiting import until
@@ -163,24 +165,55 @@ def test_attachments_go_to_the_model_and_stay_with_an_edited_question(tmp_path: 
         assert not scene.controller.send("  \n ")
 
 
-def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) -> None:
+def test_two_conversations_stream_at_once_and_each_is_stopped_alone(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=400, hold_after=10) as scene:
         controller = scene.controller
         controller.send("a long one")
-        message, first = scene.streaming(30), controller.conversation.id
+        first, first_chat = scene.streaming(30), controller.conversation.id
         controller.new()
         assert not controller.busy and controller.path == []
-        assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
+        assert controller.send("meanwhile")
+        second, second_chat = scene.streaming(30), controller.conversation.id
+        assert controller.replies.conversations() == {first_chat, second_chat} and controller.busy
+        assert not controller.send("and again") and scene.notice("still being written") is not None
         scene.go_on(20)
-        scene.streaming(90)
-        scene.press("one reply at a time", "Show Conversation")
-        assert controller.conversation.id == first and controller.busy
-        live = controller.path[-1]
-        assert live.state == "streaming" and scene.began[-1].id == message
-        assert live.text == text_of(len(live.text.split())) and len(live.text.split()) == 90
+        until(lambda: len(scene.tokens(first)) + len(scene.tokens(second)) >= 120)
+        assert min(len(scene.tokens(first)), len(scene.tokens(second))) > 30
         controller.stop()
         until(lambda: scene.ended)
-        assert scene.text(message) == scene.ended[0].text
+        assert [one.id for one in scene.ended] == [second] and not controller.busy
+        assert controller.replies.conversations() == {first_chat}
+        assert scene.text(second) == scene.ended[0].text == text_of(len(scene.tokens(second)))
+        controller.open(first_chat)
+        live = controller.path[-1]
+        assert controller.busy and live.state == "streaming" and scene.began[-1].id == first
+        assert live.text == text_of(len(scene.tokens(first)))
+        controller.stop()
+        until(lambda: len(scene.ended) == 2)
+        assert scene.text(first) == scene.ended[1].text
+
+
+def test_a_reply_of_another_model_waits_until_the_others_are_written(tmp_path: Path) -> None:
+    waits = list[tuple[int, str]]()
+    with Scene(tmp_path, rounds=4, hold_after=2) as scene:
+        controller = scene.controller
+        controller.replies.waiting.connect(lambda *one: waits.append(one))
+        controller.send("of one model")
+        first = scene.streaming()
+        controller.new()
+        other = replace(controller.conversation.settings, pair=Pair(target="another"))
+        controller.change_settings(other)
+        assert controller.send("of another")
+        second = scene.began[-1].id
+        assert waits == [(second, OTHER_MODEL_FIRST)] and len(scene.requested(Load)) == 1
+        controller.new()
+        controller.change_settings(replace(other, pair=Pair()))
+        assert controller.send("behind it, of the first model")
+        scene.go_on()
+        until(lambda: len(scene.ended) == 1 and not controller.replies.running)
+        assert [one.pair.target for one in scene.requested(Load)] == ["builtin", "another", "builtin"]
+        texts = {one.id: one.text for one in map(controller.library.store.message, (first, second))}
+        assert texts == {first: text_of(12), second: text_of(12)}
 
 
 @pytest.mark.slow
@@ -216,7 +249,7 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         conversation = controller.conversation.id
         controller.deletion.delete(conversation)
         assert controller.library.conversations() == [] and controller.conversation.id == 0
-        until(lambda: controller.replies.current is None)
+        until(lambda: not controller.replies.running)
         scene.press("was deleted", "Undo")
         assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
         controller.deletion.undo()  # nothing more to undo
@@ -285,7 +318,7 @@ def test_a_reply_that_was_deleted_while_it_streamed_is_not_learned(tmp_path: Pat
         scene.controller.send("doomed")
         scene.streaming()
         scene.controller.deletion.delete(scene.controller.conversation.id)
-        until(lambda: scene.controller.replies.current is None)
+        until(lambda: not scene.controller.replies.running)
         assert scene.history.read("abc") == {}
 
 

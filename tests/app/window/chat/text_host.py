@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,7 @@ class TextRequest(msgspec.Struct, frozen=True):
 class TextHost(FakeHost):
     """Writes the text as fast as it is read; otherwise behaves as the fake host."""
 
-    def reply(self, request: p.Reply) -> None:
+    def reply(self, request: p.Reply) -> Iterator[bool]:
         wanted = msgspec.json.decode(request.messages[-1].content, type=TextRequest)
         text = Path(wanted.file).read_bytes().decode()
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30, 30, 0, 0.01)))
@@ -37,6 +37,7 @@ class TextHost(FakeHost):
             part = text[start : start + step]
             texts = tuple(part[at : at + wanted.token] for at in range(0, len(part), wanted.token))
             self.send(p.RoundDone(id=request.id, round=_round(index, texts, ROUND_S * index)))
+            yield True
         finished = Finished("eos", -(-len(text) // wanted.token), 1.0, "")
         self.send(p.ReplyDone(id=request.id, finished=finished, seed=request.sampling.seed or 0))
 

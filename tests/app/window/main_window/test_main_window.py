@@ -59,7 +59,7 @@ def test_an_edit_that_is_refused_stays_open_with_its_text(window: MainWindow, co
     QTest.keyClick(field, Qt.Key.Key_Return)
     assert controller.path[0].text == "Why?"
     assert tile.editor is not None and field.toPlainText() == "Why not?"
-    controller.replies.stop()
+    controller.stop()
     QTest.keyClick(field, Qt.Key.Key_Return)
     assert controller.path[0].text == "Why not?" and tile not in column.shown_tiles()
 
@@ -232,7 +232,7 @@ def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_a
     controller.change_settings(ChatSettings(pair=Pair(target="large", drafter="lookup", hosts="hosts.json")))
     controller.start()
     controller.send("Why?")
-    until(lambda: controller.replies.current is not None and len(controller.replies.current.reply.rounds) > 3)
+    until(lambda: any(len(one.reply.rounds) > 3 for one in controller.replies.running))
     controller.stop()
     until(lambda: not controller.busy)
     about = window.parts.inspector._detail._about
