@@ -99,6 +99,7 @@ def test_the_queue_is_bounded_and_frees_space_again() -> None:
 
 def test_tasks_of_the_app_are_taken_before_those_of_programs() -> None:
     queue = serving()
+    queue.places = 5
     first, *_ = put(queue, 1, 2, 3, of_program=True)
     assert queue.take() is first
     put(queue, 7, 8)

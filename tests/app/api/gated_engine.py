@@ -88,6 +88,7 @@ class GatedApi(Api):
 
     def __init__(self) -> None:
         self.worker, self.tasks = GatedWorker(), TaskQueue()
+        self.tasks.places = 1  # a test of several replies at once says so
         self.told: list[protocol.AnyAnswer] = []
         self.stuck: list[bool] = []
         self.client = EngineClient(self.tasks, asyncio.get_running_loop())

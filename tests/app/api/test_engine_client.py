@@ -250,10 +250,10 @@ def test_only_answers_to_the_oldest_request_and_heartbeats_for_programs_show_pro
 
 def test_n_replies_and_several_clients_are_written_at_once_and_each_gets_its_own_text() -> None:
     async def scenario(api: GatedApi) -> None:
-        api.worker.steps = 0
+        api.worker.steps, api.tasks.places = 0, 4
         calls = [await api.begin(n=2), await api.begin(), await api.begin(stream=True)]
         await until(lambda: api.client.pending == 4)
-        api.worker.go_on(2)
+        api.worker.go_on(3)  # a round of each that had begun by then, after which the others begin
         await until(lambda: len(api.tasks.running) == 4)
         api.worker.go_on()
         both, one, streamed = await asyncio.gather(*calls)
@@ -265,6 +265,7 @@ def test_n_replies_and_several_clients_are_written_at_once_and_each_gets_its_own
 
 def test_the_chunks_of_n_replies_come_mixed_and_each_is_whole() -> None:
     async def scenario(api: GatedApi) -> None:
+        api.tasks.places = 2
         answer = await api.chat(n=2, stream=True)
         events = [json.loads(line[6:]) for line in answer.body.decode().splitlines() if line.startswith("data: {")]
         chunks = [choice for event in events for choice in event["choices"] if choice["delta"].get("content")]
