@@ -14,8 +14,6 @@ import platformdirs
 import pytest
 from hypothesis import settings
 
-import engine  # noqa: F401
-
 # The same examples every time, as nobody should wait for luck. HYPOTHESIS=random looks for new ones.
 settings.register_profile("the same", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)

@@ -16,7 +16,6 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_sampler
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.replies import PROMPT, reply

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter, open_drafter, open_session, open_target
 from engine.audit.fingerprints import first_other_bits

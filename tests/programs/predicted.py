@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 from app.bench import contestants
 from app.bench.bench_document import BenchRun
 from app.bench.benchmark import Benchmark

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.measured_reply import begin_reply
 from app.inference.options import Options

@@ -16,7 +16,6 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 from models.builtin import builtin_folder
 from models.loader import load
 

@@ -11,7 +11,6 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 from models.builtin import builtin_folder
 from models.loader import load
 from tests.programs.recorded_pairs import NOISE, PROMPTS, TOKENS

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import mlx.core as mx
 
-import engine  # noqa: F401  before MLX
 from app.inference import memory_check, pair_loader
 from app.inference.options import Options
 from app.inference.pair_resolution import target_folder
