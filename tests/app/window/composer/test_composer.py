@@ -10,6 +10,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QInputMethodEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.store import StoreError
 from app.store.records import Attachment
 from app.window.chat import Controller
 from app.window.common.preferences import DRAFT, Draft
@@ -100,9 +101,13 @@ def test_enter_that_ends_a_composition_does_not_send(composer: Composer, control
     assert controller.path[0].text == "a日本"
 
 
-def test_a_message_that_cannot_be_sent_stays_in_the_composer(composer: Composer, controller: Controller) -> None:
-    controller.send("a reply elsewhere")
-    controller.open(2)
+def test_a_message_that_cannot_be_sent_stays_in_the_composer(
+    composer: Composer, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(controller.library.store, "add_question", refuse)
     composer.set_draft(Draft(text="Why?", attachments=(Attachment(name="a.txt", text="a"),)))
     press(composer, Qt.Key.Key_Return)
     assert composer.draft == Draft(text="Why?", attachments=(Attachment(name="a.txt", text="a"),))
