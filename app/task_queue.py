@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from app.protocol import AnyAnswer, Count, Load, Pair, Race, Reply, Unload, Verify
 
@@ -107,7 +108,8 @@ class TaskQueue:
         """Returns the replies that wait behind those that run, and could be written if there were room."""
         with self._changed:
             admitted = [task for task in self._waiting if not task.of_program or self._admits_programs]
-            return [task for task in admitted if isinstance(task.request, Reply)] if self._running else []
+            replies = takewhile(lambda task: isinstance(task.request, Reply | Count), admitted)
+            return [task for task in replies if isinstance(task.request, Reply)] if self._running else []
 
     def end_task(self, task: Task, loaded: Pair | None) -> None:
         """Notes that a task is over, and which pair is loaded now."""

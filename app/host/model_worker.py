@@ -86,7 +86,7 @@ class ModelWorker:
             return
         options = replace(alone, hosts=hosts)
         yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
-        self._leave_one_seat()
+        self._seats = None  # which refer to the old pair
         if old is None or (old.target, old.hosts) != (wanted.target, wanted.hosts):
             check_memory(check_folder(target_folder(options)), options)
             yield protocol.Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
@@ -119,7 +119,12 @@ class ModelWorker:
         longest = len(runner.prompt) + settings.max_tokens + (settings.max_thought_tokens or 0)
         context = min(pair.session.context, longest)
         seats, told = self._open_seats(), ""
-        while not stop.is_set() and (why := seats.why_wait(runner.prompt, context)):
+        while why := seats.why_wait(runner, runner.prompt, context):
+            if stop.is_set():
+                seats.leave(runner)
+                ended = Finished("cancelled", 0, 0.0)
+                yield protocol.ReplyDone(id=request.id, finished=ended, seed=settings.seed or 0, sampling=settings)
+                return
             if why != told:
                 yield protocol.Waiting(id=request.id, reason=why)
             told = why
@@ -197,22 +202,14 @@ class ModelWorker:
             self._seats = ReplySeats(self._pair)
         return self._seats
 
-    def _leave_one_seat(self) -> None:
-        """Gives up the seats before the pair changes, or is needed alone."""
-        if self._seats is not None:
-            self._seats.leave_one()
-        self._seats = None
-
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
-        self._leave_one_seat()
         yield from verify(self._pair, request, stop)
 
     def race(self, request: protocol.Race, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
         invalid settings or sides, and what target and drafters raise."""
         pair = self._pair
-        self._leave_one_seat()
         pair.draft_from(None, request.sampling)  # a race has the same rounds each time
         sampling = pair.resolved(with_seed(request.sampling))
         sampling = replace(sampling, fresh=False, max_thought_tokens=None)  # a thought shares the tokens of the answer
@@ -300,7 +297,7 @@ class ModelWorker:
     def give_back_memory(self) -> None:
         """Gives back what is not in use; what it was for takes longer the next time."""
         if self._loaded is not None:
-            self._open_seats().give_back_memory()
+            self._loaded.give_back_memory()
 
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""

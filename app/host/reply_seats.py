@@ -1,7 +1,8 @@
 """The seats of replies that are written at once: pairs of the same weights, each with caches and a drafter of its own.
 
 A reply gets a seat once there is memory for it, and once no other reply is reading a prompt that begins as its own
-does: what that one has read is copied then.
+does: what that one has read is copied then. All seats but the first last as long as their reply, whose conversation is
+kept afterwards, so that nothing takes memory that is not counted.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class ReplySeats:
     def __init__(self, first: LoadedPair) -> None:
         self.first = first
         self._seats = [Seat(first)]
+        self._short_of_memory: list[object] = []  # who waits for memory, in the order in which they asked first
 
     @cached_property
     def _memory_at(self) -> FootprintAt:
@@ -54,66 +56,70 @@ class ReplySeats:
         drafters = [part.folder for part in self.first.drafter.parts if part.folder is not None]
         return pair_footprint(self.first.target.folder, drafters)
 
-    def why_wait(self, prompt: Sequence[int], context: int) -> str:
-        """Returns why a reply to `prompt`, with at most `context` tokens of both, cannot begin now; "" if it can."""
-        first, busy = self.first, self._busy
-        if busy and first.is_shared:
+    def why_wait(self, reply: object, prompt: Sequence[int], context: int) -> str:
+        """Returns why a `reply` to `prompt`, with at most `context` tokens of both, cannot begin now; "" if it can. One
+        that waits asks again, or leaves (`leave`): nobody begins before those that have waited longer for memory."""
+        busy = self._busy
+        if busy and self.first.is_shared:
             return MACHINES
-        held = max((self._held(seat, prompt) for seat in self._idle), default=0)
-        for seat in busy:
-            if common_prefix(seat.reads, prompt) >= held + WORTH_WAITING:
-                seat.is_awaited = True
-                return SAME_PROMPT
-        if not busy:
+        if self._reads_for(prompt):
+            return SAME_PROMPT
+        contexts, kept = [seat.context for seat in busy], self.first.session.kept.nbytes
+        is_next = not self._short_of_memory or self._short_of_memory[0] is reply
+        if is_next and (not busy or fits_beside(self._memory_at, contexts, context, kept)):
+            self.leave(reply)
             return ""
-        contexts = [seat.context for seat in busy]
-        return "" if fits_beside(self._memory_at, contexts, context, first.session.kept.nbytes) else NO_MEMORY
+        if reply not in self._short_of_memory:
+            self._short_of_memory.append(reply)
+        return NO_MEMORY
+
+    def leave(self, reply: object) -> None:
+        """Notes that a reply waits no more."""
+        self._short_of_memory = [other for other in self._short_of_memory if other is not reply]
+
+    def _reads_for(self, prompt: Sequence[int]) -> bool:
+        """Returns whether another reply is reading much of this prompt, and little else, and has it copied then."""
+        held = 0 if self._seats[0].context else common_prefix(self.first.session.tokens, prompt)
+        for seat in self._busy:
+            shared = common_prefix(seat.reads, prompt)
+            if shared >= held + WORTH_WAITING and shared >= len(seat.reads) / 2:
+                seat.is_awaited = True
+                return True
+        return False
 
     @contextmanager
     def taken(self, prompt: Sequence[int], context: int) -> Iterator[Seat]:
-        """Lends a seat for such a reply: the idle one whose caches share most with the prompt."""
-        if not (idle := self._idle):
-            idle = [Seat(self.first.for_another_reply())]
-            self._seats += idle
-        seat = max(idle, key=lambda one: (self._held(one, prompt), -len(one.pair.session.tokens)))
-        others, seat.context, seat.reads = self._busy, context, prompt
+        """Lends a seat for such a reply: the first if it is free, else one that is made for it."""
+        seat, others = self._seats[0], self._busy
+        if seat.context:
+            seat = Seat(self.first.for_another_reply())
+            self._seats.append(seat)
+        seat.context, seat.reads = context, prompt
         seat.pair.keep_conversations(beside=sum(self._memory_at(one.context).cache for one in others))
         try:
             yield seat
-        finally:
-            seat.context, seat.reads, seat.is_awaited = 0, (), False
+        except BaseException:
+            self._give_up(seat)
+            raise
+        if seat is not self._seats[0]:
+            seat.pair.clear()
+        self._give_up(seat)
+
+    def _give_up(self, seat: Seat) -> None:
+        seat.context, seat.reads, seat.is_awaited = 0, (), False
+        self._seats = [one for one in self._seats if one is self._seats[0] or one is not seat]
 
     def conversation(self, tokens: Sequence[int]) -> KeptConversation | None:
         """Returns the conversation of just these tokens, where it is in the caches of a seat or kept."""
         found = (seat.pair.session.conversation(tokens) for seat in self._seats)
         return next((one for one in found if one is not None), None)
 
-    def leave_one(self) -> None:
-        """Gives up all seats but the first, while no reply is written. Their conversations are kept if there is
-        room."""
-        for seat in self._seats[1:]:
-            seat.pair.clear()
-        del self._seats[1:]
-
-    def give_back_memory(self) -> None:
-        """Gives back what no reply uses: conversations that are kept, and those of idle seats but the first."""
-        for seat in self._idle:
-            if seat is not self._seats[0]:
-                seat.pair.session.forget()
-        self.first.give_back_memory()
-
     def reset(self) -> None:
-        """Empties the caches of all idle seats, as a pass may have gone through some layers only."""
-        for seat in self._idle:
-            seat.pair.reset()
+        """Empties the caches of the first seat, unless a reply is in it, as a pass may have gone through some layers
+        only."""
+        if not self._seats[0].context:
+            self.first.reset()
 
     @property
     def _busy(self) -> list[Seat]:
         return [seat for seat in self._seats if seat.context]
-
-    @property
-    def _idle(self) -> list[Seat]:
-        return [seat for seat in self._seats if not seat.context]
-
-    def _held(self, seat: Seat, prompt: Sequence[int]) -> int:
-        return common_prefix(seat.pair.session.tokens, prompt)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from app.protocol import AnyAnswer, LastAnswer
+from app.protocol import AnyAnswer, LastAnswer, Waiting
 from app.protocol.messages import Count, Failed, Load, Reply, Request, RequestAnswer, Working
 
 LATE_S = 1.0  # a timer this late: this process did not run meanwhile, nor read what the host sent
@@ -57,7 +57,9 @@ class PendingRequests:
         if not isinstance(answer, RequestAnswer) or answer.id not in self._kinds:
             return False
         kind, failed = self._kinds[answer.id], isinstance(answer, Failed)
-        if not (failed or kind is Count):  # earlier ones that do not run beside it are over: their ends were lost
+        if not (
+            failed or kind is Count or isinstance(answer, Waiting)
+        ):  # earlier ones that do not run beside it are over: their ends were lost
             for older in list(takewhile(lambda number: number != answer.id, self._kinds)):
                 if not (kind is Reply and self._kinds[older] is Reply):
                     del self._kinds[older]

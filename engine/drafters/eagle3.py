@@ -183,6 +183,7 @@ class Eagle3(PairDrafter):
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
             rows = queries.shape[2]
+            self._rotation.apply()  # a reply of another length may have had its turn since
             rotate = head.rope if mask is None else rows_as_batch(head.rope)
             queries, keys = rotate(queries, offset=position), rotate(keys, offset=position)
             keys, values = cache.update_and_fetch(keys, values)

@@ -22,6 +22,7 @@ from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.together import Together
 from tests.engine.conversations import CONTEXT, LONG, NEARBY
+from tests.engine.drafters.test_another_reply import LONGROPE
 from tests.engine.fakes import ByteTokenizer, Counting
 from tests.engine.grammars import CountingMatcher
 from tests.engine.replies import PROMPT, draft_model
@@ -273,3 +274,20 @@ def test_a_model_that_computes_positions_by_itself_is_refused_and_not_silently_w
     write(target, replies)
     assert "one text per pass" in str(target.why_alone)
     assert all(one.told == alone(model, one).told for one in replies)
+
+
+def test_heads_that_rotate_by_the_length_of_a_text_draft_what_they_would_alone() -> None:
+    model = network("qwen3")
+    scaling = {**LONGROPE, "long_factor": [1.0, 20.0, 300.0]}
+    source = CachedModel(model)
+    head = Eagle3(random_eagle3(rope_scaling=scaling), source)
+    settings = replace(GREEDY, max_tokens=8)
+    replies = [Wanted(prompt, settings, head.for_another_reply, 4) for prompt in (text(1, 60), PROMPT[:6])]
+    write(source, replies)
+    for reply in replies:
+        own = alone(model, replace(reply, drafter=lambda target: Eagle3(random_eagle3(rope_scaling=scaling), target)))
+        assert drafts_of(reply) == drafts_of(own)
+
+
+def drafts_of(reply: Wanted) -> list[tuple[int, ...]]:
+    return [event.drafted for event in reply.events if isinstance(event, Round)]

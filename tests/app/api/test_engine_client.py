@@ -248,6 +248,14 @@ def test_only_answers_to_the_oldest_request_and_heartbeats_for_programs_show_pro
     assert pending.allowed_s(limits) == limits.silent_s
 
 
+def test_a_reply_that_waits_does_not_end_what_stands_before_it() -> None:
+    pending = PendingRequests()
+    pending.add(protocol.Load(id=1, pair=PAIR))
+    pending.add(protocol.Reply(id=2, messages=(), sampling=protocol.SamplingSettings()))
+    pending.note(protocol.Waiting(id=2, reason="it waits"))
+    assert pending.loading
+
+
 def test_n_replies_and_several_clients_are_written_at_once_and_each_gets_its_own_text() -> None:
     async def scenario(api: GatedApi) -> None:
         api.worker.steps, api.tasks.places = 0, 4

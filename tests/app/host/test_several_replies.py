@@ -192,3 +192,29 @@ def test_what_one_reply_reads_of_a_prompt_is_copied_to_the_others(
     total = of_kind(written.answers, p.PrefillProgress)[0].progress.total
     assert reused == {1: 0, 2: total - 1, 3: total - 1}
     assert {request.id: ids_of(written.of(request.id)) for request in work} == whole
+
+
+def test_what_a_further_reply_needed_is_counted_again_once_it_ends(worker: ModelWorker) -> None:
+    written = Written(worker, requests(4))
+    written.run()
+    seats = worker._open_seats()
+    assert [seat.pair for seat in seats._seats] == [worker._pair] and not seats._busy
+
+
+def test_nobody_begins_before_a_reply_that_has_waited_longer_for_memory(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seats, large, small = worker._open_seats(), object(), object()
+    with seats.taken([1, 2, 3], 10):
+        monkeypatch.setattr(reply_seats, "fits_beside", lambda _, contexts, context, kept: context < 50)
+        assert seats.why_wait(large, [4], 100) == seats.why_wait(small, [5], 10) == reply_seats.NO_MEMORY
+        seats.leave(large)
+        assert seats.why_wait(small, [5], 10) == ""
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_one_that_begins_alike(worker: ModelWorker) -> None:
+    seats, shared = worker._open_seats(), list(range(300))
+    with seats.taken([*shared, *range(1000, 2000)], 10):
+        assert not seats._reads_for([*shared, 7])
+    with seats.taken([*shared, 8], 10):
+        assert seats._reads_for([*shared, 7])
