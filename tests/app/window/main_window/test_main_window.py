@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.protocol import Pair
 from app.reply import Change
+from app.store import StoreError
 from app.store.records import ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.common import theme
@@ -46,8 +47,12 @@ def test_requests_of_the_transcript_reach_the_controller(window: MainWindow, con
 
 
 @pytest.mark.slow
-def test_an_edit_that_is_refused_stays_open_with_its_text(window: MainWindow, controller: Controller) -> None:
-    controller.send("a reply elsewhere")
+def test_an_edit_that_is_refused_stays_open_with_its_text(
+    window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("the disk is full")
+
     open_chat(controller, "Why?", "So.")
     column = window.parts.transcript.column
     tile = column.shown_tiles()[0]
@@ -56,10 +61,11 @@ def test_an_edit_that_is_refused_stays_open_with_its_text(window: MainWindow, co
     assert tile.editor is not None
     field = tile.editor.field
     field.setPlainText("Why not?")
-    QTest.keyClick(field, Qt.Key.Key_Return)
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.library.store, "add_question", refuse)
+        QTest.keyClick(field, Qt.Key.Key_Return)
     assert controller.path[0].text == "Why?"
     assert tile.editor is not None and field.toPlainText() == "Why not?"
-    controller.stop()
     QTest.keyClick(field, Qt.Key.Key_Return)
     assert controller.path[0].text == "Why not?" and tile not in column.shown_tiles()
 
