@@ -94,13 +94,13 @@ class TaskQueue:
             return bool(self._changed.wait_for(lambda: self._next() is not None or self._closed, seconds))
 
     def take(self) -> Task | None:
-        """Returns the next task, once there is one and nothing is running; None when there will be no more."""
+        """Returns the next task that may begin, once there is one; None when there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._next() is not None or self._closed)
             return self._take_next()
 
     def take_beside(self) -> Task | None:
-        """Returns the next task if it may be carried out now beside those that run, else None."""
+        """Returns the next task that may begin beside those that run, None if there is none now."""
         with self._changed:
             return self._take_next()
 

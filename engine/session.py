@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from engine.audit.exact_target import ExactTarget
-from engine.audit.identical_width import blocks_of, identical_width
+from engine.audit.identical_width import blocks_for
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
@@ -111,7 +111,7 @@ class Session:
             yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
             return
         grammar = self.reply_grammar(settings, parser, continuation_ids)
-        blocks = blocks_of(identical_width(self.target).tokens, len(prompt.ids)) if settings.exact else None
+        blocks = blocks_for(self.target, len(prompt.ids)) if settings.exact else None
         ids = [*prompt.ids, *continuation_ids]
         self._check_length(ids)
         reused = self._reuse(Request(ids, drafter, blocks))

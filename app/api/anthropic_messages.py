@@ -78,15 +78,12 @@ class AnthropicMessages:
         tally, blocks, begun = Tally(), _Blocks(), False
         async with aclosing(deltas(self._engine.client, reply, tally)) as added:
             async for delta in added:
-                if delta.waits:
-                    yield delta.sign_of_life
-                    continue
-                if not begun:
+                if not (begun or delta.waits):  # whose head counts the prompt
                     begun = True
                     unended: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
                     yield _named("message_start", message={**head, **unended, "usage": _usage(tally, 1)})
-                if delta.progress is not None:
-                    yield delta.sign_of_life
+                if (sign := delta.sign_of_life) is not None:
+                    yield sign
                     continue
                 for kind, text in (("thinking", delta.thought), ("text", delta.answer)):
                     for event in blocks.text(kind, text, origins(delta.tokens)) if text else ():

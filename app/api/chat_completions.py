@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -15,7 +15,7 @@ from app import protocol
 from app.api.api_errors import ApiError, unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.omissions import Omissions
-from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, side_by_side, usage
+from app.api.reply_stream import Choice, ChoiceStream, Delta, Engine, Tally, Token, deltas, measurements, origins, usage
 from app.api.request_reading import read_request
 from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, text_of
 from app.api.tools import chat_tools
@@ -25,15 +25,6 @@ from engine.events import PromptProgress
 Role = Literal["system", "user", "assistant"]
 SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """One of the replies to a request that streams. tally: of what is known of it. omissions: of the request."""
-
-    index: int
-    tally: Tally
-    omissions: Omissions
 
 
 class ChatCompletions:
@@ -48,7 +39,10 @@ class ChatCompletions:
         replies = self._replies(body, omissions)
         head = self._engine.head("chatcmpl")
         if body.stream:
-            events = self._events(body, replies, head, omissions)
+            head = {**head, "object": "chat.completion.chunk"}
+            counts_usage = body.stream_options is not None and body.stream_options.include_usage
+            events_of = partial(self._events, body, head, omissions)
+            events = ChoiceStream(head, body.n or 1, counts_usage).events(replies, events_of)
             return await EventStream(events, headers=omissions.headers).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
         choices = [_choice(i, tally, bool(body.logprobs)) for i, tally in enumerate(tallies)]
@@ -76,31 +70,17 @@ class ChatCompletions:
         return self._engine.replies(turns, settings, body.n or 1, **fields)
 
     async def _events(
-        self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any], omissions: Omissions
-    ) -> AsyncGenerator[Event]:
-        head = {**head, "object": "chat.completion.chunk"}
-        tallies = [Tally() for _ in replies]
-        choices = [
-            self._choice_events(body, reply, head, _Choice(index, tally, omissions))
-            for index, (reply, tally) in enumerate(zip(replies, tallies, strict=True))
-        ]
-        async with aclosing(side_by_side(choices)) as events:
-            async for event in events:
-                yield event
-        if body.stream_options is not None and body.stream_options.include_usage:
-            yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
-        yield "", "[DONE]"
-
-    async def _choice_events(
-        self, body: ChatRequest, reply: protocol.Reply, head: dict[str, Any], choice: _Choice
+        self, body: ChatRequest, head: dict[str, Any], omissions: Omissions, choice: Choice
     ) -> AsyncGenerator[Event]:
         index, tally, called = choice.index, choice.tally, 0
         opening: dict[str, Any] = {"role": "assistant"}
-        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+        async with aclosing(deltas(self._engine.client, choice.reply, tally)) as added:
             async for delta in added:
-                if delta.progress is not None or delta.waits:
-                    told = delta.progress if body.return_progress else None
-                    yield ("", {**head, **_progress(told)}) if told is not None else delta.sign_of_life
+                if delta.progress is not None and body.return_progress:
+                    yield "", {**head, **_progress(delta.progress)}
+                    continue
+                if (sign := delta.sign_of_life) is not None:
+                    yield sign
                     continue
                 calls = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
                 fields = opening | ({"tool_calls": calls} if calls else _texts(delta))
@@ -110,7 +90,7 @@ class ChatCompletions:
                     added_to["logprobs"] = _logprobs(delta.tokens)
                 yield "", {**head, "choices": [added_to], "redline": origins(delta.tokens)}
         last = {"index": index, "delta": {}, "finish_reason": tally.finish}
-        ended = {"choices": [last], **measurements(tally, choice.omissions), "redline": {"seed": tally.seed}}
+        ended = {"choices": [last], **measurements(tally, omissions), "redline": {"seed": tally.seed}}
         yield "", {**head, **ended}
 
 

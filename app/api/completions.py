@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from app.api.api_errors import unsupported
 from app.api.chat_completions import logprob
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.omissions import Omissions
-from app.api.reply_stream import Engine, Tally, Token, deltas, measurements, origins, side_by_side, usage
+from app.api.reply_stream import Choice, ChoiceStream, Engine, Token, deltas, measurements, origins, usage
 from app.api.request_reading import read_request
 from app.api.request_schema import CompletionRequest, grammar_of
 
@@ -33,7 +34,9 @@ class Completions:
         replies = self._replies(body, omissions)
         head = {**self._engine.head("cmpl"), "object": "text_completion"}
         if body.stream:
-            events = self._events(body, replies, head, omissions)
+            counts_usage = body.stream_options is not None and body.stream_options.include_usage
+            events_of = partial(self._events, body.logprobs is not None, head, omissions)
+            events = ChoiceStream(head, body.n or 1, counts_usage).events(replies, events_of)
             return await EventStream(events, headers=omissions.headers).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
         choices = [
@@ -59,36 +62,16 @@ class Completions:
         return [one for text in texts for one in self._engine.replies((), settings, body.n or 1, prompt=text)]
 
     async def _events(
-        self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any], omissions: Omissions
+        self, logprobs: bool, head: dict[str, Any], omissions: Omissions, choice: Choice
     ) -> AsyncGenerator[Event]:
-        tallies = [Tally() for _ in replies]
-        texts = [
-            self._text_events(index, reply, tally, head, omissions, body.logprobs is not None)
-            for index, (reply, tally) in enumerate(zip(replies, tallies, strict=True))
-        ]
-        async with aclosing(side_by_side(texts)) as events:
-            async for event in events:
-                yield event
-        if body.stream_options is not None and body.stream_options.include_usage:
-            yield "", {**head, "choices": [], "usage": usage(tallies, body.n or 1)}
-        yield "", "[DONE]"
-
-    async def _text_events(
-        self,
-        index: int,
-        reply: protocol.Reply,
-        tally: Tally,
-        head: dict[str, Any],
-        omissions: Omissions,
-        logprobs: bool,
-    ) -> AsyncGenerator[Event]:
-        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
+        index, tally = choice.index, choice.tally
+        async with aclosing(deltas(self._engine.client, choice.reply, tally)) as added:
             async for delta in added:
-                if delta.progress is not None or delta.waits:
-                    yield delta.sign_of_life
+                if (sign := delta.sign_of_life) is not None:
+                    yield sign
                     continue
-                choice = _choice(index, delta.thought + delta.answer, delta.tokens, logprobs)
-                yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
+                piece = _choice(index, delta.thought + delta.answer, delta.tokens, logprobs)
+                yield "", {**head, "choices": [{**piece, "finish_reason": None}]}
         last = {**_choice(index, "", (), False), "finish_reason": tally.finish}
         yield "", {**head, "choices": [last], **measurements(tally, omissions)}
 

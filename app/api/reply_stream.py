@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -153,11 +153,11 @@ class Delta:
     waits: str = ""
 
     @property
-    def sign_of_life(self) -> Event:
-        """What a client that waits for the first token is sent meanwhile."""
-        if self.progress is None:
-            return COMMENT, self.waits
-        return COMMENT, f"prompt {self.progress.done}/{self.progress.total}"
+    def sign_of_life(self) -> Event | None:
+        """What a client that waits for the first token is sent meanwhile; None where this adds to the reply."""
+        if self.progress is not None:
+            return COMMENT, f"prompt {self.progress.done}/{self.progress.total}"
+        return (COMMENT, self.waits) if self.waits else None
 
 
 @dataclass
@@ -235,7 +235,38 @@ async def deltas(client: EngineClient, reply: protocol.Reply, tally: Tally) -> A
                     raise of_failure(answer)
 
 
-async def side_by_side(streams: list[AsyncGenerator[Event]]) -> AsyncGenerator[Event]:
+@dataclass(frozen=True)
+class Choice:
+    """One of the replies to a request that streams, and what is known of it so far."""
+
+    index: int
+    reply: protocol.Reply
+    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True)
+class ChoiceStream:
+    """How a request for n replies to each prompt is streamed. head: of every event. counts_usage: whether the client
+    asked for it."""
+
+    head: dict[str, Any]
+    n: int
+    counts_usage: bool
+
+    async def events(
+        self, replies: list[protocol.Reply], events_of: Callable[[Choice], AsyncGenerator[Event]]
+    ) -> AsyncGenerator[Event]:
+        """Yields the events of all replies as they come, then those of the end. Raises ApiError."""
+        choices = [Choice(index, reply) for index, reply in enumerate(replies)]
+        async with aclosing(_side_by_side([events_of(choice) for choice in choices])) as events:
+            async for event in events:
+                yield event
+        if self.counts_usage:
+            yield "", {**self.head, "choices": [], "usage": usage([choice.tally for choice in choices], self.n)}
+        yield "", "[DONE]"
+
+
+async def _side_by_side(streams: list[AsyncGenerator[Event]]) -> AsyncGenerator[Event]:
     """Yields the events of several streams as they come. Closing it early closes them. Raises the first ApiError."""
     waiting = {asyncio.ensure_future(anext(stream)): stream for stream in streams}
     try:

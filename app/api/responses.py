@@ -104,8 +104,8 @@ class Responses:
                     opening = {**head, "status": "in_progress", "output": [], "usage": None}
                     yield _named("response.created", response=opening)
                     yield _named("response.in_progress", response=opening)
-                if delta.progress is not None or delta.waits:
-                    yield delta.sign_of_life
+                if (sign := delta.sign_of_life) is not None:
+                    yield sign
                     continue
                 for event in items.add(delta):
                     yield event

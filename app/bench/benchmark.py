@@ -139,7 +139,8 @@ class Benchmark:
         asked: list[tuple[ServerContestant, AskedReply]] = []
         for contestant in self._order():
             self.progress(f"{what} · {contestant.name}")
-            time.sleep(self.pause_s if self._has_servers else 0)
+            if self._has_servers:
+                time.sleep(self.pause_s)
             if isinstance(contestant, ServerContestant):
                 asked.append((contestant, contestant.ask(messages, settings)))
             else:

@@ -19,7 +19,7 @@ from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from mlx_lm.utils import load_tokenizer
 
-from app.bench.server_contestant import ServerContestant
+from app.bench.server_contestant import Peer, ServerContestant
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
 from app.inference.measured_reply import Reply, measure_reply
@@ -140,7 +140,7 @@ def leave_out(contestants: Sequence[Contestant], patterns: Sequence[str]) -> lis
 
 
 @dataclass(frozen=True)
-class MlxLmContestant:
+class MlxLmContestant(Peer):
     """mlx-lm on `network`, drafting `drafted` tokens with `draft` if given. context: tokens of prompt and reply."""
 
     name: str
@@ -149,13 +149,6 @@ class MlxLmContestant:
     context: int
     draft: Any = None
     drafted: int = 0
-    drafter: None = None
-    exact: bool = False
-    peer: bool = True
-
-    @property
-    def proposer(self) -> str:
-        return self.name
 
     @property
     def draft_length(self) -> int | None:

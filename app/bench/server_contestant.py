@@ -24,6 +24,19 @@ _DRIFT = 0.05
 _NUMBER = re.compile(r"\d[\d.]*")
 
 
+class Peer:
+    """A contestant that is not Redline: what the others say of their drafter and mode. name: of the contestant."""
+
+    name: str
+    drafter: None = None
+    exact = False
+    peer = True
+
+    @property
+    def proposer(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True)
 class AskedReply:
     """The reply of a server before it is in tokens."""
@@ -33,23 +46,13 @@ class AskedReply:
 
 
 @dataclass(frozen=True)
-class ServerContestant:
-    """A server. The fields are those of the other contestants."""
+class ServerContestant(Peer):
+    """A server. tokenizer: of the loaded model."""
 
     name: str
     client: ServerClient
     tokenizer: FolderTokenizer
     draft_length: None = None
-    exact: bool = False
-    peer: bool = True
-
-    @property
-    def proposer(self) -> str:
-        return self.name
-
-    @property
-    def drafter(self) -> None:
-        return None
 
     def rule(self, settings: SamplingSettings) -> str | None:
         """Returns how tokens are chosen, where that is known."""

@@ -147,7 +147,7 @@ def _clock(pane: PaneState) -> str:
     speed = race_text.number(metrics.tokens_per_s, ".1f", " tok/s")
     tau = race_text.number(metrics.mean_acceptance_length, ".2f", " per pass")
     first = f"{pane.clock_s:.1f} s · {speed}{' · done' if pane.done else ''}"
-    if pane.foreign:
+    if pane.is_server:
         return f"{first}\nTTFT {race_text.number(metrics.ttft_s, '.2f', ' s')}"
     return f"{first}\nTTFT {race_text.number(metrics.ttft_s, '.2f', ' s')} · {metrics.rounds} passes · {tau}"
 
@@ -184,15 +184,15 @@ def _numbers(document: RaceDocument, names: tuple[str, ...]) -> Table:
     """Returns a table with a row per side: medians of all runs."""
     table = plain_table([""], ["tokens", "tok/s", "TTFT", "total", "passes", "tokens per pass"])
     for name, side, ready in zip(names, document.results.sides, document.sides, strict=True):
-        foreign = ready.side.server is not None
+        is_server = ready.side.server is not None
         table.add_row(
             Text(safe(name)),
             str(side.tokens),
             race_text.number(side.tokens_per_s, ".1f"),
             race_text.number(side.ttft_s, ".2f", " s"),
             race_text.number(side.total_s, ".2f", " s"),
-            race_text.NONE if foreign else str(side.passes),
-            race_text.number(None if foreign else side.mean_acceptance_length, ".2f"),
+            race_text.NONE if is_server else str(side.passes),
+            race_text.number(None if is_server else side.mean_acceptance_length, ".2f"),
         )
     return table
 

@@ -130,7 +130,7 @@ class ModelWorker:
             told = why
             between_pieces()
         with seats.taken(runner.prompt, context) as seat:
-            runner.pair, runner.settings = seat.pair, seat.pair.measured(settings)
+            runner.pair, runner.settings = seat.pair, seat.pair.with_identical_width(settings)
             yield from self._answers(request, runner, tools, seat, stop)
 
     def _runner(

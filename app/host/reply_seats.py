@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from app.inference.loaded_pair import LoadedPair
-from app.inference.memory_check import fits_beside
+from app.inference.memory_check import caches_bytes, fits_beside
 from engine.kept_conversations import KeptConversation, common_prefix
 from models.drafters.pair_footprint import pair_footprint
-from models.memory.memory_verdict import FootprintAt
+from models.memory.memory_verdict import Footprint, FootprintAt
 
 WORTH_WAITING = 256  # tokens that another reply is reading: fewer are read again
 NO_MEMORY = "there is not enough memory for another reply now: this one begins when another ends"
@@ -51,10 +51,14 @@ class ReplySeats:
         self._short_of_memory: list[object] = []  # who waits for memory, in the order in which they asked first
 
     @cached_property
-    def _memory_at(self) -> FootprintAt:
-        """The memory of the pair by the length of the context. A reply alone does not ask, as its files may be gone."""
+    def _footprint_at(self) -> FootprintAt:
         drafters = [part.folder for part in self.first.drafter.parts if part.folder is not None]
         return pair_footprint(self.first.target.folder, drafters)
+
+    def _memory_at(self, context: int) -> Footprint:
+        """Returns the memory of the pair with a context of this length. A reply alone does not ask, as the files of its
+        models may be gone."""
+        return self._footprint_at(context)
 
     def why_wait(self, reply: object, prompt: Sequence[int], context: int) -> str:
         """Returns why a `reply` to `prompt`, with at most `context` tokens of both, cannot begin now; "" if it can. One
@@ -66,7 +70,7 @@ class ReplySeats:
             return SAME_PROMPT
         contexts, kept = [seat.context for seat in busy], self.first.session.kept.nbytes
         is_next = not self._short_of_memory or self._short_of_memory[0] is reply
-        if is_next and (not busy or fits_beside(self._memory_at, contexts, context, kept)):
+        if is_next and fits_beside(self._memory_at, contexts, context, kept):
             self.leave(reply)
             return ""
         if reply not in self._short_of_memory:
@@ -95,7 +99,7 @@ class ReplySeats:
             seat = Seat(self.first.for_another_reply())
             self._seats.append(seat)
         seat.context, seat.reads = context, prompt
-        seat.pair.keep_conversations(beside=sum(self._memory_at(one.context).cache for one in others))
+        seat.pair.keep_conversations(beside=caches_bytes(self._memory_at, [one.context for one in others]))
         try:
             yield seat
         except BaseException:

@@ -141,7 +141,7 @@ class Conversation:
         seeded = f", seed {sampling.seed}, {sampling.acceptance}" if sampling.temperature else ""
         own = " (model's default)" if "temperature" in sampling.from_model and self.defaults.values else ""
         sampled = f"temperature {sampling.temperature:g}{own}{seeded}"
-        exact = exact_in_words(self.pair.measured(sampling))
+        exact = exact_in_words(self.pair.with_identical_width(sampling))
         parts = [target_name(options), f"{drafting}{note}", sampled, exact, self.pair.note, self.defaults.note]
         return " · ".join(part for part in parts if part)
 
@@ -149,7 +149,7 @@ class Conversation:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
-        settings, reply, thought = self.pair.measured(self.options.settings()), "", ""
+        settings, reply, thought = self.pair.with_identical_width(self.options.settings()), "", ""
         answer = Answer([*system, *turns], settings, [], complete=False)
         self.pair.draft_from(self.options.history, settings)
         self.pair.keep_conversations()

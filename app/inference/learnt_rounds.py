@@ -88,14 +88,15 @@ class LearntRounds:
         if self.drafter.drafter is None or settings.draft_length is not None:
             return FixedLength(settings.draft_length or 0 if self.drafter.drafter is not None else 0)
         width = identical_width(self.target.model).tokens if settings.exact else None
-        times, counts = self.times_of(width == 1, timed).for_reply(), self.counts
+        in_blocks = width == 1
+        times, counts = self.times_of(in_blocks, timed).for_reply(), self.counts
         if settings.repeats_rounds and not frozen:
-            times, counts = StepTimes(self._prior(width == 1), learns=False), [AcceptanceCounts() for _ in counts]
+            times, counts = StepTimes(self._prior(in_blocks), learns=False), [AcceptanceCounts() for _ in counts]
         elif frozen or not settings.teaches:
             times, counts = times.copy(learns=not settings.repeats_rounds), copy.deepcopy(counts)
         for each in counts:
             each.fade()
-        pairs, longest = zip(self.drafter.parts, counts, strict=True), BLOCK_WIDTH if width == 1 else width
+        pairs, longest = zip(self.drafter.parts, counts, strict=True), BLOCK_WIDTH if in_blocks else width
         candidates = [Candidate(part.name, expected_length(part, each, longest), each) for part, each in pairs]
         policy = Adaptive(candidates, times, context, at_once)
         if not policy.is_useful:
@@ -123,7 +124,7 @@ class LearntRounds:
                 conditions, _, replies = name.partition(_AT_ONCE)
                 own = times.setdefault(conditions, StepTimes(self._prior(conditions.startswith("exact"))))
                 if replies:
-                    own = own.together.setdefault(int(replies), StepTimes(own.drafters))
+                    own = own.of_several.setdefault(int(replies), StepTimes(own.drafters))
                 own.learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
             sound = all(own.is_sound(belief) for own in _named(times).values() for belief in own.learnt.values())
             if sound and all(counts.is_sound for counts in found.counts):
@@ -173,8 +174,8 @@ def _conditions(exact: bool, timed: bool) -> str:
 
 def _named(times: dict[str, StepTimes]) -> dict[str, StepTimes]:
     """Returns times with those of several replies at once, by their names in a file."""
-    together = ((name, number, own) for name, alone in times.items() for number, own in alone.together.items())
-    return times | {f"{name}{_AT_ONCE}{number}": own for name, number, own in together}
+    several = ((name, number, own) for name, alone in times.items() for number, own in alone.of_several.items())
+    return times | {f"{name}{_AT_ONCE}{number}": own for name, number, own in several}
 
 
 def _plain(belief: Belief) -> tuple[list[float], list[list[float]]]:

@@ -85,12 +85,12 @@ class LoadedPair:
         """Returns settings with the target's own values where they ask for those."""
         return settings.with_defaults(self.defaults.values) if settings.from_model else settings
 
-    def measured(self, settings: SamplingSettings) -> SamplingSettings:
+    def with_identical_width(self, settings: SamplingSettings) -> SamplingSettings:
         """Returns the settings of a reply that is made here, which in exact-verify say which passes have the bits of
         single steps."""
-        return (
-            replace(settings, identical_width=identical_width(self.target.model).tokens) if settings.exact else settings
-        )
+        if not settings.exact:
+            return settings
+        return replace(settings, identical_width=identical_width(self.target.model).tokens)
 
     @property
     def is_shared(self) -> bool:

@@ -56,7 +56,7 @@ class NamedDrafter:
         if self.drafter is None:
             return self
         if self.several:
-            return _together(self, tuple(part.for_another_reply(target) for part in self.several))
+            return _grouped(self, tuple(part.for_another_reply(target) for part in self.several))
         drafter, loaded = self.drafter.for_another_reply(target), self.loaded
         if loaded is not None and isinstance(drafter, DraftModel | CrossTokenizerModel):
             loaded = replace(loaded, model=drafter.model)
@@ -180,10 +180,10 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     if len([drafter for drafter in drafters if drafter.needs.taps]) > 1:
         raise UsageError(f"drafter {spec!r}: only one of them can read the target's hidden states")
     notes, branches = join_notes(note, *(part.note for part in parts)), any(part.branches for part in parts)
-    return _together(NamedDrafter(spec, None, note=notes, branches=branches), tuple(parts))
+    return _grouped(NamedDrafter(spec, None, note=notes, branches=branches), tuple(parts))
 
 
-def _together(group: NamedDrafter, parts: tuple[NamedDrafter, ...]) -> NamedDrafter:
+def _grouped(group: NamedDrafter, parts: tuple[NamedDrafter, ...]) -> NamedDrafter:
     """Returns `group` with these drafters."""
     drafter = DrafterGroup([part.drafter for part in parts if part.drafter is not None])
     loaded = next((part.loaded for part in parts if part.loaded is not None), None)

@@ -12,7 +12,7 @@ more, under the number of another pair, so that a machine that has become slower
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.protocol.messages import Request, RequestAnswer, RoundDone, Struct
 from engine.events import Finished
@@ -64,9 +64,14 @@ class Race(Request, frozen=True, kw_only=True):
     pause_s: float = PAUSE_S
 
 
+def has_server(sides: Iterable[Side]) -> bool:
+    """Returns whether one of the sides is a server."""
+    return any(side.server is not None for side in sides)
+
+
 def first_sides(sides: Sequence[Side], pairs: int, order_seed: int) -> list[int]:
     """Returns which side goes first in each pair of runs."""
-    if all(side.server is None for side in sides):
+    if not has_server(sides):
         return [number % SIDES for number in range(pairs)]
     drawn = random.Random(order_seed)
     return [drawn.randrange(SIDES) for _ in range(pairs)]
@@ -75,7 +80,7 @@ def first_sides(sides: Sequence[Side], pairs: int, order_seed: int) -> list[int]
 def run_letters(sides: Sequence[Side], pairs: int, order_seed: int) -> str:
     """Returns the sides in the order of all runs that are measured: "ABBA", with a server "BAABB"."""
     order = first_sides(sides, pairs, order_seed)
-    again = "AB"[order[0]] if any(side.server is not None for side in sides) else ""
+    again = "AB"[order[0]] if has_server(sides) else ""
     return "".join("BA" if first else "AB" for first in order) + again
 
 

@@ -57,9 +57,8 @@ class PendingRequests:
         if not isinstance(answer, RequestAnswer) or answer.id not in self._kinds:
             return False
         kind, failed = self._kinds[answer.id], isinstance(answer, Failed)
-        if not (
-            failed or kind is Count or isinstance(answer, Waiting)
-        ):  # earlier ones that do not run beside it are over: their ends were lost
+        # Where it has begun, earlier ones that do not run beside it are over: their ends were lost.
+        if not (failed or kind is Count or isinstance(answer, Waiting)):
             for older in list(takewhile(lambda number: number != answer.id, self._kinds)):
                 if not (kind is Reply and self._kinds[older] is Reply):
                     del self._kinds[older]

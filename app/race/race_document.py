@@ -43,6 +43,7 @@ from app.protocol.race_messages import (
     Race,
     ReadySide,
     Run,
+    has_server,
 )
 from app.store.json_export import fault_of_sampling
 from app.store.round_encoding import fault_of_round
@@ -141,9 +142,9 @@ class RaceDocument(Struct, frozen=True, kw_only=True):
         return len(self.receipts)
 
     @property
-    def foreign(self) -> bool:
+    def has_server(self) -> bool:
         """Whether one of the sides is a server."""
-        return any(one.side.server is not None for one in self.sides)
+        return has_server(one.side for one in self.sides)
 
     @property
     def order(self) -> list[int]:
@@ -283,7 +284,7 @@ class RaceDocumentBuilder:
         together."""
         if self._ready is None or len(self._ready.sides) != SIDES:
             return None
-        foreign = any(one.side.server is not None for one in self._ready.sides)
+        with_server = has_server(one.side for one in self._ready.sides)
         try:
             return RaceDocument(
                 prompt=self.race.prompt,
@@ -293,8 +294,8 @@ class RaceDocumentBuilder:
                 runs=tuple(run for run in self._runs if run.number <= self.pairs),
                 receipts=tuple(self._receipts),
                 created_s=self._created_s,
-                order_seed=self.race.order_seed if foreign else 0,
-                pause_s=self.race.pause_s if foreign else 0.0,
+                order_seed=self.race.order_seed if with_server else 0,
+                pause_s=self.race.pause_s if with_server else 0.0,
                 again=next((run for run in self._runs if self.done and run.number > self.race.runs), None),
             )
         except ValueError:
@@ -381,10 +382,11 @@ def _fault_of_run(run: Run) -> str:
 
 
 def _fault_of_again(document: RaceDocument) -> str:
-    again = document.again
-    why = (
-        "" if again is None else _fault_of_run(again) or ("is of another side" * (again.side != document.runs[0].side))
-    )
+    if document.again is None:
+        return ""
+    why = _fault_of_run(document.again)
+    if not why and document.again.side != document.runs[0].side:
+        why = "is of another side"
     return f"its last run {why}" if why else ""
 
 

@@ -15,7 +15,7 @@ def race_page(document: RaceDocument) -> bytes:
         Lane(name, race_text.details(one, greedy), document.run(side, found.shown).rounds, steps[side])
         for side, (name, one) in enumerate(zip(race_text.names(document.sides), document.sides, strict=True))
     ]
-    what, spread = ("decode", found.decode) if document.foreign else ("wall-clock", found.total)
+    what, spread = ("decode", found.decode) if document.has_server else ("wall-clock", found.total)
     speedup = race_text.speedup(spread and spread.shown)
     result = f"{race_text.winner(document)}: {speedup} {what} speed-up in {race_text.shown_pair(document)}."
     result = f"{result} {race_text.noise(document)}".rstrip()

@@ -22,13 +22,13 @@ SPEEDS = (0.25, 0.5, 1.0, 2.0)
 @dataclass(frozen=True)
 class PaneState:
     """One side at a time. clock_s: the time, until the run ends. of: all tokens of the run. metrics: of the rounds by
-    then, without acceptance by position. foreign: whether it is a server's, whose passes nobody sees."""
+    then, without acceptance by position. is_server: whether it is a server's, whose passes nobody sees."""
 
     clock_s: float
     of: int
     done: bool
     metrics: Metrics
-    foreign: bool = False
+    is_server: bool = False
 
     @property
     def tokens(self) -> int:
@@ -71,8 +71,8 @@ class Track:
         """Returns what is shown at a time."""
         rounds = bisect_right(self._times, time_s)
         done = rounds == len(self._times)
-        foreign = self.run.report is not None
-        return PaneState(min(time_s, self.end_s), self._metrics[-1].tokens, done, self._metrics[rounds], foreign)
+        is_server = self.run.report is not None
+        return PaneState(min(time_s, self.end_s), self._metrics[-1].tokens, done, self._metrics[rounds], is_server)
 
     def time_of(self, token: int) -> float:
         """Returns when the token of this number, from 0, is shown; the end if it never is."""

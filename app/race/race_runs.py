@@ -34,6 +34,7 @@ from app.protocol.race_messages import (
     ServerReport,
     Side,
     first_sides,
+    has_server,
 )
 from app.race.race_document import divergence_of
 from app.race.race_text import THOUGHT_END
@@ -79,9 +80,9 @@ class RaceOptions:
             self.options(side)
 
     @property
-    def foreign(self) -> bool:
+    def has_server(self) -> bool:
         """Whether one of the sides is a server."""
-        return any(side.server is not None for side in self.sides)
+        return has_server(self.sides)
 
     def options(self, side: Side) -> Options:
         """Returns the options of one side. Raises UsageError."""
@@ -158,7 +159,7 @@ class RaceRuns:
             yield from self._warm_up()
             for number, first in enumerate(order, 1):
                 yield from self._pair(number, first)
-            if race.foreign:
+            if race.has_server:
                 yield from self._pause(order[0])
                 yield from self._again(race.runs + 1, order[0])
         except StoppedError:
@@ -208,7 +209,7 @@ class RaceRuns:
         runs = [Measured(side) for side in self._sides]
         order = (first, SIDES - 1 - first)
         for side in order:
-            if self._race.foreign:
+            if self._race.has_server:
                 yield from self._pause(side)
             yield from self._run(number, side, runs[side])
         for run, other in zip(runs, reversed(runs), strict=True):
@@ -297,7 +298,7 @@ class RaceRuns:
         """Compares the runs of a pair. Texts that differ though the same one was promised cost a run of the target."""
         samplers = [Sampler(loaded.settings, self._target.model.vocabulary) for loaded in self._sides]
         comparable = all(sampler.accepts_by_match for sampler in samplers)
-        promised = comparable and not self._race.foreign
+        promised = comparable and not self._race.has_server
         exact = promised and all(loaded.settings.exact for loaded in self._sides)
         first, second = replies
         found = divergence_of(first.tokens, second.tokens)
@@ -314,10 +315,8 @@ class RaceRuns:
     def _weighed(self, found: Divergence, sampler: Sampler, exact: bool, replies: Sequence[Reply]) -> Divergence:
         """Adds the gap of the two tokens' logits. The other reply is compared with the plain one, and a server's with
         Redline's; of two that drafted, either may be the one that rounding took elsewhere."""
-        foreign = [loaded.client is not None for loaded in self._sides]
-        plain = (
-            [any(foreign) and not one for one in foreign] if any(foreign) else [one.side.plain for one in self._sides]
-        )
+        servers = [loaded.client is not None for loaded in self._sides]
+        plain = [not one for one in servers] if any(servers) else [one.side.plain for one in self._sides]
         first, second = replies
         orders = [(second, first)] if plain[1] and not plain[0] else [(first, second)]
         if not any(plain):

@@ -142,7 +142,7 @@ def spread(found: Spread | None) -> str:
 def winner(document: RaceDocument) -> str:
     """Returns who was faster: "EAGLE-3 is faster"; "Too close to call" where the runs do not agree. A server may have
     read the prompt before, so it is compared by decode speed."""
-    found = document.results.decode if document.foreign else document.results.total
+    found = document.results.decode if document.has_server else document.results.total
     if found is None or found.least < 1 < found.most or 1 in (found.least, found.most):
         return "Too close to call"
     return f"{names(document.sides)[found.median > 1]} is faster"
@@ -151,7 +151,7 @@ def winner(document: RaceDocument) -> str:
 def noise(document: RaceDocument) -> str:
     """Returns warnings, in sentences: of runs that differ too much to trust their median, of a machine whose speed
     changed, and of a server whose figures are not what was measured; "" where there are none."""
-    found = document.results.decode if document.foreign else document.results.total
+    found = document.results.decode if document.has_server else document.results.total
     warnings = list[str]()
     if found is not None and found.most >= _NOISY * found.least:
         warnings.append("The runs varied a lot. Close other programs and race again.")
@@ -186,8 +186,8 @@ def numbers(pane: PaneState) -> tuple[str, ...]:
         f"{pane.tokens} / {pane.of}",
         number(metrics.tokens_per_s, ".1f"),
         number(metrics.ttft_s, ".2f", " s"),
-        NONE if pane.foreign else str(metrics.rounds),
-        NONE if pane.foreign else number(metrics.mean_acceptance_length, ".2f"),
+        NONE if pane.is_server else str(metrics.rounds),
+        NONE if pane.is_server else number(metrics.mean_acceptance_length, ".2f"),
     )
 
 
@@ -263,7 +263,7 @@ def verdict(document: RaceDocument) -> RaceVerdict:
     apart = [receipt for receipt in receipts if receipt.divergence is not None]
     if not apart:
         return _verdict_of_identical(receipts)
-    if document.foreign:
+    if document.has_server:
         first = min(apart, key=lambda receipt: receipt.tokens)
         text = f"texts differ after {counted(first.tokens)}{_in(len(apart), len(receipts))}: {gap(first)}"
         return RaceVerdict("info", text)

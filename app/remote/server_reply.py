@@ -193,7 +193,8 @@ def warnings_of(report: ServerReport, prompt_tokens: int, metrics: Metrics) -> I
 
 
 def _fault_of_speed(claimed: float, metrics: Metrics) -> str:
-    """Some divide all tokens by the time, some all but the first."""
+    """Returns in a sentence that a claimed speed is not the clock's, "" where it may be: some servers divide all tokens
+    by the time, some all but the first."""
     if not metrics.decode_s:
         return ""
     least, most = ((metrics.tokens - first) / metrics.decode_s for first in (max(1, metrics.first_tokens), 0))
@@ -242,12 +243,14 @@ def _split(text: str, tokenizer: FolderTokenizer, like: list[Token], whole: bool
         return like  # the limit of tokens came within a character
     stream = tokenizer.stream()
     found = like[:same] + [Token(one, stream.push(one)) for one in tokenizer.pieces(text[place:])]
-    return found + [Token(min(tokenizer.eos), "")] * (whole and bool(tokenizer.eos))
+    if whole and tokenizer.eos:
+        found.append(Token(min(tokenizer.eos), ""))
+    return found
 
 
 def _round(round_: Round, group: Sequence[Token], thinks: bool) -> Round:
     ids, texts = tuple(token.id for token in group), tuple(token.text for token in group)
-    return replace(round_, tokens=ids, texts=texts, channels=round_.channels * len(group) * thinks)
+    return replace(round_, tokens=ids, texts=texts, channels=round_.channels * len(group) if thinks else ())
 
 
 def _merged(rounds: Iterable[Round]) -> list[Round]:

@@ -63,6 +63,11 @@ def blocks_of(identical: int, prompt: int) -> VerifyBlocks:
     return VerifyBlocks.for_prompt(prompt, 1 if identical > 1 else BLOCK_WIDTH, max(1, identical))
 
 
+def blocks_for(target: CachedModel, prompt: int) -> VerifyBlocks:
+    """Returns the blocks of a reply to `prompt` tokens that is made here."""
+    return blocks_of(identical_width(target).tokens, prompt)
+
+
 def _measure(target: CachedModel) -> IdenticalWidth:
     if target.leader is not None:
         return IdenticalWidth(1, "the model is shared by several machines")
@@ -104,7 +109,7 @@ class _Probe:
     """
 
     def __init__(self, target: CachedModel) -> None:
-        self._model, self._cache = target.model, target.cache.empty_copy()
+        self._model, self._cache = target.model, target.new_cache()
         layers = layers_of(self._model)
         entries = [*self._cache.entries, *[None] * len(layers)]  # the last layers may share caches
         kinds = [_kind(layer, entry) for layer, entry in zip(layers, entries, strict=False)]

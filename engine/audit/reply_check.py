@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from engine.audit import fingerprints
 from engine.audit.exact_target import ExactTarget
-from engine.audit.identical_width import blocks_of, identical_width
+from engine.audit.identical_width import blocks_for
 from engine.audit.receipt import Difference, Receipt, first_difference
 from engine.audit.rounding import Mismatch, assume_noise, clear_caches, feed_afresh, measure_noise, mismatch_at
 from engine.events import PromptProgress, Round
@@ -120,7 +120,7 @@ def compare_replies(
         ends = [reply[position] if position < len(reply) else None for reply in (plain, tokens)]
         return Receipt(checked, (Difference(position, ends[0], ends[1], None, None, near_tie=False),))
     before = [*prompt, *plain[:position]]
-    target = ExactTarget(target, blocks_of(identical_width(target).tokens, len(prompt))) if exact else target
+    target = ExactTarget(target, blocks_for(target, len(prompt))) if exact else target
     narrow = _plain_logits(target, prompt, plain[:position], between)
     mismatch = mismatch_at(sampler, narrow, before, position, plain[position], tokens[position])
     difference = measure_noise(target, sampler, mismatch, before, other, between)

@@ -21,7 +21,6 @@ What each of mlx-lm's cache classes can forget is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -114,12 +113,6 @@ class ModelCache:
         self._marks, self._tree = [], []
         found = [_kind(leaf) for leaf in self._leaves()]
         self._replays = any(not kind.drops for kind in found)
-
-    def empty_copy(self) -> ModelCache:
-        """Returns another cache for the same model, with nothing in it."""
-        copied = copy(self)
-        copied.reset()
-        return copied
 
     @property
     def replays(self) -> bool:

@@ -28,7 +28,7 @@ class DrafterGroup(Drafter):
         layers = sorted({layer for member in members for layer in member.needs.kv_layers})
         taps = self._readers[0].needs if self._readers else Needs()
         self.needs = Needs(taps.taps, taps.latest_only, tuple(layers))
-        self.traits = _together([member.traits for member in members])
+        self.traits = _traits_of_all([member.traits for member in members])
 
     def for_another_reply(self, target: CachedModel) -> DrafterGroup:
         return DrafterGroup([member.for_another_reply(target) for member in self.members])
@@ -63,7 +63,7 @@ class DrafterGroup(Drafter):
             member.restore(own)
 
 
-def _together(traits: Sequence[Traits]) -> Traits:
+def _traits_of_all(traits: Sequence[Traits]) -> Traits:
     """Returns the traits of a group: a tree if any member branches; as long as the longest."""
     shape = max((one.shape for one in traits), key=("block", "chain", "tree").index)
     lengths = [one.longest for one in traits if one.longest is not None]

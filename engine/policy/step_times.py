@@ -69,7 +69,7 @@ class PriorPrices:
     prices: Mapping[int, float]
     passes: Callable[[int], float] = field(default=lambda rows: pass_price(rows, gpu=False))
 
-    def together(self, prices: Mapping[int, float], replies: int) -> dict[int, float]:
+    def for_replies(self, prices: Mapping[int, float], replies: int) -> dict[int, float]:
         """Returns, by draft length, how long rounds of so many replies take that all draft so much, in plain steps of
         one reply; 0 is a plain one. They draft together too. prices: of one reply, as they are known by now."""
         drafting = {n: max(0.0, price - self.passes(n + 1)) for n, price in self.prices.items()}
@@ -109,13 +109,13 @@ class _Clock:
 @dataclass
 class StepTimes:
     """The times of one target and its drafters under the same conditions. drafters: their prior prices. learnt: by
-    `context_class`. learns: whether rounds teach anything; otherwise what is known is taken to be right. together:
+    `context_class`. learns: whether rounds teach anything; otherwise what is known is taken to be right. of_several:
     what is learnt of several replies at once, by `replies_class`."""
 
     drafters: Sequence[PriorPrices]
     learnt: dict[int, Belief] = field(default_factory=dict)
     learns: bool = True
-    together: dict[int, StepTimes] = field(default_factory=dict)
+    of_several: dict[int, StepTimes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.replies = 1
@@ -130,8 +130,8 @@ class StepTimes:
     def copy(self, learns: bool = True) -> StepTimes:
         """Returns the same times apart from these, and whether they go on learning."""
         learnt = {number: belief.copy() for number, belief in self.learnt.items()}
-        together = {number: times.copy(learns) for number, times in self.together.items()}
-        return StepTimes(self.drafters, learnt, learns, together)
+        of_several = {number: times.copy(learns) for number, times in self.of_several.items()}
+        return StepTimes(self.drafters, learnt, learns, of_several)
 
     def for_reply(self) -> StepTimes:
         """Returns these times as one of several replies at once goes by them: what they teach it, all have learnt."""
@@ -142,7 +142,7 @@ class StepTimes:
         number = replies_class(replies)
         if number == 1:
             return self
-        times = self.together.setdefault(number, StepTimes(self.drafters, learns=self.learns)).for_reply()
+        times = self.of_several.setdefault(number, StepTimes(self.drafters, learns=self.learns)).for_reply()
         times.replies, times._alone = replies, self
         return times
 
@@ -333,19 +333,19 @@ class StepTimes:
 
     def _prior(self, context: int) -> Belief:
         if self._alone is not None:
-            return self._prior_together(self._alone.belief_after(context))
+            return self._prior_of_several(self._alone.belief_after(context))
         prices = [price for prior in self.drafters for price in prior.prices.values()]
         mean = np.log(np.array([1.0, LONE_PRICE, 1.0, *prices]))
         covariance = _price_covariance(list(self._place))
         covariance[PLAIN, PLAIN] = UNKNOWN**2
         return Belief(mean, covariance)
 
-    def _prior_together(self, alone: Belief) -> Belief:
+    def _prior_of_several(self, alone: Belief) -> Belief:
         """Returns what is taken to hold for several replies, given what is known of one."""
         mean, covariance = alone.mean.copy(), _price_covariance(list(self._place))
         for drafter, prior in enumerate(self.drafters):
             known = {n: math.exp(alone.mean[self._place[drafter, n]]) for n in prior.prices}
-            plain, *drafted = prior.together(known, self.replies).values()
+            plain, *drafted = prior.for_replies(known, self.replies).values()
             for n, price in zip(known, drafted, strict=True):
                 mean[self._place[drafter, n]] = math.log(price / plain)
             if drafter == 0:

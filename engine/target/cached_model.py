@@ -113,13 +113,14 @@ class CachedModel:
         """Makes everything that belongs to the replies of this object alone, other than to the weights."""
         self.owner: object = None
         self.taps: LayerTaps | None = None
-        self.cache = self._make_cache()
+        self.cache = self.new_cache()
         self._recurrence = RecurrenceReplay(self.model, self.cache)
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._feeds = False  # whether nobody reads the logits of the pass that is built
 
-    def _make_cache(self) -> ModelCache:
+    def new_cache(self) -> ModelCache:
+        """Returns another cache for the same model, with nothing in it."""
         return ModelCache(self.model, self.kv_bits, self._kv_group_size)
 
     @property
@@ -144,7 +145,7 @@ class CachedModel:
         if self.leader is not None:
             raise UsageError("a model on several machines writes one reply at a time: wait for the other one")
         if self._sharing.why_alone is None:
-            self._sharing.why_alone = why_not_joint(self.model, self._make_cache) or ""
+            self._sharing.why_alone = why_not_joint(self.model, self.new_cache) or ""
         other = copy(self)
         other.rotation = self.rotation.for_another_reply()
         other._begin_empty()

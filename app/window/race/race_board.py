@@ -34,7 +34,7 @@ class Comparison(QWidget):
         self._column = column((STRETCH, 3), on=self, margins=(GAP, 0, GAP, 0))
         self.winner = self._add(visible(race_text.winner(replay.document)), "heading")
         self._column.addSpacing(GAP)
-        roles = ("figure", "large-figure") if replay.document.foreign else ("large-figure", "figure")
+        roles = ("figure", "large-figure") if replay.document.has_server else ("large-figure", "figure")
         self.total = self._add_figure(found.total, SPEEDUP, roles[0])
         self._column.addSpacing(2 * GAP)
         self.decode = self._add_figure(found.decode, "decode speed-up", roles[1])

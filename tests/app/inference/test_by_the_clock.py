@@ -143,7 +143,7 @@ def test_what_several_replies_at_once_teach_is_kept_apart_and_read_again(learnt:
         pair.observe_plain(0.03)
     learnt.save()
     again = LearntRounds(learnt.target, learnt.drafter, learnt.root).times_of()
-    assert again.learnt == {} and again.together[4].learnt[0].mean[0] == pytest.approx(math.log(0.03), abs=0.1)
+    assert again.learnt == {} and again.of_several[4].learnt[0].mean[0] == pytest.approx(math.log(0.03), abs=0.1)
 
 
 def test_a_reply_without_drafts_teaches_nothing_where_no_round_was_ever_timed() -> None:

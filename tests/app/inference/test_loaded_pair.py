@@ -121,7 +121,7 @@ def test_replies_whose_passes_are_one_learn_what_such_rounds_take_and_say_what_e
     while replies.running:
         replies.turn()
     assert [tokens(events) for events in found] == alone
-    assert pair.learnt.times_of().together[4].learnt
+    assert pair.learnt.times_of().of_several[4].learnt
 
 
 def test_what_the_rounds_teach_is_shared(pair: LoadedPair) -> None:

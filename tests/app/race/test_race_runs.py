@@ -193,7 +193,7 @@ def test_a_server_races_in_an_order_that_is_drawn_and_the_first_side_runs_again(
     letters = "".join("AB"[part.side] for part in of(answers, RunPart) if part.finished)
     assert letters == run_letters(wanted.sides, 3, 4) and letters[0] == letters[6]
     document = gathered(answers, wanted).document()
-    assert document is not None and document.foreign and document.again is not None
+    assert document is not None and document.has_server and document.again is not None
     assert document.sides[1].name == f"toy at 127.0.0.1:{server.server_port}"
     for number in (1, 2, 3):
         run = document.run(1, number)

@@ -36,7 +36,7 @@ EXACT_SHORT, EXACT_SHAPED = replace(SHORT, exact=True), replace(SHAPED, exact=Tr
 @pytest.fixture(autouse=True)
 def no_wide_pass_is_identical(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fixed blocks on every machine; `test_identical_width.py` has replies without them."""
-    monkeypatch.setattr("engine.session.identical_width", lambda target: IdenticalWidth(1))
+    monkeypatch.setattr("engine.audit.identical_width.identical_width", lambda target: IdenticalWidth(1))
 
 
 class OneByOne(FixedLength):

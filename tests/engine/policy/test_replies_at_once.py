@@ -49,7 +49,7 @@ def test_a_reply_alone_drafts_long_and_eight_hardly_at_all() -> None:
 def test_so_many_replies_are_taken_to_be_a_pass_of_all_their_rows() -> None:
     """The pass goes by what is known of one reply, beyond that as the curve does. Drafting takes a row of each."""
     prior = PriorPrices("head", {1: 1.3, 3: 1.8}, passes=lambda rows: 1 + 0.2 * (rows - 1))  # 0.1 and 0.2 for drafting
-    twice = prior.together({1: 1.3, 3: 2.8}, 2)  # rounds have told that a pass of four rows takes 2.6
+    twice = prior.for_replies({1: 1.3, 3: 2.8}, 2)  # rounds have told that a pass of four rows takes 2.6
     assert twice == pytest.approx({0: 1.2, 1: 2.6 + 1.2 * 0.1, 3: 2.6 / 1.6 * 2.4 + 1.2 * 0.2})
     times = StepTimes([prior])
     times.begin(0)
@@ -72,7 +72,7 @@ def test_turns_are_told_once_and_by_all() -> None:
             view.observe_among(0, tokens, 0.3)
     assert views[0].plain_s == views[1].plain_s == pytest.approx(0.1, rel=0.1)
     assert views[1].price(0, 2) == pytest.approx(3.0, rel=0.15)
-    assert shared.learnt == {} and shared.together[2].learnt.keys() == {0}
+    assert shared.learnt == {} and shared.of_several[2].learnt.keys() == {0}
 
 
 def test_a_reply_whose_rounds_must_repeat_does_not_ask_who_else_is_there() -> None:
