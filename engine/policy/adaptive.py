@@ -11,13 +11,13 @@ doubt.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.events import Round
 from engine.policy import Plan
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength
-from engine.policy.step_times import StepTimes
+from engine.policy.step_times import RoundAmong, StepTimes
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may lose
 BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most this many plain steps
@@ -214,7 +214,7 @@ class Adaptive:
         lengths = self._affordable(drafter) if hint != 0 else []
         if not lengths:
             return _Choice(drafter)
-        expected = candidate.expected_length.expected(hint)
+        expected = self._expected(drafter)
         prices = {n: self._round_price(drafter, n, HOPE) + self._refusal(n, expected[n]) for n in lengths}
         hopes = {n: expected[n] / prices[n] for n in lengths}
         if paying := [n for n in lengths if hopes[n] > 1]:
@@ -227,6 +227,21 @@ class Adaptive:
             return _Choice(drafter)
         least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)
+
+    def _own_expected(self) -> list[Mapping[int, float] | None]:
+        """Returns the expected tokens of a round of this reply by length, for each drafter that may have a draft."""
+        both = zip(self._candidates, self._hints, strict=True)
+        return [None if hint == 0 else one.expected_length.expected(hint) for one, hint in both]
+
+    def _expected(self, drafter: int) -> Mapping[int, float]:
+        """Returns the expected tokens of a round by length: of several replies at once their mean, as they pay for
+        their passes together."""
+        own = self._candidates[drafter].expected_length.expected(self._hints[drafter])
+        if self._times.replies == 1:
+            return own
+        theirs = [one.expected[drafter] for one in self._times.others]
+        all_ = [own, *(one for one in theirs if one is not None)]
+        return {n: sum(one[n] for one in all_) / len(all_) for n in own}
 
     def _should_compare(self, choice: _Choice) -> bool:
         """Returns whether a plain step is due: nobody knows how long one takes, or drafting may not pay."""
@@ -247,7 +262,14 @@ class Adaptive:
         round, which takes longer than one in a run."""
         next_step = self._times.lone * (1 + self._times.replay) - 1
         useful = self._useful(drafter)
-        return [n for n in useful if self._budget.covers(self._round_price(drafter, n, HOPE) + next_step, share)]
+        left = share * self._budget_left()
+        return [n for n in useful if self._round_price(drafter, n, HOPE) + next_step - 1 <= left]
+
+    def _budget_left(self) -> float:
+        """Returns what a draft may lose, in plain steps: of several replies at once the mean, as it is not likely that
+        the drafts of all are refused."""
+        others = self._times.others if self._times.replies > 1 else []
+        return (self._budget.left + sum(one.budget for one in others)) / (1 + len(others))
 
     def _is_too_risky(self) -> bool:
         """Whether nothing was drafted so far because the budget of this reply covers no refused draft."""
@@ -295,7 +317,9 @@ class Adaptive:
         seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._times.replies > 1:
-            self._times.observe_among(drafter, len(round_.drafted), seconds)
+            self._times.observe_among(
+                drafter, RoundAmong(len(round_.drafted), seconds, self._own_expected(), self._budget.left)
+            )
             return
         self._times.elapse()
         if math.isnan(seconds):

@@ -94,15 +94,27 @@ class Belief:
         return Belief(self.mean.copy(), self.covariance.copy())
 
 
+@dataclass(frozen=True)
+class RoundAmong:
+    """A round of one of several replies at once, and what it goes by in the next. drafted: tokens. seconds: since its
+    last round, NaN if there is none. expected: tokens of a round by draft length, for each drafter, None for one that
+    has nothing to propose. budget: what it may lose, in plain steps."""
+
+    drafted: int
+    seconds: float
+    expected: Sequence[Mapping[int, float] | None] = ()
+    budget: float = 0.0
+
+
 @dataclass
 class _Clock:
     """What all replies at once see. noise: how quiet the machine is. outliers: in a row, below 0 where rounds were
-    short. turn: the rounds of several replies that were one pass: by the reply, the drafted tokens and the seconds.
-    turns: so far."""
+    short. turn, last_turn: the rounds of several replies that were one pass, by the reply. turns: so far."""
 
     noise: float
     outliers: int = 0
-    turn: dict[int, tuple[int, float]] = field(default_factory=dict)
+    turn: dict[int, RoundAmong] = field(default_factory=dict)
+    last_turn: dict[int, RoundAmong] = field(default_factory=dict)
     turns: int = 0
 
 
@@ -221,20 +233,25 @@ class StepTimes:
         a plain one takes."""
         return self._clock.turns % PLAIN_EVERY < PLAIN_TURNS
 
-    def observe_among(self, drafter: int, drafted: int, seconds: float) -> None:
-        """Learns from a round of this reply among those of others, with so many drafted tokens: once all have told of
-        theirs, and the first of them tells of another, from the pass that they shared."""
-        turn, self._belief = self._clock.turn, self.learnt.get(self._class, self._belief)
-        if id(self) in turn:
-            each = sum(tokens for tokens, _ in turn.values()) / self.replies
-            times_s = [time_s for _, time_s in turn.values() if not math.isnan(time_s)]
-            turn.clear()
-            self._clock.turns += 1
+    @property
+    def others(self) -> list[RoundAmong]:
+        """The rounds of the other replies in the last turn."""
+        return [round_ for reply, round_ in self._clock.last_turn.items() if reply != id(self)]
+
+    def observe_among(self, drafter: int, round_: RoundAmong) -> None:
+        """Learns from a round of this reply among those of others: once all have told of theirs, and the first of them
+        tells of another, from the pass that they shared."""
+        clock, self._belief = self._clock, self.learnt.get(self._class, self._belief)
+        if id(self) in clock.turn:
+            each = sum(one.drafted for one in clock.turn.values()) / self.replies
+            times_s = [one.seconds for one in clock.turn.values() if not math.isnan(one.seconds)]
+            clock.turn, clock.last_turn = {}, clock.turn
+            clock.turns += 1
             self.elapse()
             if times_s:
                 places, weights = self._between(drafter, each)
                 self._observe([PLAIN, *places], sum(times_s) / len(times_s), np.array([1.0, *weights]))
-        turn[id(self)] = drafted, seconds
+        clock.turn[id(self)] = round_
 
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""
