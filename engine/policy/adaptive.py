@@ -11,8 +11,9 @@ doubt.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from engine.events import Round
 from engine.policy import Plan
@@ -45,18 +46,13 @@ NOT_WORTHWHILE = "drafting is not worthwhile here"
 class SlowdownBudget:
     """What drafting may still lose against plain decoding, in plain steps.
 
-    A round is drafted only if the budget covers the worst case, no token accepted. So a reply of n tokens takes longer
-    than plain decoding by hardly more than BUDGET_SHARE * n + MAX_BUDGET_START steps. tokens: that the reply may have
-    at most.
+    A round is drafted only if what is left covers the worst case, no token accepted. So a reply of n tokens takes
+    longer than plain decoding by hardly more than BUDGET_SHARE * n + MAX_BUDGET_START steps. tokens: that the reply may
+    have at most.
     """
 
     def __init__(self, tokens: float = math.inf) -> None:
         self.left = min(BUDGET_START * tokens, MAX_BUDGET_START)
-
-    def covers(self, price: float, share: float = 1.0) -> bool:
-        """Returns whether this share of the budget covers what a round of this price may lose: it brings at least one
-        token, which is worth 1."""
-        return price - 1 <= share * self.left
 
     def book(self, tokens: int, price: float) -> None:
         """Books a round that had this price and gave this many tokens."""
@@ -214,12 +210,15 @@ class Adaptive:
         lengths = self._affordable(drafter) if hint != 0 else []
         if not lengths:
             return _Choice(drafter)
-        expected = self._expected(drafter)
+        expected = self._tokens(drafter)
         prices = {n: self._round_price(drafter, n, HOPE) + self._refusal(n, expected[n]) for n in lengths}
         hopes = {n: expected[n] / prices[n] for n in lengths}
-        if paying := [n for n in lengths if hopes[n] > 1]:
-            modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
-            best = max(modest or paying, key=lambda n: hopes[n])
+        paying = [n for n in lengths if hopes[n] > 1]
+        modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
+        best = max(modest or paying, key=lambda n: hopes[n], default=0)
+        if self._times.replies > 1:
+            best = self._length_among(drafter, lengths, best)
+        if best:
             speed = expected[best] / self._round_price(drafter, best)
             sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
             return _Choice(drafter, best, speed, sure=sure)
@@ -228,20 +227,22 @@ class Adaptive:
         least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)
 
-    def _own_expected(self) -> list[Mapping[int, float] | None]:
-        """Returns the expected tokens of a round of this reply by length, for each drafter that may have a draft."""
-        both = zip(self._candidates, self._hints, strict=True)
-        return [None if hint == 0 else one.expected_length.expected(hint) for one, hint in both]
+    def _length_among(self, drafter: int, lengths: Sequence[int], common: int) -> int:
+        """Returns the draft length with which this reply serves all of several at once best, if the others do what
+        they did last, or all take the `common` length: a row more is cheap beside the rows of others."""
+        own, replies, others = self._tokens(drafter), self._times.replies, self._times.others
+        as_last = sum(one.drafted for one in others), sum(one.expected for one in others)
+        as_all = (replies - 1) * common, (replies - 1) * own[common]
 
-    def _expected(self, drafter: int) -> Mapping[int, float]:
-        """Returns the expected tokens of a round by length: of several replies at once their mean, as they pay for
-        their passes together."""
-        own = self._candidates[drafter].expected_length.expected(self._hints[drafter])
-        if self._times.replies == 1:
-            return own
-        theirs = [one.expected[drafter] for one in self._times.others]
-        all_ = [own, *(one for one in theirs if one is not None)]
-        return {n: sum(one[n] for one in all_) / len(all_) for n in own}
+        def speed(length: int, theirs: tuple[int, float]) -> float:
+            drafted, expected = theirs
+            return (own[length] + expected) / self._times.mean_price(drafter, (length + drafted) / replies)
+
+        return max(product((0, *lengths), (as_last, as_all)), key=lambda one: speed(*one))[0]
+
+    def _tokens(self, drafter: int) -> dict[int, float]:
+        """Returns the expected tokens of a round of this reply by draft length, 0 being a plain one."""
+        return {0: 1.0, **self._candidates[drafter].expected_length.expected(self._hints[drafter])}
 
     def _should_compare(self, choice: _Choice) -> bool:
         """Returns whether a plain step is due: nobody knows how long one takes, or drafting may not pay."""
@@ -259,11 +260,10 @@ class Adaptive:
 
     def _affordable(self, drafter: int, share: float = 1.0) -> list[int]:
         """Returns the useful draft lengths that this share of the budget covers, with the plain step after such a
-        round, which takes longer than one in a run."""
+        round, which takes longer than one in a run. A round brings at least one token, which is worth 1."""
         next_step = self._times.lone * (1 + self._times.replay) - 1
-        useful = self._useful(drafter)
-        left = share * self._budget_left()
-        return [n for n in useful if self._round_price(drafter, n, HOPE) + next_step - 1 <= left]
+        most = 1 + share * self._budget_left() - next_step
+        return [n for n in self._useful(drafter) if self._round_price(drafter, n, HOPE) <= most]
 
     def _budget_left(self) -> float:
         """Returns what a draft may lose, in plain steps: of several replies at once the mean, as it is not likely that
@@ -317,9 +317,7 @@ class Adaptive:
         seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._times.replies > 1:
-            self._times.observe_among(
-                drafter, RoundAmong(len(round_.drafted), seconds, self._own_expected(), self._budget.left)
-            )
+            self._times.observe_among(drafter, self._round_among(round_, seconds))
             return
         self._times.elapse()
         if math.isnan(seconds):
@@ -331,6 +329,10 @@ class Adaptive:
                 self._until_plain = -SURE_FOR  # a plain step tells whether drafts or all rounds take another time
         else:
             self._observe_plain(seconds, replayed)
+
+    def _round_among(self, round_: Round, seconds: float) -> RoundAmong:
+        expected = self._tokens(self._choice.drafter)[self._drafted_length(round_)]
+        return RoundAmong(len(round_.drafted), expected, self._budget.left, seconds)
 
     def _observe_plain(self, seconds: float, replayed: bool) -> None:
         """Learns from a plain round: by itself within a long run, else from the whole run once it ends."""

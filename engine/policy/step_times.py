@@ -14,9 +14,9 @@ the filter knows that. It begins with a prior (`PriorPrices`), and with what it 
 length, since attention grows with the context.
 
 Several replies at once share their passes, and a round of each takes as long as one of all. For each number of them
-there is a belief of its own (`for_replies`), in which prices are those of rounds where every reply drafts so many
-tokens. So a reply that drafts more than the others pays for what it costs all of them. Prior to any such round, N
-replies with n drafted tokens are taken to be a pass of N (n + 1) rows.
+there is a belief of its own (`for_replies`), in which prices are those of rounds where the replies draft so many tokens
+on average. Prior to any such round, N replies with n drafted tokens are taken to be a pass of N (n + 1) rows. Each
+reply tells the others what it drafted (`RoundAmong`), so that it can choose what serves all of them best.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class Belief:
 
 @dataclass(frozen=True)
 class RoundAmong:
-    """A round of one of several replies at once, and what it goes by in the next. drafted: tokens. seconds: since its
-    last round, NaN if there is none. expected: tokens of a round by draft length, for each drafter, None for one that
-    has nothing to propose. budget: what it may lose, in plain steps."""
+    """A round of one of several replies at once. drafted: tokens. expected: tokens that such a round gives, the
+    target's own included. budget: plain steps that the reply may still lose. seconds: since its last round, NaN if it
+    had none."""
 
     drafted: int
+    expected: float
+    budget: float
     seconds: float
-    expected: Sequence[Mapping[int, float] | None] = ()
-    budget: float = 0.0
 
 
 @dataclass
@@ -219,6 +219,11 @@ class StepTimes:
     def price(self, drafter: int, length: int) -> float:
         """Returns the price of a round with a draft of `length`, one of the lengths of this drafter's prior."""
         return math.exp(self._belief.mean[self._place[drafter, length]])
+
+    def mean_price(self, drafter: int, length: float) -> float:
+        """Returns the price of a round in which several replies draft `length` tokens on average."""
+        places, weights = self._between(drafter, length)
+        return math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
 
     def doubt(self, drafter: int, length: int) -> float:
         """Returns the standard deviation of the logarithm of a price."""

@@ -62,6 +62,7 @@ CURVES = {
 AHEAD = {"here": 0.85}
 # A drafted token, of a plain pass.
 DRAFTS = {"free": 0.0, "head": 0.05, "small model": 0.25, "as slow as the target": 1.0}
+MIXED = ("20% right", "80% right", "0% right", "97% right")  # texts of replies at once
 # The chance that a drafter gets token t of `TOKENS` right.
 TEXTS: dict[str, Callable[[int], float]] = {
     **{f"{chance:.0%} right": lambda t, chance=chance: chance for chance in (0.0, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97)},  # type: ignore[misc]
@@ -219,12 +220,13 @@ def together(
     make: Callable[[], Policy], costs: MachineTimes, text: str, at_once: int, lengths: list[int] | None = None
 ) -> float:
     """Returns the tokens a plain pass of `at_once` replies side by side, each of which is followed by another, while
-    LATER of them end after as many; they draft and verify in joint passes. make: the policy of one reply. lengths: gets
-    what was drafted."""
+    LATER of them end after as many; they draft and verify in joint passes. make: the policy of one reply. text: its
+    kind, or "mixed" for one of each of `MIXED`. lengths: gets what was drafted."""
     seeds, clock_s, tokens, began, ended = count(), 0.0, 0, (0, 0.0), 0
 
     def new() -> _Reply:
-        reply = _Reply(make(), flags(text, next(seeds)))
+        seed = next(seeds)
+        reply = _Reply(make(), flags(MIXED[seed % len(MIXED)] if text == "mixed" else text, seed))
         reply.policy.begin(TOKENS)
         return reply
 
@@ -246,7 +248,7 @@ def together(
 
 
 def shares_together(
-    at_once: int, drafts: Sequence[str] = tuple(DRAFTS), texts: Sequence[str] = tuple(TEXTS)
+    at_once: int, drafts: Sequence[str] = tuple(DRAFTS), texts: Sequence[str] = (*TEXTS, "mixed")
 ) -> dict[tuple[str, str, str], float]:
     """Returns the speed of adaptive replies at once, that of the best fixed length for all of them being 1, on the
     curves that times begin with, by curve, drafter and text."""

@@ -1,10 +1,10 @@
-"""Several replies at once: each drafts by what the pass that all share takes, as if all drafted so much."""
+"""Several replies at once: each drafts what serves all of them best, as they share the pass."""
 
 from statistics import mean
 
 import pytest
 
-from engine.policy.step_times import PriorPrices, StepTimes
+from engine.policy.step_times import PriorPrices, RoundAmong, StepTimes
 from tests.engine.policy.simulation import (
     Learnt,
     adaptive,
@@ -17,11 +17,11 @@ from tests.engine.policy.simulation import (
 )
 
 
-@pytest.mark.slow_for("1", "2", "4")
+@pytest.mark.slow_for("1", "4", "8")
 @pytest.mark.parametrize("at_once", [1, 2, 4, 8])
 def test_replies_at_once_are_not_much_slower_than_with_the_best_fixed_length_for_all(at_once: int) -> None:
-    found = shares_together(at_once, ("head", "small model"), ("20% right", "80% right", "drifting")).values()
-    assert mean(found) >= 0.9 and min(found) >= 0.65
+    found = shares_together(at_once, ("head", "small model"), ("20% right", "80% right", "mixed")).values()
+    assert mean(found) >= 0.97 and min(found) >= 0.85
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_replies_at_once_are_not_much_slower_than_with_the_best_fixed_length_for
 def test_so_are_they_with_every_drafter_and_text(at_once: int) -> None:
     """And where drafting does not pay, no more than a little is lost in finding out."""
     found = shares_together(at_once)
-    assert mean(found.values()) >= 0.94
+    assert mean(found.values()) >= 0.97
     assert min(share for (_, _, text), share in found.items() if text == "0% right") >= 0.9
 
 
@@ -43,7 +43,7 @@ def drafted(at_once: int) -> float:
 
 def test_a_reply_alone_drafts_long_and_eight_hardly_at_all() -> None:
     assert drafted(1) > 2
-    assert drafted(8) < 0.1
+    assert drafted(8) < 0.15
 
 
 def test_so_many_replies_are_taken_to_be_a_pass_of_all_their_rows() -> None:
@@ -67,9 +67,9 @@ def test_turns_are_told_once_and_by_all() -> None:
         view.begin(0)
     for _ in range(40):
         for view in views:
-            view.observe_among(0, 0, 0.1)
+            view.observe_among(0, RoundAmong(0, 1.0, 0.0, 0.1))
         for view, tokens in zip(views, (0, 4), strict=True):
-            view.observe_among(0, tokens, 0.3)
+            view.observe_among(0, RoundAmong(tokens, 2.0, 0.0, 0.3))
     assert views[0].plain_s == views[1].plain_s == pytest.approx(0.1, rel=0.1)
     assert views[1].price(0, 2) == pytest.approx(3.0, rel=0.15)
     assert shared.learnt == {} and shared.of_several[2].learnt.keys() == {0}
@@ -83,3 +83,9 @@ def test_a_reply_whose_rounds_must_repeat_does_not_ask_who_else_is_there() -> No
         lengths.append(list[int]())
         speed(adaptive(learnt, at_once=at_once), times, flags("70% right", 1), lengths[-1])
     assert lengths[0] == lengths[1]
+
+
+def test_replies_of_different_texts_draft_differently() -> None:
+    """Drafts that are right may be long, as they cost the others little: no one length serves all so well."""
+    found = shares_together(4, ("free", "head"), ("mixed",)).values()
+    assert mean(found) >= 1.05
