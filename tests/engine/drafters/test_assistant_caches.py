@@ -11,12 +11,8 @@ import pytest
 from engine.backend.mlx_lm_imports import QuantizedKVCache
 from engine.cache.sliding_window import SLACK, SlidingKVCache
 from engine.errors import UnsupportedCache
-from engine.policy.fixed import FixedLength
-from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.conversations import read
-from tests.engine.fakes import ByteTokenizer
 from tests.engine.replies import PROMPT, attach, draft_context, reply
 from tests.toys.architecture_common import WINDOW
 from tests.toys.architectures import build
@@ -47,25 +43,6 @@ def test_the_text_is_that_of_plain_decoding(kv_bits: int | None) -> None:
     ids, rounds, _ = reply(target_of(kv_bits), random_assistant(network()), 4, sampling, tokens=24, prompt=LONG)
     assert ids == plain
     assert sum(len(round_.drafted) for round_ in rounds) > 30
-
-
-@pytest.mark.slow_for("8")
-@pytest.mark.parametrize("kv_bits", BITS)
-def test_drafts_after_rounds_and_edits_are_those_from_nothing(kv_bits: int | None) -> None:
-    """What is read of a window that has slid, and of quantized keys that were rewound, is what a new target has."""
-    drafter, target = random_assistant(network()), target_of(kv_bits)
-    settings = SamplingSettings(max_tokens=9, temperature=0.8, seed=1)
-    session, prompt = Session(target, ByteTokenizer(), 1000), list(LONG)
-    for turn, dropped in (([7, 8, 9], 0), ([5], 3), ([], 0)):
-        replies = []
-        for one in (session, Session(target_of(kv_bits), ByteTokenizer(), 1000)):
-            attach(drafter, one.target)
-            drafter.rewind(0)
-            replies.append(read(list(one.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(4)))))
-        mine, fresh = replies
-        assert (mine.drafts, mine.ids) == (fresh.drafts, fresh.ids)
-        prompt = [*prompt, *mine.ids, *turn]
-        prompt = prompt[: len(prompt) - dropped]
 
 
 def test_quantized_keys_and_values_are_read_nearly_as_they_were() -> None:

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from engine.drafters.medusa import Medusa, default_tree
-from engine.metrics import Metrics
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
-from tests.engine.replies import PROMPT, draft_context, plain_reply, reply
+from tests.engine.replies import PROMPT, draft_context
 from tests.toys.architectures import build
-from tests.toys.heads import Remembering, random_medusa
+from tests.toys.heads import random_medusa
 
 NETWORKS = {name: build(name) for name in ("llama", "gemma3_text", "qwen3_next")}
 TREE = default_tree(3, 12)
@@ -99,12 +98,6 @@ def test_coupled_children_are_the_best_under_the_targets_noise_at_their_depth() 
     assert wanted != [ids.tolist()[np.argsort(-log, -1)[len(path) - 1, path[-1]]] for path in TREE]
 
 
-def test_nothing_is_proposed_for_no_length_and_before_there_is_a_state() -> None:
-    drafter = medusa_after(NETWORKS["llama"], PROMPT)
-    assert drafter.propose(draft_context(PROMPT), 0).tokens.size == 0
-    assert medusa_after(NETWORKS["llama"], [5]).propose(draft_context([5]), 4).tokens.size == 0
-
-
 def test_ranks_beyond_the_draft_vocabulary_are_left_out() -> None:
     heads = random_medusa(draft_vocab_size=2)
     heads.tie_lm_head(mx.random.normal((2, 32)))
@@ -112,29 +105,6 @@ def test_ranks_beyond_the_draft_vocabulary_are_left_out() -> None:
         draft_context(PROMPT), 9
     )
     assert draft.tree is not None and draft.tree.parents.tolist() == [-1, -1, 1]
-
-
-# --- texts ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "sampling", "trees"),
-    [("llama", SamplingSettings(), True), ("gemma3_text", PENALIZED, True), ("qwen3_next", WARM, False)],
-    ids=["llama", "gemma3_text", "qwen3_next"],
-)
-def test_the_text_is_the_targets_whatever_the_heads_guess(name: str, sampling: SamplingSettings, trees: bool) -> None:
-    """Heads that know nothing, and heads that know the text but for every fourth token."""
-    network = NETWORKS[name]
-    plain = plain_reply(network, sampling=sampling, tokens=60)
-    lucky = Remembering(network, [*PROMPT, *plain], wrong=frozenset(range(0, 99, 4)))
-    for heads, least in ((None, 1.0), (lucky, 1.9)):
-        for length in (1, 4, 12):
-            target = CachedModel(network)
-            ids, rounds, _ = reply(target, medusa(target, heads, trees=trees), length, sampling, tokens=60)
-            assert ids == plain
-            if length > 1 and sampling.greedy:
-                assert (Metrics.of(rounds).mean_acceptance_length or 0) >= least
 
 
 def test_what_is_reused_ends_where_a_state_is_held() -> None:
