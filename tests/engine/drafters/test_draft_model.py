@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from engine.drafters import Draft, DraftContext
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ModelError
-from engine.metrics import Metrics
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
-from tests.engine.fakes import Counting, nearby
+from tests.engine.fakes import Counting
 from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, draft_context, plain_reply, reply
 from tests.toys.architectures import build
@@ -77,26 +76,6 @@ def test_only_shared_ids_are_possible_and_each_row_is_a_distribution(
         assert np.abs(q.sum(-1) - 1).max() < 1e-5
         assert max(draft.tokens.tolist()) < possible
         drafter.rewind(0)
-
-
-@pytest.mark.parametrize(
-    ("target", "own", "shared", "rule"),
-    [(*shape, ("coupled", "rejection")[i % 2]) for i, shape in enumerate(SHAPES) if shape != (8, 12, None)],
-)
-def test_the_text_is_the_targets_whatever_the_drafter_knows(
-    target: int, own: int, shared: int | None, rule: AcceptanceRule
-) -> None:
-    """The target says ids that the drafter does not have; replies in which it did are compared."""
-    network = TableModel(random_tables(target, 1.0, 4)[0])
-    strange = 0
-    for seed in range(6):
-        sampling = SamplingSettings(temperature=1.5, seed=seed) if rule == "coupled" else SamplingSettings()
-        prompt = [target - 1, seed % target, 1]
-        plain = plain_reply(network, sampling=sampling, rule=rule, tokens=30, prompt=prompt)
-        drafter = DraftModel(table_model(own, 4), target, shared)
-        assert reply(network, drafter, 3, sampling, rule, tokens=30, prompt=prompt)[0] == plain
-        strange += sum(token >= own for token in [*plain, *prompt])
-    assert own >= target or strange
 
 
 @pytest.mark.parametrize("sampling", SHAPED[:3])  # of a greedy draft nobody asks for the distribution
@@ -211,26 +190,6 @@ def test_after_any_rewinds_it_proposes_as_if_fresh(name: str, steps: list[tuple[
     fresh = DraftModel(CachedModel(NETWORKS[name]), 64).propose(warm_context(tokens), 4)
     assert again.tokens.tolist() == fresh.tokens.tolist()
     assert np.abs(distributions(again) - distributions(fresh)).max() < 1e-4
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_a_drafter_that_is_the_target_is_never_refused(name: str) -> None:
-    """Under greedy choices any token it missed, or kept though it was refused, would show as a refusal."""
-    _, rounds, _ = reply(NETWORKS[name], DraftModel(CachedModel(NETWORKS[name]), 64), 3, tokens=40)
-    assert Metrics.of(rounds).acceptance_rate == 1.0
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_every_round_drafts_what_a_fresh_drafter_would(name: str) -> None:
-    """Refusals are many here: what was drafted and refused must not be remembered."""
-    network, other = NETWORKS[name], nearby(NETWORKS[name], 0.05)
-    _, rounds, _ = reply(network, DraftModel(CachedModel(other), 64), 4, tokens=40)
-    assert 0.05 < (Metrics.of(rounds).acceptance_rate or 0) < 0.9
-    tokens = list(PROMPT)
-    for r in rounds:
-        anew = DraftModel(CachedModel(other), 64).propose(warm_context(tokens, 64, SamplingSettings()), len(r.drafted))
-        assert r.drafted == tuple(anew.tokens.tolist())
-        tokens += r.tokens
 
 
 def test_each_token_is_fed_once() -> None:

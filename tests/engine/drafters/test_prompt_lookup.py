@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
-from engine.policy.fixed import FixedLength
-from engine.session import Prompt
 from engine.settings import SamplingSettings
-from tests.engine.conversations import MODELS, fresh, read, session
-from tests.engine.replies import PROMPT, draft_context, reply
+from tests.engine.conversations import MODELS
+from tests.engine.replies import draft_context, reply
 
 
 def propose(drafter: PromptLookup, tokens: list[int], length: int) -> list[int]:
@@ -107,14 +105,6 @@ def test_it_proposes_what_a_search_of_both_texts_finds(
     assert propose(drafter, tokens, length)[: len(expected)] == expected
 
 
-def test_the_longer_match_wins_wherever_it_is() -> None:
-    earlier = history([1, 2, 3, 4, 70])
-    assert propose(PromptLookup(history=earlier), [40, 2, 3, 4], 1) == [70]
-    assert propose(PromptLookup(history=earlier), [40, 3, 4], 1) == []  # too little of an earlier reply
-    assert propose(PromptLookup(history=earlier), [3, 4, 80, 1, 2, 3, 4], 1) == [70]
-    assert propose(PromptLookup(history=earlier), [2, 3, 4, 80, 9, 2, 3, 4], 1) == [80]  # as long, but in this text
-
-
 def test_a_history_may_be_replaced() -> None:
     drafter, tokens = PromptLookup(history=history([1, 2, 3, 70])), [1, 2, 3]
     assert propose(drafter, tokens, 1) == [70]
@@ -132,22 +122,6 @@ def test_a_tree_branches_where_different_tokens_followed() -> None:
     assert set(found) == {path[:n] for path in ((80, 81, 1, 2), (70, 71, 1, 2)) for n in range(1, 5)}
     assert found[(80,)] < found[(70,)]
     assert len(propose_tree(drafter, tokens, 3)) == 3
-
-
-STEPS = st.lists(st.tuples(TOKENS, st.integers(0, 25)), min_size=1, max_size=8)
-
-
-@example_settings(deadline=None, max_examples=60, derandomize=True)
-@given(STEPS)
-def test_an_index_that_was_rewound_is_one_built_afresh(steps: list[tuple[list[int], int]]) -> None:
-    """Any run of more tokens and rewinds; the entries themselves are compared, and what they propose."""
-    drafter, tokens = PromptLookup(shortest=1), list[int]()
-    for more, back in steps:
-        tokens = [*tokens, *more]
-        propose(drafter, tokens, 1)
-        tokens = tokens[: max(0, len(tokens) - back)]
-        drafter.rewind(len(tokens))
-        assert propose(drafter, tokens, 6) == propose(PromptLookup(shortest=1), tokens, 6)
 
 
 def test_it_has_a_draft_only_where_something_repeats() -> None:
@@ -182,21 +156,3 @@ def test_the_text_is_plains_and_a_known_one_takes_few_rounds(name: str, trees: b
     ids, rounds, _ = reply(MODELS[name], drafter, 8, SAMPLINGS[rule], tokens=60)
     assert ids == plain
     assert len(rounds) < len(plain) / 2
-
-
-def test_an_edited_conversation_is_drafted_and_answered_like_a_new_one() -> None:
-    """Over a window's edge, with one history for both."""
-    earlier = SuffixIndex(HISTORY_SHORTEST)
-    settings = SamplingSettings(max_tokens=20)
-    used, drafter, prompt = session("llama"), PromptLookup(history=earlier), list(PROMPT)
-    for turn in range(3):
-        plain = fresh("llama", prompt, settings)
-        earlier.extend([*plain.ids, END])
-        mine, other = (
-            read(list(one.continue_tokens(Prompt(prompt), settings, drafts, FixedLength(6))))
-            for one, drafts in ((used, drafter), (session("llama"), PromptLookup(history=earlier)))
-        )
-        assert mine.ids == plain.ids == other.ids
-        assert mine.drafts == other.drafts
-        assert len(mine.rounds) < len(plain.rounds)
-        prompt = [*prompt, *mine.ids[: -7 - turn], 11 + turn, 12, 13]

@@ -13,7 +13,7 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.replies import PROMPT, attach, draft_context
 from tests.engine.test_kept_conversations import network
-from tests.toys.block_heads import BLOCKS, random_block
+from tests.toys.block_heads import BLOCKS, random_assistant, random_block
 from tests.toys.heads import random_eagle3
 
 

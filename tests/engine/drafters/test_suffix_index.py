@@ -60,13 +60,6 @@ def test_an_index_that_was_taken_back_is_one_built_anew(steps: list[tuple[list[i
                 assert matches_in(index, tail) == matches_in(index_of(tokens), tail)
 
 
-def test_what_stood_before_is_found_after_other_tokens_took_the_place_of_its_repetitions() -> None:
-    index = index_of([1, 2, 9, 9, 1, 2, 1, 2])
-    index.truncate(4)
-    index.extend([7, 7, 7, 7, 7])
-    assert matches_in(index, [1, 2]) == [(2, 2)]
-
-
 def test_ngrams_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SuffixIndex, "_buckets", lambda self, tokens, size, ends: np.zeros(ends.size, np.int64))
     tokens, tail = [1, 2, 3, 1, 4, 3, 2, 3, 5], [2, 3]
@@ -79,10 +72,6 @@ def test_a_continuation_ends_with_its_text() -> None:
     assert index.continuations(ends, 4).tolist() == [[4, END, END, END]]
     ends, _ = index.matches([7, 8])
     assert index.continuations(ends, 3).tolist() == [[9, END, END]]
-
-
-def test_a_match_does_not_reach_over_the_end_of_a_text() -> None:
-    assert matches_in(index_of([1, 2, END, 3, 4, 5, END]), [1, 2, 3, 4]) == [(5, 2)]
 
 
 @pytest.mark.timing
