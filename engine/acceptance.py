@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
+from engine.events import Rule
 from engine.tree.draft_tree import DraftTree
 from engine.tree.sibling_rejection import Siblings, accepted_children, rest_after_refusals
 
@@ -30,7 +31,8 @@ class Acceptance(NamedTuple):
 
     accepted: () int32. tokens: (k + 1,) int32, or (depth + 1,) for a tree. path: (depth,) int32; None for a chain.
     p: the target's probability of each of `tokens`; q: (k,) the drafter's of each drafted token; evidence: see
-    `engine.refusal.evidence`; draws: (k,) the uniform draws; None until `engine.verify_pass.verify` fills them in.
+    `engine.refusal.evidence`; draws: (k,) the uniform draws; rule: that decided. All of these are filled in by
+    `engine.verify_pass.verify`.
     """
 
     accepted: mx.array
@@ -40,6 +42,7 @@ class Acceptance(NamedTuple):
     q: mx.array | None = None
     evidence: mx.array | None = None
     draws: mx.array | None = None
+    rule: Rule = ""
 
 
 def leading_count(kept: mx.array) -> mx.array:

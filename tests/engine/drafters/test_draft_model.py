@@ -153,7 +153,7 @@ def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> No
     draft = drafter.propose(now, 4)
     drafted = max(0, min(4, 17 - tokens))
     assert draft.tokens.size == drafted and drafter.model.length <= 16
-    assert drafter.has_draft(now) == (drafted > 0)
+    assert (drafter.draft_class(now) is None) == (drafted > 0)
     if tokens > 16:
         with pytest.raises(ModelError, match="made for texts of 16 tokens"):
             drafter.logits_along(text, 3)

@@ -7,7 +7,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import verify_pass
 from engine.events import Finished, PromptProgress, Round
 from engine.loop import Limits, decode
 from engine.policy import Plan
@@ -16,6 +15,7 @@ from engine.sampling import Sampler
 from engine.session import Prompt
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.verify_pass import RoundQueue
 from tests.engine.conversations import LONG, SHORT, answer, events_of, same, session
 from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.fewer import paired
@@ -73,8 +73,8 @@ def test_plain_rounds_between_drafts_leave_nothing_out(
     """Features pile up meanwhile, and steps run ahead; each draft is still what a fresh drafter proposes."""
     plain = plain_reply(network_of(name), tokens=30)
     drafter = eagle(name, trees)
-    ahead, real = [], verify_pass.submit_after
-    monkeypatch.setattr(verify_pass, "submit_after", lambda *a: (ahead.append(1), real(*a))[1])
+    ahead, real = [], RoundQueue.submit_ahead
+    monkeypatch.setattr(RoundQueue, "submit_ahead", lambda queue: (ahead.append(1), real(queue))[1])
     ids, told, _ = reply(network_of(name), drafter, draft=InTurn(lengths), tokens=30)
     assert ids == plain
     assert bool(ahead) == (lengths.count(0) > 1)

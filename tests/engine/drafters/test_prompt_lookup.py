@@ -111,7 +111,7 @@ def test_a_history_may_be_replaced() -> None:
     drafter.history = history([1, 2, 3, 80])
     assert propose(drafter, tokens, 1) == [80]
     drafter.history = None
-    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
+    assert not drafter.draft_class(draft_context(tokens, vocabulary=100))
     assert propose(drafter, tokens, 1) == []
 
 
@@ -128,13 +128,12 @@ def test_it_has_a_draft_only_where_something_repeats() -> None:
     """Without one the next step is submitted ahead: so not where it has something to propose."""
     drafter, tokens = PromptLookup(), list(range(20))
     drafter.sync(tokens)
-    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
+    assert not drafter.draft_class(draft_context(tokens, vocabulary=100))
     tokens += [0, 1]
-    assert drafter.has_draft(draft_context(tokens, vocabulary=100))
     assert drafter.draft_class(draft_context(tokens, vocabulary=100)) == 2 / LONGEST_MATCH
     assert propose(drafter, tokens, 1) == [2]
     tokens.append(90)
-    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
+    assert not drafter.draft_class(draft_context(tokens, vocabulary=100))
     assert propose(drafter, tokens, 4) == []
 
 
