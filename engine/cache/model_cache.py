@@ -245,7 +245,7 @@ class ModelCache:
     def check_kv(self, layer: int) -> None:
         """Raises UnsupportedCache for an entry that has no keys and values for every token that it sees."""
         entry = self.entries[layer]
-        if type(entry).__name__ not in _LAYER_TYPES or _LAYER_TYPES[type(entry).__name__] == "linear_attention":
+        if not _layer_type(entry).endswith("_attention") or not _kind(entry).drops:
             raise UnsupportedCache(
                 f"layer {layer} keeps its state in {type(entry).__name__}, which has no keys and values for each token"
             )
@@ -279,7 +279,7 @@ class ModelCache:
         return [leaf for entry in self.entries for leaf in _flatten(entry)]
 
     def _has_window(self) -> bool:
-        return any(isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache) for leaf in self._leaves())
+        return any(_kind(leaf).window for leaf in self._leaves())
 
     def _drop(self, length: int) -> bool:
         """Drops all but the first `length` tokens from every layer, or changes nothing and returns False."""
@@ -330,16 +330,15 @@ def filled_rows(state: dict[str, Any]) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Kind:
-    """drops: whether the newest tokens of the latest pass can be dropped in place. least: the fewest that this may
-    leave."""
+    """layer_type: what a layer remembers, in the words of Hugging Face's configs. drops: whether the newest tokens of
+    the latest pass can be dropped in place, by `drop`. least: the fewest that this may leave. window: the attribute
+    that says how many tokens are seen, "" where all are."""
 
-    drops: bool
-    least: Callable[[Any], int]
-    drop: Callable[[Any, int], Any]
-
-
-def _trim(leaf: Any, count: int) -> None:
-    leaf.trim(count)
+    layer_type: str
+    drops: bool = True
+    drop: Callable[[Any, int], Any] = lambda leaf, count: leaf.trim(count)
+    least: Callable[[Any], int] = lambda leaf: 0
+    window: str = ""
 
 
 def _cut(leaf: Any, count: int) -> None:
@@ -354,31 +353,21 @@ def _first_whole_chunk(leaf: Any) -> int:
     return int(-(-leaf.start_position // leaf.chunk_size) * leaf.chunk_size)
 
 
-_ALWAYS = _Kind(True, lambda leaf: 0, _trim)
-_NEVER = _Kind(False, lambda leaf: 0, _trim)
 _KINDS: dict[str, _Kind] = {
-    "KVCache": _ALWAYS,
-    "QuantizedKVCache": _ALWAYS,
-    "ConcatenateKVCache": _Kind(True, lambda leaf: 0, _cut),
-    "SlidingKVCache": _Kind(True, lambda leaf: leaf.least_length, _trim),
-    "ChunkedKVCache": _Kind(True, _first_whole_chunk, _trim),
-    "ArraysCache": _NEVER,
-    "deepseek_v41.LayerCache": _NEVER,
-}
-
-
-_LAYER_TYPES = {
-    "KVCache": "full_attention",
-    "QuantizedKVCache": "full_attention",
-    "ConcatenateKVCache": "full_attention",
-    "SlidingKVCache": "sliding_attention",
-    "ChunkedKVCache": "chunked_attention",
-    "ArraysCache": "linear_attention",
+    "KVCache": _Kind("full_attention"),
+    "QuantizedKVCache": _Kind("full_attention"),
+    "ConcatenateKVCache": _Kind("full_attention", drop=_cut),
+    "SlidingKVCache": _Kind("sliding_attention", least=lambda leaf: leaf.least_length, window="max_size"),
+    "ChunkedKVCache": _Kind("chunked_attention", least=_first_whole_chunk, window="chunk_size"),
+    "ArraysCache": _Kind("linear_attention", drops=False),
+    "deepseek_v41.LayerCache": _Kind("hybrid", drops=False),
 }
 
 
 def _layer_type(entry: Any) -> str:
-    return "none" if entry is None else _LAYER_TYPES.get(type(entry).__name__, "hybrid")
+    if entry is None:
+        return "none"
+    return "hybrid" if type(entry) is kinds.CacheList else _kind(entry).layer_type
 
 
 def _rows(leaf: Any, held: Any, start: int, end: int) -> mx.array:
@@ -435,7 +424,7 @@ def _growth(leaf: Any) -> CacheGrowth:
     held = sum(array.nbytes for array in arrays)
     if not _kind(leaf).drops or not arrays:
         return CacheGrowth(held)
-    window = {"SlidingKVCache": "max_size", "ChunkedKVCache": "chunk_size"}.get(type(leaf).__name__)
+    window = _kind(leaf).window
     return CacheGrowth(held, arrays[0].shape[-2], getattr(leaf, window) if window else None)
 
 
@@ -448,7 +437,6 @@ def _save(leaf: Any, pinned: bool) -> Any:
     Attention over the whole context can always drop; a window can only within its slack, which a
     pinned mark may outlive.
     """
-    windowed = isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache)
-    if _kind(leaf).drops and not (pinned and windowed):
+    if _kind(leaf).drops and not (pinned and _kind(leaf).window):
         return None
     return new_handles(vars(leaf))

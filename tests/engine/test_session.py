@@ -21,6 +21,7 @@ from tests.engine.conversations import (
     SHORT,
     TURN,
     answer,
+    chat_reply,
     drafter,
     events_of,
     fresh,
@@ -132,11 +133,11 @@ def test_a_prompt_that_is_a_prefix_of_the_last_one_is_answered() -> None:
 def test_messages_go_through_the_template_and_reuse_the_turns_before() -> None:
     s = session("qwen3")
     messages = [{"role": "user", "content": "hello"}]
-    first = read(list(s.reply(messages, SHORT)))
+    first = read(list(chat_reply(s, messages, SHORT)))
     prompt = ByteTokenizer().chat(messages)
     same(first, fresh("qwen3", prompt, SHORT))
     messages.append({"role": "assistant", "content": "no"})
-    second = read(list(s.reply([*messages, {"role": "user", "content": "why"}], SHORT)))
+    second = read(list(chat_reply(s, [*messages, {"role": "user", "content": "why"}], SHORT)))
     assert second.reused >= len(prompt)
 
 
@@ -286,7 +287,7 @@ def test_the_context_ends_a_reply_and_refuses_a_prompt_that_fills_it_or_is_empty
     with pytest.raises(ContextError, match=f"{len(s.tokens)} tokens"):
         next(s.continue_tokens(Prompt(s.tokens), SHORT))
     with pytest.raises(UsageError, match="empty"):
-        next(s.reply([], SHORT))
+        next(chat_reply(s, [], SHORT))
     assert (s.tokens, s.target.length) == (kept, length)
 
 
