@@ -10,7 +10,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.cache.snapshot import arrays_in
 from engine.events import PromptProgress
 from engine.kept_conversations import LEAST_TOKENS, MOST, KeptConversation, KeptConversations, Request
 from engine.policy.fixed import FixedLength
@@ -190,13 +189,3 @@ def test_a_conversation_that_shares_too_little_is_left_where_it_is() -> None:
     pool.add(kept(1, 1))
     assert pool.use(Request([*text(1)[: LEAST_TOKENS - 1], 60]), LEAST_TOKENS) is None
     assert len(pool) == 1
-
-
-def test_what_is_kept_is_evaluated_and_holds_no_second_copy() -> None:
-    """The arrays of a conversation that was put aside are the cache's own."""
-    session = session_with_room("qwen3")
-    answer(session, text(1), SHAPED)
-    held = sum(array.nbytes for array in session.target.cache.arrays())
-    session.put_aside()
-    found = session.kept.use(Request(text(1)), LEAST_TOKENS)
-    assert found is not None and found.nbytes == held == sum(array.nbytes for array in arrays_in(found.target))

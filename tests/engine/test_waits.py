@@ -87,7 +87,7 @@ def waits_of(
 ) -> tuple[list[int], list[Round]]:
     """How often the device was waited for in each round of a reply, and the rounds."""
     policy = Watched(decisions, instrument)
-    _, rounds, _ = reply(target, drafter, sampling=sampling, rule=sampling.acceptance, draft=policy)
+    _, rounds, _ = reply(target, drafter, policy, sampling, sampling.acceptance, tokens=20)
     waits = [int(n) for n in np.diff(policy.counts)]
     assert waits == [round_.waits for round_ in rounds]
     return waits, rounds

@@ -126,18 +126,6 @@ def test_every_difference_is_told_as_plain_decoding_has_it_after_the_same_tokens
     assert receipt.verdict == "failure" and "at token 7" in receipt.summary
 
 
-def test_a_flip_of_twins_is_a_near_tie_and_never_identical(network: nn.Module) -> None:
-    twins = Altered(network, ulp_apart)
-    target = CachedModel(twins)
-    drafts = Scripted(len(PROMPT), [11] * 3, frozenset(), target.vocabulary)
-    rounds = reply(target, drafts, 3, tokens=6)[1]
-    assert ids_of(rounds)[0] == 11
-    receipt, _ = receipt_of(twins, rounds, SamplingSettings())
-    assert receipt.near_tie and not receipt.identical and not receipt.failures
-    assert receipt.differences[0] == Difference(0, 10, 11, 1.0, receipt.differences[0].noise_ulps, near_tie=True)
-    assert receipt.verdict == "near-tie" and "near-tie" in receipt.summary
-
-
 def test_what_a_wrong_rewind_left_behind_is_found(network: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rewind lies while the reply is written, and goes on lying while it is checked."""
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.drafters import Draft, DraftContext
 from engine.drafters.draft_model import DraftModel
+from engine.drafters.draft_vocabulary import shorten_output
 from engine.errors import ModelError
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -244,3 +246,38 @@ def test_a_parallel_draft_reads_masks_in_place_of_tokens() -> None:
     wanted, _ = target.continue_from(PROMPT, mx.array([63] * 3))
     assert np.array(draft.tokens).tolist() == np.array(mx.argmax(wanted, -1)).tolist()
     assert drafter.model.length == len(PROMPT) and counting.rows == [4]
+
+
+# --- a draft vocabulary ---
+
+IDS = mx.array([0, 3, 17, 40, 63])
+TOKENS = mx.array([[5, 9, 60, 2]])
+
+
+def quantized(network: Any) -> Any:
+    nn.quantize(network, 32, 8, class_predicate=lambda _, m: hasattr(m, "to_quantized") and not m.weight.shape[-1] % 32)
+    return network
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "phi"])
+def test_the_logits_are_those_of_the_whole(name: str, quantize: bool) -> None:
+    network = quantized(build(name)) if quantize else build(name)
+    whole = network(TOKENS)
+    shorten_output(network, IDS)
+    short = network(TOKENS)
+    assert short.shape == (1, 4, 5)
+    assert mx.allclose(short, whole[..., IDS], atol=1e-5).item()
+
+
+def test_a_model_without_an_output_matrix_is_refused() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(4, 4)]
+
+        def __call__(self, tokens: mx.array, cache: object = None) -> mx.array:
+            return mx.zeros((1, tokens.shape[1], 8))
+
+    with pytest.raises(ModelError, match="no single output matrix"):
+        shorten_output(Odd(), IDS)

@@ -1,7 +1,7 @@
 """A tree that is drawn: which places of it are filled tells nothing of what stands in them.
 
 Target and head are tables over a few tokens, so distributions are known exactly and a trial costs little. Each absolute
-position is a trial of its own, as in `test_independence`.
+position is a trial of its own.
 """
 
 from dataclasses import replace

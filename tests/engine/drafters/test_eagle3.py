@@ -25,12 +25,12 @@ from tests.engine.trees import way
 # --- the text -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [1, 3, 16])
+@pytest.mark.parametrize("k", [3, 16])
 def test_greedy_trees_of_every_size_give_the_text(k: int) -> None:
     plain = plain_reply(network_of("qwen3"), tokens=20)
     ids, rounds, _ = reply(network_of("qwen3"), eagle("qwen3", trees=True), k, tokens=20)
     assert ids == plain
-    assert k < 2 or sum(r.accepted for r in rounds) > 5
+    assert sum(r.accepted for r in rounds) > 5
     assert all(len(r.drafted) <= k for r in rounds)
 
 
