@@ -133,7 +133,7 @@ RESIGNED: dict[str, tuple[Break, str, str]] = {
     "an entitlement": (ask_for, "signature", "disable-library-validation"),
     "a key of Info.plist": (lambda b: change_info(b, NSHighResolutionCapable=None), "info", "lacks NSHigh"),
     "another system in Info.plist": (lambda b: change_info(b, LSMinimumSystemVersion="15.0"), "info", "'15.0'"),
-    "no version": (lambda b: change_info(b, CFBundleVersion=""), "info", "lacks CFBundleVersion"),
+    "no version": (lambda b: change_info(b, CFBundleVersion=""), "info", "has '' for CFBundleVersion"),
     "no document types": (lambda b: change_info(b, CFBundleDocumentTypes=None), "info", "lacks CFBundleDocumentTypes"),
     "no icon": (lambda b: (b.resources / "Redline.icns").unlink(), "info", "names the icon Redline.icns"),
     "Info.plist no property list": (lambda b: b.info.write_bytes(b"bplist00 cut"), "info", "is no property list"),
