@@ -58,8 +58,7 @@ def match(choices: mx.array, draft: mx.array) -> Acceptance:
 
     choices: (k + 1,) the target's own choice in every row. draft: (k,).
     """
-    n = leading_count(choices[:-1] == draft) if draft.size else mx.array(0, mx.int32)
-    return Acceptance(n, choices.astype(mx.int32))
+    return Acceptance(leading_count(choices[:-1] == draft), choices.astype(mx.int32))
 
 
 def accept_probability(logp: mx.array, draft: mx.array, logq: mx.array | None) -> mx.array:
@@ -99,10 +98,7 @@ def rejection_token(
 ) -> tuple[mx.array, mx.array]:
     """Second half: returns the correction, drawn from the residual in row n, or the bonus, drawn from p; and the
     distribution it was drawn from, (vocabulary,). gumbel: (vocabulary,)."""
-    vocabulary = logp.shape[-1]
-    if draft.size == 0:
-        return mx.argmax(logp[0] + gumbel).astype(mx.int32), mx.exp(logp[0])
-    rest = residual(logp[n], refused_probs(draft, logq, n, vocabulary))
+    rest = residual(logp[n], refused_probs(draft, logq, n, logp.shape[-1]))
     return mx.argmax(_log(rest) + gumbel).astype(mx.int32), rest
 
 

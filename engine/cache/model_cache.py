@@ -161,9 +161,9 @@ class ModelCache:
 
     def reach(self) -> tuple[int, list[int]]:
         """Returns where a rewind can go back to exactly: the fewest tokens that dropping leaves, and the marks."""
-        leaves = self._leaves()
-        least = max((_least(leaf, self.length) for leaf in leaves), default=0)
-        return least, [mark.length for mark in self._marks if self._can_restore(mark, leaves)]
+        kinds_of = [(leaf, _kind(leaf)) for leaf in self._leaves()]
+        least = max((kind.least(leaf) if kind.drops else self.length for leaf, kind in kinds_of), default=0)
+        return least, [mark.length for mark in self._marks if self._ways_back(mark.length, mark) is not None]
 
     def shrink(self) -> None:
         """Lets go of the rows behind the tokens held. A conversation that went on from a longer one, which stays kept,
@@ -179,13 +179,11 @@ class ModelCache:
         self._tree = []
         if length >= self.length:
             return self.length
-        if self._drop(length):
-            self.length = length
-            self._marks = [m for m in self._marks if m.length <= length]
+        if self._go_back(length):
             return length
         self._marks = [m for m in self._marks if m.length <= length]
         while self._marks:
-            if self._restore(self._marks[-1]):
+            if self._go_back(self._marks[-1].length, self._marks[-1]):
                 return self.length
             self._marks.pop()
         self.reset()
@@ -199,20 +197,7 @@ class ModelCache:
         """Drops all but the first `length` tokens where a layer can, and puts the others back to the mark at `start`,
         from where the caller brings them to `length`. Returns False, and changes nothing, where that cannot be."""
         mark = next((m for m in reversed(self._marks) if m.length == start), None)
-        if mark is None:
-            return False
-        count = self.length - length
-        pairs = list(zip(self._leaves(), mark.states, strict=True))
-        if any(_least(leaf, 0) > length for leaf, _ in pairs):
-            return False
-        for leaf, state in pairs:
-            if _kind(leaf).drops:
-                _kind(leaf).drop(leaf, count)
-            else:
-                vars(leaf).update(new_handles(state))
-        self.length = length
-        self._marks = [m for m in self._marks if m.length <= length]
-        return True
+        return mark is not None and self._go_back(length, mark)
 
     @property
     def follows_position(self) -> bool:
@@ -281,31 +266,34 @@ class ModelCache:
     def _has_window(self) -> bool:
         return any(_kind(leaf).window for leaf in self._leaves())
 
-    def _drop(self, length: int) -> bool:
-        """Drops all but the first `length` tokens from every layer, or changes nothing and returns False."""
-        leaves = self._leaves()
-        if any(_least(leaf, self.length) > length for leaf in leaves):
+    def _go_back(self, length: int, mark: _Mark | None = None) -> bool:
+        """Drops all but the first `length` tokens from every layer, and puts those that cannot back to the mark; a
+        mark before `length` is one from which the caller brings them forward. Returns False, and changes nothing,
+        where that cannot be."""
+        ways = self._ways_back(length, mark)
+        if ways is None:
             return False
-        for leaf in leaves:
-            _kind(leaf).drop(leaf, self.length - length)
-        return True
-
-    def _can_restore(self, mark: _Mark, leaves: Sequence[Any]) -> bool:
-        pairs = zip(leaves, mark.states, strict=True)
-        return all(state is not None or _least(leaf, self.length) <= mark.length for leaf, state in pairs)
-
-    def _restore(self, mark: _Mark) -> bool:
-        leaves = self._leaves()
-        if not self._can_restore(mark, leaves):
-            return False
-        count = self.length - mark.length
-        for leaf, state in zip(leaves, mark.states, strict=True):
+        for leaf, state in ways:
             if state is None:
-                _kind(leaf).drop(leaf, count)
+                _kind(leaf).drop(leaf, self.length - length)
             else:
                 vars(leaf).update(new_handles(state))
-        self.length = mark.length
+        self.length = length
+        self._marks = [m for m in self._marks if m.length <= length]
         return True
+
+    def _ways_back(self, length: int, mark: _Mark | None) -> list[tuple[Any, Any]] | None:
+        """Returns each leaf with the state that it is put back to, None where dropping serves; None if a leaf has
+        neither."""
+        leaves, found = self._leaves(), []
+        for leaf, state in zip(leaves, mark.states if mark is not None else [None] * len(leaves), strict=True):
+            kind = _kind(leaf)
+            if kind.drops and kind.least(leaf) <= length:
+                state = None
+            elif state is None or (kind.drops and mark is not None and mark.length != length):
+                return None
+            found.append((leaf, state))
+        return found
 
 
 def reachable(snapshot: Snapshot, length: int) -> int:
@@ -388,12 +376,6 @@ def _kind(leaf: Any) -> _Kind:
             "choose another model, or open an issue with the model's name"
         )
     return found
-
-
-def _least(leaf: Any, held: int) -> int:
-    """Returns the fewest tokens that dropping may leave in a leaf, `held` where it drops none."""
-    kind = _kind(leaf)
-    return kind.least(leaf) if kind.drops else held
 
 
 def _shortened(held: Any, rows: int) -> Any:

@@ -155,7 +155,6 @@ def test_equal_distributions_leave_no_residual_and_fall_back_to_p() -> None:
         ([5, 6, 7, 8], [5, 6, 7], 3),
         ([5, 6, 7, 8], [5, 6, 9], 2),
         ([5, 6, 7, 8], [9, 6, 7], 0),
-        ([5], [], 0),
     ],
 )
 def test_match_keeps_the_agreeing_prefix(choices: list[int], draft: list[int], accepted: int) -> None:
