@@ -67,10 +67,6 @@ def drafter(kind: str, name: str) -> Drafter | None:
         from tests.engine.drafters.eagles import eagle  # which has its networks from here
 
         return eagle(name, trees=kind == "eagle trees")
-    if kind == "medusa trees":
-        from tests.engine.drafters.test_medusa import medusa
-
-        return medusa(CachedModel(MODELS[name]))
     if kind.startswith("lookup"):
         return PromptLookup(1, earlier_replies(64), trees=kind == "lookup trees")
     return None
