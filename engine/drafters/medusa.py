@@ -137,7 +137,6 @@ class Medusa(LatestStateDrafter):
         self, heads: MedusaHeads, tree: Sequence[Sequence[int]], target: CachedModel, trees: bool = False
     ) -> None:
         self.heads = heads
-        self.trees = trees
         depth, width = heads.config.num_heads, heads.ids.size
         super().__init__(target, heads.ids)
         self.traits = Traits("tree" if trees else "block", longest=depth)
