@@ -85,11 +85,8 @@ class Session:
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answers a prompt. `policy` defaults to plain decoding. continuation_ids: the answer so far, to go on from;
-        its text is not emitted again, and max_tokens and Finished count what is new.
-
-        Raises ContextError when the prompt leaves no room for a single token.
-        """
+        """Answers a prompt, by plain decoding without a `policy`. continuation_ids: the answer so far, whose text is not
+        emitted again, and which max_tokens and Finished do not count. Raises ContextError for a prompt without room."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
         parser = self.tokenizer.channels(prompt.ids)
