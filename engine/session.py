@@ -85,8 +85,8 @@ class Session:
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answers a prompt, by plain decoding without a `policy`. continuation_ids: the answer so far, whose text is not
-        emitted again, and which max_tokens and Finished do not count. Raises ContextError for a prompt without room."""
+        """Answers a prompt, by plain decoding without a `policy`. continuation_ids: the answer so far, whose text is
+        not emitted again, and which max_tokens does not count. Raises ContextError for a prompt without room."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
         parser = self.tokenizer.channels(prompt.ids)
@@ -96,8 +96,7 @@ class Session:
             return
         grammar = self.reply_grammar(settings, parser, continuation_ids)
         blocks = blocks_for(self.target, len(prompt.ids)) if settings.exact else None
-        ids = [*prompt.ids, *continuation_ids]
-        self._check_length(ids)
+        self._check_length(ids := [*prompt.ids, *continuation_ids])
         reused = self._reuse(Request(ids, drafter, blocks))
         self._next_question, reply = prompt.next_question, self._reply
         stable = self._pinned_lengths(prompt, blocks)
