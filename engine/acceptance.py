@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
+from engine.events import Rule
 from engine.tree.draft_tree import DraftTree
 from engine.tree.sibling_rejection import Siblings, accepted_children, rest_after_refusals
 
@@ -30,7 +31,8 @@ class Acceptance(NamedTuple):
 
     accepted: () int32. tokens: (k + 1,) int32, or (depth + 1,) for a tree. path: (depth,) int32; None for a chain.
     p: the target's probability of each of `tokens`; q: (k,) the drafter's of each drafted token; evidence: see
-    `engine.refusal.evidence`; draws: (k,) the uniform draws; None until `engine.verify_pass.verify` fills them in.
+    `engine.refusal.evidence`; draws: (k,) the uniform draws; rule: that decided. All of these are filled in by
+    `engine.verify_pass.verify`.
     """
 
     accepted: mx.array
@@ -40,6 +42,7 @@ class Acceptance(NamedTuple):
     q: mx.array | None = None
     evidence: mx.array | None = None
     draws: mx.array | None = None
+    rule: Rule = ""
 
 
 def leading_count(kept: mx.array) -> mx.array:
@@ -55,8 +58,7 @@ def match(choices: mx.array, draft: mx.array) -> Acceptance:
 
     choices: (k + 1,) the target's own choice in every row. draft: (k,).
     """
-    n = leading_count(choices[:-1] == draft) if draft.size else mx.array(0, mx.int32)
-    return Acceptance(n, choices.astype(mx.int32))
+    return Acceptance(leading_count(choices[:-1] == draft), choices.astype(mx.int32))
 
 
 def accept_probability(logp: mx.array, draft: mx.array, logq: mx.array | None) -> mx.array:
@@ -96,10 +98,7 @@ def rejection_token(
 ) -> tuple[mx.array, mx.array]:
     """Second half: returns the correction, drawn from the residual in row n, or the bonus, drawn from p; and the
     distribution it was drawn from, (vocabulary,). gumbel: (vocabulary,)."""
-    vocabulary = logp.shape[-1]
-    if draft.size == 0:
-        return mx.argmax(logp[0] + gumbel).astype(mx.int32), mx.exp(logp[0])
-    rest = residual(logp[n], refused_probs(draft, logq, n, vocabulary))
+    rest = residual(logp[n], refused_probs(draft, logq, n, logp.shape[-1]))
     return mx.argmax(_log(rest) + gumbel).astype(mx.int32), rest
 
 

@@ -15,9 +15,9 @@ from engine.events import Finished, Reason, Round
 from engine.policy import Policy
 from engine.proposer import Proposer
 from engine.reply_channels import Parser, ReplyBudget
-from engine.round_queue import RoundQueue
 from engine.sampling import Sampler
 from engine.target.cached_model import CachedModel
+from engine.verify_pass import RoundQueue
 
 
 @dataclass(frozen=True)

@@ -62,4 +62,4 @@ class Proposer:
 
     def _hints(self, context: DraftContext) -> tuple[float | None, ...]:
         """Returns for each drafter the class of its next draft, 0 where there is none."""
-        return tuple(member.draft_class(context) if member.has_draft(context) else 0.0 for member in self._members)
+        return tuple(member.draft_class(context) for member in self._members)

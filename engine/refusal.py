@@ -67,11 +67,9 @@ def _place(accepted: Acceptance, draft: Draft) -> tuple[mx.array, mx.array]:
     return end + 1, mx.argmax(draft.tree.parents == end)
 
 
-def explained(round_: Round, values: Sequence[float]) -> Round:
-    """Returns a round with its refusal and the draws that decided. values: what `evidence` gathered, and by rejection
-    one draw for each drafted token after it."""
-    count = 3 if round_.rule in ("greedy", "coupled", "rejection") else 1
-    numbers, draws = values[:count], values[count:]
+def explained(round_: Round, numbers: Sequence[float], draws: Sequence[float]) -> Round:
+    """Returns a round with its refusal and the draws that decided. numbers: what `evidence` gathered. draws: by
+    rejection one for each drafted token, else none."""
     refusal = read_refusal(round_.rule, numbers) if round_.refused else None
     if not draws:
         return replace(round_, refusal=refusal)

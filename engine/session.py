@@ -1,4 +1,4 @@
-"""One conversation: the committed tokens, what the caches hold of them, and reply() -> events.
+"""One conversation: the committed tokens, what the caches hold of them, and its replies as events.
 
 Invariant: the target's cache, and the cache of the drafter used last, hold a prefix of `tokens`. It holds at every
 yield, so a reply may be abandoned anywhere (its generator closed) and the next one reuses what is common: the turns so
@@ -24,7 +24,7 @@ from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.reply_channels import Parser
-from engine.reply_text import Message, ReplyText, Tokenizer
+from engine.reply_text import ReplyText, Tokenizer
 from engine.sampling import Sampler
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
@@ -76,23 +76,6 @@ class Session:
         other.kept = self.kept
         return other
 
-    def reply(
-        self,
-        messages: Sequence[Message],
-        settings: SamplingSettings,
-        drafter: Drafter | None = None,
-        policy: Policy | None = None,
-        cancelled: Callable[[], bool] = lambda: False,
-        continuation_ids: Sequence[int] = (),
-    ) -> Generator[Event]:
-        """Answers a conversation. `policy` defaults to plain decoding. continuation_ids: the answer so far, to go on
-        from: its text is not emitted again, and max_tokens and Finished count what is new.
-
-        Raises ContextError when the prompt leaves no room for a single token.
-        """
-        prompt = self.tokenizer.chat(messages, **settings.switches)
-        return self.continue_tokens(Prompt(prompt), settings, drafter, policy, cancelled, continuation_ids)
-
     def continue_tokens(
         self,
         prompt: Prompt,
@@ -102,7 +85,8 @@ class Session:
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answers a prompt of ids; the rest as `reply`."""
+        """Answers a prompt, by plain decoding without a `policy`. continuation_ids: the answer so far, whose text is
+        not emitted again, and which max_tokens does not count. Raises ContextError for a prompt without room."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
         parser = self.tokenizer.channels(prompt.ids)
@@ -112,8 +96,7 @@ class Session:
             return
         grammar = self.reply_grammar(settings, parser, continuation_ids)
         blocks = blocks_for(self.target, len(prompt.ids)) if settings.exact else None
-        ids = [*prompt.ids, *continuation_ids]
-        self._check_length(ids)
+        self._check_length(ids := [*prompt.ids, *continuation_ids])
         reused = self._reuse(Request(ids, drafter, blocks))
         self._next_question, reply = prompt.next_question, self._reply
         stable = self._pinned_lengths(prompt, blocks)

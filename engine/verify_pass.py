@@ -1,25 +1,27 @@
-"""One round on the device: from the verify pass to the acceptance as one graph, waited for once.
+"""The rounds of a reply on the device: each is one graph, from the verify pass to the acceptance, waited for once.
 
-`submit` builds a round and hands it to the device, `PendingRound.wait` waits for it. In between the device works, so a
-plain step can be submitted on the still unknown token of the one before (`submit_after`; `engine.round_queue` does).
+`RoundQueue.submit` builds a round and hands it to the device, `PendingRound.wait` waits for it. In between the device
+works, so a plain step can be submitted on the still unknown token of the one before (`RoundQueue.submit_ahead`).
+`RoundQueue.commit` makes its tokens part of the reply, and takes back what was refused.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 
-from engine import acceptance, together
+from engine import acceptance, backend, together
 from engine.acceptance import Acceptance
 from engine.audit import fingerprints
+from engine.backend.memory import BufferClearance
 from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
-from engine.events import Round, Rule
+from engine.events import Round
 from engine.noise import Stream, position_range
 from engine.refusal import evidence, explained, rule_of
 from engine.sampling import Sampler, TokenCounts
@@ -55,7 +57,7 @@ def verify(
         scores, logp = sampler.score(logits, rows, position, tree)
         choices = mx.argmax(scores, -1).astype(mx.int32)
         accepted = acceptance.match(choices, tokens) if not tree else acceptance.match_tree(choices, tokens, tree)
-    accepted = accepted._replace(evidence=evidence(rule, accepted, draft, logp, scores, rest))
+    accepted = accepted._replace(rule=rule, evidence=evidence(rule, accepted, draft, logp, scores, rest))
     if accepted.path is not None:
         logp = logp[mx.concatenate([mx.zeros(1, mx.int32), accepted.path + 1])]
     q = draft.q
@@ -80,64 +82,21 @@ def _reject(sampler: Sampler, logp: mx.array, draft: Draft, position: int) -> tu
     return acceptance.with_token_at(tokens, n, token)._replace(draws=uniforms), rest
 
 
-class _Values(NamedTuple):
-    """A round as plain values. tokens, p: those accepted, then the target's own, then void places up to the depth.
-    path, parents: of a tree, else empty. why: what `engine.refusal.evidence` gathered, then the draws."""
-
-    accepted: int
-    tokens: tuple[int, ...]
-    p: tuple[float, ...]
-    drafted: tuple[int, ...] = ()
-    path: tuple[int, ...] = ()
-    parents: tuple[int, ...] = ()
-    q: tuple[float, ...] = ()
-    why: tuple[float, ...] = ()
-
-
-def _pack(accepted: Acceptance, draft: Draft) -> tuple[mx.array, mx.array]:
-    """Returns a drafted round as two arrays, which are read at once: the numbers int32, the probabilities float32."""
-    assert accepted.p is not None and accepted.q is not None
-    numbers = [accepted.accepted[None], accepted.tokens, draft.tokens.astype(mx.int32)]
-    if draft.tree is not None and accepted.path is not None:
-        numbers += [accepted.path, draft.tree.parents]
-    why = [part for part in (accepted.evidence, accepted.draws) if part is not None]
-    return mx.concatenate(numbers), mx.concatenate([accepted.p, accepted.q, *why])
-
-
-def _unpack(numbers: Sequence[int], probs: Sequence[float], depth: int, length: int) -> _Values:
-    """Returns what `_pack` put together. depth, length: of the draft."""
-    ints, floats = iter(numbers), iter(probs)
-    return _Values(
-        accepted=next(ints),
-        tokens=tuple(islice(ints, depth + 1)),
-        drafted=tuple(islice(ints, length)),
-        path=tuple(islice(ints, depth)),
-        parents=tuple(ints),
-        p=tuple(islice(floats, depth + 1)),
-        q=tuple(islice(floats, length)),
-        why=tuple(floats),
-    )
-
-
 @dataclass(frozen=True)
 class PendingRound:
     """A round on the device.
 
-    numbers, probs: as `_pack` has them; of a plain step the token (1,) and its p (1,) alone. checksums: (depth + 1, 2)
-    of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft. depth: of the draft; a chain is
-    as deep as it is long. width: rows of the pass. counts: before the draft. draft_waits: how often the draft was
-    waited for before this.
+    accepted: what the target keeps, lazy. checksums: of the rows of logits in exact-verify, (depth + 1, 2), else
+    (0, 2). width: rows of the pass. counts: before the draft. waits_for_draft: whether the draft was waited for before
+    this.
     """
 
-    numbers: mx.array
-    probs: mx.array
+    accepted: Acceptance
     checksums: mx.array
     draft: Draft
-    rule: Rule
-    depth: int
     width: int
     counts: TokenCounts
-    draft_waits: int = 0
+    waits_for_draft: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -147,7 +106,18 @@ class PendingRound:
     @property
     def first_token(self) -> mx.array:
         """The token of a plain step, (1,), still lazy."""
-        return self.numbers
+        return self.accepted.tokens
+
+    @property
+    def arrays(self) -> list[mx.array]:
+        """All that is read of the round once it is done. A small model takes as long for an operation as for a layer,
+        so nothing is put together for that."""
+        found = [self.accepted.tokens, self.accepted.p, self.checksums]
+        if not self.is_plain:
+            accepted, _, path, _, q, why, draws, _ = self.accepted
+            found += [accepted, path, q, why, draws, self.draft.tokens]
+            found += [self.draft.tree.parents] if self.draft.tree is not None else []
+        return [array for array in found if array is not None]
 
     def wait(self, index: int, began_s: float) -> Round:
         """Waits for the device, which nothing else of a round does but a grammar and the timing of drafts, and returns
@@ -156,44 +126,120 @@ class PendingRound:
         Raises ModelError if the drafter's probabilities are not numbers.
         """
         together.before_waiting()
-        mx.eval(self.numbers, self.probs, self.checksums)
+        mx.eval(*self.arrays)
         now_s = time.monotonic()
-        numbers: Any = self.numbers.tolist()
-        probs: Any = self.probs.tolist()
-        checksums: Any = self.checksums.tolist()
-        if self.is_plain:
-            values = _Values(accepted=0, tokens=tuple(numbers), p=tuple(probs))
-        else:
-            values = _unpack(numbers, probs, self.depth, self.draft.tokens.size)
-            check_probabilities(values.q)
-        times_s, accepted = self.draft.times_s, values.accepted
+        done, draft, is_plain = self.accepted, self.draft, self.is_plain
+        accepted: Any = 0 if is_plain else done.accepted.item()
+        q = () if is_plain else _values(done.q)
+        check_probabilities(q)
+        times_s = draft.times_s
         made = Round(
             index=index,
-            tokens=values.tokens[: accepted + 1],
-            drafted=values.drafted,
+            tokens=_values(done.tokens)[: accepted + 1],
+            drafted=() if is_plain else _values(draft.tokens),
             accepted=accepted,
-            p=values.p[: accepted + 1],
-            q=values.q,
+            p=_values(done.p)[: accepted + 1],
+            q=q,
             width=self.width,
             time_s=now_s - began_s,
-            reason=self.draft.reason,
-            parents=values.parents or None,
-            path=values.path[:accepted],
+            reason=draft.reason,
+            parents=_values(draft.tree.parents) if draft.tree is not None else None,
+            path=_values(done.path)[:accepted],
             draft_s=times_s[1] - times_s[0] if times_s else None,
             verify_s=now_s - times_s[1] if times_s else None,
-            waits=1 + (times_s is not None) + self.draft_waits,
-            fingerprints=tuple(fingerprints.combine_checksum(pair) for pair in checksums[: accepted + 1]),
-            rule=self.rule,
+            waits=1 + (times_s is not None) + self.waits_for_draft,
+            fingerprints=tuple(map(fingerprints.combine_checksum, _values(self.checksums)[: accepted + 1])),
+            rule=done.rule,
         )
-        return explained(made, values.why) if values.why else made
+        return made if is_plain else explained(made, _values(done.evidence), _values(done.draws))
 
 
-def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:
-    """Verifies `draft` where the reply stands: builds the whole round and hands it to the device."""
-    logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
-    allowed = _allowed(context.sampler, logits, draft)
-    accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens), allowed)
-    return _submit(target, context, logits, width, accepted, draft)
+def _values(array: mx.array | None) -> tuple[Any, ...]:
+    """Returns an array that has been waited for as plain values."""
+    return () if array is None else tuple(array.tolist())  # type: ignore[arg-type]
+
+
+class RoundQueue:
+    """The rounds of one reply on the device: the one waited for next, and at most one plain step submitted ahead of it.
+
+    Invariant: between two rounds the target's cache holds all of `tokens` but the last, or all of them if a step has
+    been submitted ahead. cancelled: as in `DraftContext`.
+    """
+
+    def __init__(
+        self,
+        target: CachedModel,
+        sampler: Sampler,
+        tokens: list[int],
+        began_s: float,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._target, self._sampler, self._tokens, self._began_s = target, sampler, tokens, began_s
+        self._cancelled = cancelled
+        self._counts = TokenCounts(sampler.distribution, tokens)
+        self._rounds = 0
+        self._clearance = BufferClearance()
+        self._pending: deque[PendingRound] = deque()  # in the order of their submission
+
+    @property
+    def context(self) -> DraftContext:
+        """Where the reply stands."""
+        return DraftContext(self._tokens, self._counts, self._sampler, self._cancelled)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether the next round has been submitted."""
+        return bool(self._pending)
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether a plain step may be submitted before the pending round is waited for: after a plain one, and where
+        that would not delay the first token, because the backend queues what is submitted. Not with a grammar, whose
+        mask needs the token before, nor where the token before changes how positions are rotated."""
+        if self._sampler.grammar is not None or not self._target.rotation.tokens_left(len(self._tokens)):
+            return False
+        return self._pending[-1].is_plain and (self._rounds > 0 or backend.queues())
+
+    def submit(self, draft: Draft) -> None:
+        """Submits the round of `draft`."""
+        logits, width = self._target.continue_from(self._tokens, draft.tokens, draft.tree)
+        allowed = _allowed(self._sampler, logits, draft)
+        accepted = verify(self._sampler, logits, self._counts, draft, len(self._tokens), allowed)
+        waits = allowed is not None and draft.tokens.size > 0
+        self._push(PendingRound(accepted, self._target.checksums(logits), draft, width, self._counts, waits))
+
+    def submit_ahead(self) -> None:
+        """Submits a plain step on the token of the pending round, which is plain too and not known yet."""
+        pending = self._pending[-1]
+        counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
+        logits, width = self._target.continue_after(self._tokens, pending.first_token)
+        accepted = verify(self._sampler, logits, counts, draft, len(self._tokens) + 1)
+        self._push(PendingRound(accepted, self._target.checksums(logits), draft, width, counts))
+
+    def _push(self, pending: PendingRound) -> None:
+        mx.async_eval(*pending.arrays)
+        self._pending.append(pending)
+
+    def wait(self) -> Round:
+        """Waits for the next round."""
+        pending = self._pending.popleft()
+        self._counts = pending.counts
+        return pending.wait(self._rounds, self._began_s)
+
+    def commit(self, round_: Round) -> int:
+        """Makes the tokens of `round_` part of the reply and takes back what was refused. Returns how many tokens are
+        certain: all but the last, which has been through no cache yet, unless a step has been submitted ahead."""
+        if round_.parents is not None:
+            self._target.keep_path(round_.path)
+        self._counts = self._counts.extended(round_.tokens)
+        self._tokens.extend(round_.tokens)
+        if self._sampler.grammar is not None:
+            self._sampler.grammar.advance(round_.tokens)
+        self._rounds += 1
+        certain = len(self._tokens) if self.has_pending else len(self._tokens) - 1
+        self._target.rewind(certain)
+        self._clearance.count(len(round_.tokens))
+        return certain
 
 
 def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | None:
@@ -212,32 +258,3 @@ def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | Non
     mx.eval(*known)
     values: list[Any] = [array.tolist() for array in known]
     return sampler.grammar.rows(*values)
-
-
-def submit_after(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
-    """Submits a plain step on the token of a plain `pending` round, which was submitted where the reply stands."""
-    counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
-    logits, width = target.continue_after(context.tokens, pending.first_token)
-    accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
-    return _submit(target, replace(context, counts=counts), logits, width, accepted, draft)
-
-
-def _submit(
-    target: CachedModel, context: DraftContext, logits: mx.array, width: int, accepted: Acceptance, draft: Draft
-) -> PendingRound:
-    assert accepted.p is not None
-    plain = draft.tokens.size == 0  # a small model takes as long for an operation as for a layer, so no concatenation
-    numbers, probs = (accepted.tokens, accepted.p) if plain else _pack(accepted, draft)
-    pending = PendingRound(
-        numbers=numbers,
-        probs=probs,
-        checksums=target.checksums(logits),
-        draft=draft,
-        rule=rule_of(context.sampler, draft),
-        depth=draft.tokens.size if draft.tree is None else draft.tree.depth,
-        width=width,
-        counts=context.counts,
-        draft_waits=int(not plain and context.sampler.grammar is not None),
-    )
-    mx.async_eval(pending.numbers, pending.probs, pending.checksums)
-    return pending

@@ -1,4 +1,4 @@
-"""Builds Redline.app and Redline.dmg: `uv run packaging/build.py`. On Linux: the same app for checks, and its image.
+"""Builds Redline.app and Redline.dmg: `uv run packaging/build.py`. On Linux: the same app, for checks, and no image.
 
 On a Mac the result runs. With --identity and --notary-profile it is signed, notarised and stapled; without, it is
 signed ad hoc, and Gatekeeper asks once (the README says how to answer).
@@ -38,9 +38,10 @@ def _build(args: argparse.Namespace) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     layout = assemble(args.out, args.platform, args.identity)
     print(f"{layout.app}")
-    if args.app_only or args.platform != "darwin":
+    if args.app_only or args.platform != "darwin" or sys.platform != "darwin":
         return
-    made = image.make(layout, args.out / NAME)
+    made = args.out / f"{NAME}.dmg"
+    image.make(layout, made)
     code_signing.sign_image(made, args.identity)
     if args.notary_profile:
         code_signing.notarise(made, args.notary_profile, args.notary_keychain)

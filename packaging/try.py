@@ -2,6 +2,9 @@
 
 A copy of it, read-only, in a folder with spaces and accents, in an empty home and with an empty environment, opens its
 window (off screen), answers a message, runs a few commands, and must not have changed itself.
+
+`--record` also writes down what the app imports, packaging/imports.txt, which `verify.py` asks of every bundle. It is
+for a bundle for Linux (`uv run packaging/build.py --platform linux --out DIR`), laid out and trimmed as that for macOS.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bundling import imports
 from bundling.image import opened
 from bundling.launch_check import exercised_by_double_click, tried_out
 from bundling.layout import NAME
@@ -22,6 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="try.py", description="Tries an app as a user would.")
     parser.add_argument("app", type=Path, help="Redline.app or, on a Mac, Redline.dmg")
     parser.add_argument("--double-click", action="store_true", help="have macOS open Redline.app, where it lies")
+    parser.add_argument("--record", action="store_true", help="write down what the app imports")
     args = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -35,6 +40,8 @@ def main() -> int:
     except BuildError as error:
         print(f"try: {error}", file=sys.stderr)
         return 1
+    if args.record:
+        imports.write_record(found["modules"])
     print(f"{found['tokens']} tokens: {found['reply']!r}")
     return 0
 

@@ -10,10 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from bundling.checks import CHECKS, Bundle
+from bundling.checks import CHECKS, LIMIT_BYTES, Bundle, bytes_by_part
 from bundling.imports import ELSEWHERE, ON_MACOS, RECORD, recorded
 from bundling.leaks import machine_paths
-from bundling.sizes import LIMIT_BYTES, by_part
 
 _SHOWN = 12  # faults of one check; the rest are counted
 
@@ -46,7 +45,7 @@ def _check(bundle: Bundle, name: str) -> int:
 
 
 def _tell_sizes(bundle: Bundle) -> None:
-    parts = by_part(bundle.layout)
+    parts = bytes_by_part(bundle.layout)
     print(f"\n{sum(parts.values()) / 1e6:7.1f} MB of at most {LIMIT_BYTES / 1e6:.0f}")
     for part, size in parts.items():
         print(f"{size / 1e6:7.1f}    {part}")

@@ -430,39 +430,3 @@ def test_every_program_that_a_page_or_a_docstring_names_exists() -> None:
         for name, module in sorted(named)
         if not any(path.exists() for path in (places[module].with_suffix(".py"), places[module] / "__main__.py"))
     ]
-
-
-# --- the checks themselves --------------------------------------------------------------------
-
-
-def test_the_checks_see_what_they_look_for() -> None:
-    source = "import a.b\ndef f():\n    from c.d import e\n    importlib.import_module('g.h')\nfrom . import i\n"
-    assert list(imports(ast.parse(source))) == ["a.b", "c.d", "g.h"]
-    source = "import os\nos.environ['A']\nfrom os import getenv\nos.getenv('B')\n"
-    assert sorted(environment_reads(ast.parse(source))) == [2, 3, 4]
-    long = "def f(self, a, b, c, d, e, f, g, h, i):\n" + "    x = 1\n" * 40
-    assert [fault.split(": ")[1] for fault in oversized("x.py", long, ast.parse(long))] == ["41 lines", "9 parameters"]
-    long = "x = 1\n" * 601
-    assert [fault.split(": ")[1] for fault in oversized("x.py", long, ast.parse(long))] == ["601 lines"]
-    assert circles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [("a", "b")]
-    source = "if TYPE_CHECKING:\n    import a\nelse:\n    import b\nif x:\n    import c\n"
-    assert sorted(imports_of(run_time_nodes(ast.parse(source)))) == ["b", "c"]
-    used = {
-        "time.sleep(1)": "time.sleep",
-        "for _ in range(3):\n    app.processEvents()": "processEvents in a counted loop",
-        "[app.processEvents() for _ in range(3)]": "processEvents in a counted loop",
-        "from time import monotonic": "time.monotonic",
-        "QTest.qWait(1)": "QTest.qWait",
-        "QThread.msleep(1)": "QThread.msleep",
-        "Event().wait(0.5)": "wait of 0.5 s",
-        "PATIENCE_S = 5\nthread.join(PATIENCE_S)": "join of 5 s",
-        "queue.get(timeout=5)": "get of 5 s",
-        "def until(holds, limit_s=5.0):\n    pass": "a limit of 5.0 s",
-    }
-    for source, use in used.items():
-        assert [found.split(": ")[1] for found in uses_of_time(ast.parse(source))] == [use]
-    assert not list(uses_of_time(ast.parse("process.wait()\nprocess.wait(300)\n', '.join(words)\nasyncio.sleep(0)\n")))
-    marked = "@pytest.mark.timing\ndef test():\n    time.perf_counter()\n"
-    assert not list(uses_of_time(ast.parse(marked)))
-    todo = "x = 1  # TO" + "DO: tidy\n# TO" + "DO: wait until mlx fuses it\n"
-    assert list(bare_todos(todo)) == [1]

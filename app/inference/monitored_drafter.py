@@ -63,10 +63,6 @@ class _Member(Drafter):
             mx.eval(draft.tokens, [] if draft.tree is None else draft.tree.parents)
         return replace(draft, times_s=(began_s, time.monotonic()))
 
-    def has_draft(self, context: DraftContext) -> bool:
-        with self._group.blamed():
-            return self._drafter.has_draft(context)
-
     def draft_class(self, context: DraftContext) -> float | None:
         with self._group.blamed():
             return self._drafter.draft_class(context)

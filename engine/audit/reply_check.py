@@ -19,7 +19,7 @@ from engine.events import PromptProgress, Round
 from engine.reply_channels import Parser
 from engine.reply_text import ReplyText, TokenStream
 from engine.sampling import Sampler, TokenCounts
-from engine.target.cached_model import CachedModel, calling
+from engine.target.cached_model import CachedModel
 
 MEASURED = 32  # differences whose noise is measured, each with its own prefill; later ones are assumed to have as much
 _STRIDE = 8  # passes in a row before their results are compared
@@ -121,7 +121,7 @@ def compare_replies(
         return Receipt(checked, (Difference(position, ends[0], ends[1], None, None, near_tie=False),))
     before = [*prompt, *plain[:position]]
     target = ExactTarget(target, blocks_for(target, len(prompt))) if exact else target
-    narrow = _plain_logits(target, prompt, plain[:position], between)
+    narrow = _plain_logits(target, sampler, prompt, plain[:position], between)
     mismatch = mismatch_at(sampler, narrow, before, position, plain[position], tokens[position])
     difference = measure_noise(target, sampler, mismatch, before, other, between)
     clear_caches(target)
@@ -155,7 +155,7 @@ class _PlainPasses:
         places = len(self._reply) + goes_on
         yield 0
         for start in range(0, places, _STRIDE):
-            batch = [self._pass(i) for i in range(start, min(start + _STRIDE, places))]
+            batch = [self.submit(i) for i in range(start, min(start + _STRIDE, places))]
             mx.eval(batch)
             for i, (logits, result, bits) in enumerate(batch, start):
                 self._look(i, logits, result.item())
@@ -164,7 +164,7 @@ class _PlainPasses:
                     self.fingerprints.append(fingerprints.combine_checksum(sums[0]))
             yield min(start + len(batch), len(self._reply))
 
-    def _pass(self, i: int) -> tuple[mx.array, mx.array, mx.array]:
+    def submit(self, i: int) -> tuple[mx.array, mx.array, mx.array]:
         """Returns, lazy, logits (1, vocabulary) after the first i tokens, the choice (1,) or log p (1,) of the token,
         and the checksums (1, 2) of the logits."""
         empty = mx.zeros(0, mx.int32)
@@ -219,22 +219,18 @@ def _read(target: CachedModel, prompt: Sequence[int], between: Callable[[], None
     clear_caches(target)
     target.read_as(len(prompt))
     yield PromptProgress(0, len(prompt), 0, 0.0)
-    for done in target.prefill(prompt[:-1], cancelled=calling(between)):
+    for done in target.prefill(prompt[:-1], cancelled=between):
         yield PromptProgress(done, len(prompt), 0, time.monotonic() - began_s)
 
 
 def _plain_logits(
-    target: CachedModel, prompt: Sequence[int], reply: Sequence[int], between: Callable[[], None]
+    target: CachedModel, sampler: Sampler, prompt: Sequence[int], reply: Sequence[int], between: Callable[[], None]
 ) -> mx.array:
-    """Returns logits (1, vocabulary) after prompt and reply, as plain decoding computes them: a pass for each token."""
+    """Returns logits (1, vocabulary) after prompt and reply, as plain decoding computes them."""
     feed_afresh(target, prompt)
-    tokens, empty = list(prompt), mx.zeros(0, mx.int32)
-    logits, _ = target.continue_from(tokens, empty)
-    for token in reply:
+    passes = _PlainPasses(target, sampler, prompt, reply, bound=True)
+    for i in range(len(reply) + 1):
         between()
+        logits = passes.submit(i)[0]
         mx.eval(logits)
-        target.rewind(len(tokens))  # of fillers, in exact-verify
-        tokens.append(token)
-        logits, _ = target.continue_from(tokens, empty)
-    mx.eval(logits)
     return logits

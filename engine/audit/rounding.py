@@ -29,7 +29,7 @@ from engine import backend
 from engine.audit.receipt import MARGIN, Difference
 from engine.events import Round
 from engine.sampling import Sampler, TokenCounts
-from engine.target.cached_model import CachedModel, calling
+from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
 
 # More noise than this, as a share of the largest logit, is no rounding: 2^12 ULPs of float32, 2^4 of bfloat16. The
@@ -120,7 +120,7 @@ def feed_afresh(target: CachedModel, tokens: Sequence[int], between: Callable[[]
     """Clears the caches and feeds all but the last of `tokens`."""
     clear_caches(target)
     target.read_as(len(tokens))
-    for _ in target.prefill(tokens[:-1], cancelled=calling(between)):
+    for _ in target.prefill(tokens[:-1], cancelled=between):
         between()
 
 

@@ -161,9 +161,9 @@ class ModelCache:
 
     def reach(self) -> tuple[int, list[int]]:
         """Returns where a rewind can go back to exactly: the fewest tokens that dropping leaves, and the marks."""
-        leaves = self._leaves()
-        least = max((_least(leaf, self.length) for leaf in leaves), default=0)
-        return least, [mark.length for mark in self._marks if self._can_restore(mark, leaves)]
+        kinds_of = [(leaf, _kind(leaf)) for leaf in self._leaves()]
+        least = max((kind.least(leaf) if kind.drops else self.length for leaf, kind in kinds_of), default=0)
+        return least, [mark.length for mark in self._marks if self._ways_back(mark.length, mark) is not None]
 
     def shrink(self) -> None:
         """Lets go of the rows behind the tokens held. A conversation that went on from a longer one, which stays kept,
@@ -179,13 +179,11 @@ class ModelCache:
         self._tree = []
         if length >= self.length:
             return self.length
-        if self._drop(length):
-            self.length = length
-            self._marks = [m for m in self._marks if m.length <= length]
+        if self._go_back(length):
             return length
         self._marks = [m for m in self._marks if m.length <= length]
         while self._marks:
-            if self._restore(self._marks[-1]):
+            if self._go_back(self._marks[-1].length, self._marks[-1]):
                 return self.length
             self._marks.pop()
         self.reset()
@@ -199,20 +197,7 @@ class ModelCache:
         """Drops all but the first `length` tokens where a layer can, and puts the others back to the mark at `start`,
         from where the caller brings them to `length`. Returns False, and changes nothing, where that cannot be."""
         mark = next((m for m in reversed(self._marks) if m.length == start), None)
-        if mark is None:
-            return False
-        count = self.length - length
-        pairs = list(zip(self._leaves(), mark.states, strict=True))
-        if any(_least(leaf, 0) > length for leaf, _ in pairs):
-            return False
-        for leaf, state in pairs:
-            if _kind(leaf).drops:
-                _kind(leaf).drop(leaf, count)
-            else:
-                vars(leaf).update(new_handles(state))
-        self.length = length
-        self._marks = [m for m in self._marks if m.length <= length]
-        return True
+        return mark is not None and self._go_back(length, mark)
 
     @property
     def follows_position(self) -> bool:
@@ -245,7 +230,7 @@ class ModelCache:
     def check_kv(self, layer: int) -> None:
         """Raises UnsupportedCache for an entry that has no keys and values for every token that it sees."""
         entry = self.entries[layer]
-        if type(entry).__name__ not in _LAYER_TYPES or _LAYER_TYPES[type(entry).__name__] == "linear_attention":
+        if not _layer_type(entry).endswith("_attention") or not _kind(entry).drops:
             raise UnsupportedCache(
                 f"layer {layer} keeps its state in {type(entry).__name__}, which has no keys and values for each token"
             )
@@ -279,33 +264,36 @@ class ModelCache:
         return [leaf for entry in self.entries for leaf in _flatten(entry)]
 
     def _has_window(self) -> bool:
-        return any(isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache) for leaf in self._leaves())
+        return any(_kind(leaf).window for leaf in self._leaves())
 
-    def _drop(self, length: int) -> bool:
-        """Drops all but the first `length` tokens from every layer, or changes nothing and returns False."""
-        leaves = self._leaves()
-        if any(_least(leaf, self.length) > length for leaf in leaves):
+    def _go_back(self, length: int, mark: _Mark | None = None) -> bool:
+        """Drops all but the first `length` tokens from every layer, and puts those that cannot back to the mark; a
+        mark before `length` is one from which the caller brings them forward. Returns False, and changes nothing,
+        where that cannot be."""
+        ways = self._ways_back(length, mark)
+        if ways is None:
             return False
-        for leaf in leaves:
-            _kind(leaf).drop(leaf, self.length - length)
-        return True
-
-    def _can_restore(self, mark: _Mark, leaves: Sequence[Any]) -> bool:
-        pairs = zip(leaves, mark.states, strict=True)
-        return all(state is not None or _least(leaf, self.length) <= mark.length for leaf, state in pairs)
-
-    def _restore(self, mark: _Mark) -> bool:
-        leaves = self._leaves()
-        if not self._can_restore(mark, leaves):
-            return False
-        count = self.length - mark.length
-        for leaf, state in zip(leaves, mark.states, strict=True):
+        for leaf, state in ways:
             if state is None:
-                _kind(leaf).drop(leaf, count)
+                _kind(leaf).drop(leaf, self.length - length)
             else:
                 vars(leaf).update(new_handles(state))
-        self.length = mark.length
+        self.length = length
+        self._marks = [m for m in self._marks if m.length <= length]
         return True
+
+    def _ways_back(self, length: int, mark: _Mark | None) -> list[tuple[Any, Any]] | None:
+        """Returns each leaf with the state that it is put back to, None where dropping serves; None if a leaf has
+        neither."""
+        leaves, found = self._leaves(), []
+        for leaf, state in zip(leaves, mark.states if mark is not None else [None] * len(leaves), strict=True):
+            kind = _kind(leaf)
+            if kind.drops and kind.least(leaf) <= length:
+                state = None
+            elif state is None or (kind.drops and mark is not None and mark.length != length):
+                return None
+            found.append((leaf, state))
+        return found
 
 
 def reachable(snapshot: Snapshot, length: int) -> int:
@@ -330,16 +318,15 @@ def filled_rows(state: dict[str, Any]) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Kind:
-    """drops: whether the newest tokens of the latest pass can be dropped in place. least: the fewest that this may
-    leave."""
+    """layer_type: what a layer remembers, in the words of Hugging Face's configs. drops: whether the newest tokens of
+    the latest pass can be dropped in place, by `drop`. least: the fewest that this may leave. window: the attribute
+    that says how many tokens are seen, "" where all are."""
 
-    drops: bool
-    least: Callable[[Any], int]
-    drop: Callable[[Any, int], Any]
-
-
-def _trim(leaf: Any, count: int) -> None:
-    leaf.trim(count)
+    layer_type: str
+    drops: bool = True
+    drop: Callable[[Any, int], Any] = lambda leaf, count: leaf.trim(count)
+    least: Callable[[Any], int] = lambda leaf: 0
+    window: str = ""
 
 
 def _cut(leaf: Any, count: int) -> None:
@@ -354,31 +341,21 @@ def _first_whole_chunk(leaf: Any) -> int:
     return int(-(-leaf.start_position // leaf.chunk_size) * leaf.chunk_size)
 
 
-_ALWAYS = _Kind(True, lambda leaf: 0, _trim)
-_NEVER = _Kind(False, lambda leaf: 0, _trim)
 _KINDS: dict[str, _Kind] = {
-    "KVCache": _ALWAYS,
-    "QuantizedKVCache": _ALWAYS,
-    "ConcatenateKVCache": _Kind(True, lambda leaf: 0, _cut),
-    "SlidingKVCache": _Kind(True, lambda leaf: leaf.least_length, _trim),
-    "ChunkedKVCache": _Kind(True, _first_whole_chunk, _trim),
-    "ArraysCache": _NEVER,
-    "deepseek_v41.LayerCache": _NEVER,
-}
-
-
-_LAYER_TYPES = {
-    "KVCache": "full_attention",
-    "QuantizedKVCache": "full_attention",
-    "ConcatenateKVCache": "full_attention",
-    "SlidingKVCache": "sliding_attention",
-    "ChunkedKVCache": "chunked_attention",
-    "ArraysCache": "linear_attention",
+    "KVCache": _Kind("full_attention"),
+    "QuantizedKVCache": _Kind("full_attention"),
+    "ConcatenateKVCache": _Kind("full_attention", drop=_cut),
+    "SlidingKVCache": _Kind("sliding_attention", least=lambda leaf: leaf.least_length, window="max_size"),
+    "ChunkedKVCache": _Kind("chunked_attention", least=_first_whole_chunk, window="chunk_size"),
+    "ArraysCache": _Kind("linear_attention", drops=False),
+    "deepseek_v41.LayerCache": _Kind("hybrid", drops=False),
 }
 
 
 def _layer_type(entry: Any) -> str:
-    return "none" if entry is None else _LAYER_TYPES.get(type(entry).__name__, "hybrid")
+    if entry is None:
+        return "none"
+    return "hybrid" if type(entry) is kinds.CacheList else _kind(entry).layer_type
 
 
 def _rows(leaf: Any, held: Any, start: int, end: int) -> mx.array:
@@ -399,12 +376,6 @@ def _kind(leaf: Any) -> _Kind:
             "choose another model, or open an issue with the model's name"
         )
     return found
-
-
-def _least(leaf: Any, held: int) -> int:
-    """Returns the fewest tokens that dropping may leave in a leaf, `held` where it drops none."""
-    kind = _kind(leaf)
-    return kind.least(leaf) if kind.drops else held
 
 
 def _shortened(held: Any, rows: int) -> Any:
@@ -435,7 +406,7 @@ def _growth(leaf: Any) -> CacheGrowth:
     held = sum(array.nbytes for array in arrays)
     if not _kind(leaf).drops or not arrays:
         return CacheGrowth(held)
-    window = {"SlidingKVCache": "max_size", "ChunkedKVCache": "chunk_size"}.get(type(leaf).__name__)
+    window = _kind(leaf).window
     return CacheGrowth(held, arrays[0].shape[-2], getattr(leaf, window) if window else None)
 
 
@@ -448,7 +419,6 @@ def _save(leaf: Any, pinned: bool) -> Any:
     Attention over the whole context can always drop; a window can only within its slack, which a
     pinned mark may outlive.
     """
-    windowed = isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache)
-    if _kind(leaf).drops and not (pinned and windowed):
+    if _kind(leaf).drops and not (pinned and _kind(leaf).window):
         return None
     return new_handles(vars(leaf))

@@ -151,14 +151,10 @@ class Drafter(ABC):
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Returns at most `length` >= 1 tokens to follow `context.tokens`; fewer, or none, is fine."""
 
-    def has_draft(self, context: DraftContext) -> bool:
-        """Returns False where it is known for free that there is nothing to propose."""
-        return True
-
     def draft_class(self, context: DraftContext) -> float | None:
         """Returns a number that stands for all drafts of one class, such as those after matches of one length: the
-        policy learns how often each class is accepted. None: all drafts are of one class, and only drafting can tell
-        whether there is one."""
+        policy learns how often each class is accepted. 0: it is known for free that there is nothing to propose. None:
+        all drafts are of one class, and only drafting can tell whether there is one."""
         return None
 
     def rewind(self, length: int) -> None:  # noqa: B027  a default

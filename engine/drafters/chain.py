@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-from engine.drafters import Draft, DraftContext, empty_draft
+from engine.drafters import Draft, DraftContext
 from engine.sampling import DraftRows
 
 
@@ -30,8 +30,6 @@ def draw_chain(
             counts, logits = counts.extended(drawn[-1].tokens), next_logits(drawn[-1].tokens)
         drawn.append(sampler.draw(logits, counts, position, ids, place))
         mx.async_eval(drawn[-1].tokens)
-    if not drawn:
-        return empty_draft()
     tokens, q = mx.concatenate([one.tokens for one in drawn]), mx.concatenate([one.q for one in drawn])
     logq = None
     if ids is None or not sampler.accepts_by_match:  # where only matches count, log q is not worth widening

@@ -112,9 +112,9 @@ class DraftModel(Drafter):
             pass
         return self._target_logits(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
 
-    def has_draft(self, context: DraftContext) -> bool:
-        """False past its last position."""
-        return self._positions_left(context) > 0
+    def draft_class(self, context: DraftContext) -> float | None:
+        """Nothing past its last position."""
+        return None if self._positions_left(context) > 0 else 0.0
 
     def rewind(self, length: int) -> None:
         self.model.rewind(length)

@@ -42,11 +42,8 @@ class DrafterGroup(Drafter):
             member.sync(tokens, cancelled)
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        first = next((member for member in self.members if member.has_draft(context)), None)
+        first = next((member for member in self.members if member.draft_class(context) != 0), None)
         return first.propose(context, length) if first is not None else empty_draft()
-
-    def has_draft(self, context: DraftContext) -> bool:
-        return any(member.has_draft(context) for member in self.members)
 
     def rewind(self, length: int) -> None:
         for member in self.members:

@@ -140,8 +140,7 @@ class Eagle3(PairDrafter):
 
     def __init__(self, head: Eagle3Head, target: CachedModel, trees: bool = False) -> None:
         self.head = head
-        self.trees = trees and head.config.mask_id is None
-        shape: Shape = "tree" if self.trees else "chain" if head.config.mask_id is None else "block"
+        shape: Shape = "block" if head.config.mask_id is not None else "tree" if trees else "chain"
         needs = Needs(head.config.taps, token_map=head.ids)
         super().__init__(target, needs, Traits(shape), [KVCache() for _ in head.layers], [head.rope])
 
@@ -157,7 +156,7 @@ class Eagle3(PairDrafter):
         mask_id = self.head.config.mask_id
         if length > 1 and mask_id is not None:
             return self._block(context, hidden[-1:], length, mask_id)
-        if length == 1 or not self.trees:
+        if length == 1 or self.traits.shape != "tree":
             return super().draft(context, hidden, length)
         head = TreeHead(self.steps, self.logits, self.head.ids)
         return DynamicTree(head, context, self.known, length).draft(hidden[-1:])

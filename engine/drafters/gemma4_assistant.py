@@ -135,13 +135,13 @@ class Gemma4Assistant(LatestStateDrafter):
         self._kv_layers = kv_layers
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        """Nothing is proposed before a second token, as the target has seen none, nor where its keys and values do not
-        reach the last token yet, as in exact-verify between two blocks."""
-        seen = len(context.tokens) - 1
-        if length == 0 or self.target.length < seen or (latest := self.state(context)) is None:
-            return empty_draft()
-        kv, head, dtype = self._keys_values(), self.head, self.head.dtype
-        state = latest.astype(dtype)
+        """Nothing is proposed where the target's keys and values do not reach the last token yet, as in exact-verify
+        between two blocks."""
+        return empty_draft() if self.target.length < len(context.tokens) - 1 else super().propose(context, length)
+
+    def draft(self, context: DraftContext, state: mx.array, length: int) -> Draft:
+        seen, kv, head, dtype = len(context.tokens) - 1, self._keys_values(), self.head, self.head.dtype
+        state = state.astype(dtype)
 
         def next_logits(token: mx.array) -> mx.array:
             nonlocal state

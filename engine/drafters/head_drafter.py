@@ -78,7 +78,7 @@ class HeadDrafter(Drafter):
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Before a second token there is no state to read, and nothing to propose."""
         tokens = context.tokens
-        if length == 0 or len(tokens) < 2 or not self.is_ready(context, len(tokens) - self.known):
+        if len(tokens) < 2 or not self.is_ready(context, len(tokens) - self.known):
             return empty_draft()
         hidden = self._catch_up(tokens, len(tokens) - 1)
         known = self.known
@@ -166,11 +166,16 @@ class LatestStateDrafter(Drafter):
         other._known = 0
         return other
 
-    def state(self, context: DraftContext) -> mx.array | None:
-        """Returns the state that gave the last committed token, (1, hidden); None before a second token, where there is
-        none."""
+    @abstractmethod
+    def draft(self, context: DraftContext, state: mx.array, length: int) -> Draft:
+        """Returns at most `length` tokens. state: (1, hidden), that gave the last committed token."""
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        """Before a second token there is no state to read, and nothing to propose."""
         place = len(context.tokens) - 2
-        return self.target.hidden(self.needs.taps, place, place + 1) if place >= 0 else None
+        if place < 0:
+            return empty_draft()
+        return self.draft(context, self.target.hidden(self.needs.taps, place, place + 1), length)
 
     def rewind(self, length: int) -> None:
         self._known = length

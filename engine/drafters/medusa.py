@@ -137,7 +137,6 @@ class Medusa(LatestStateDrafter):
         self, heads: MedusaHeads, tree: Sequence[Sequence[int]], target: CachedModel, trees: bool = False
     ) -> None:
         self.heads = heads
-        self.trees = trees
         depth, width = heads.config.num_heads, heads.ids.size
         super().__init__(target, heads.ids)
         self.traits = Traits("tree" if trees else "block", longest=depth)
@@ -145,14 +144,13 @@ class Medusa(LatestStateDrafter):
         self._paths = [tuple(path) for path in tree if max(path, default=0) < width] if trees else chain
         self._parents = parents_of(self._paths, depth)
 
-    def propose(self, context: DraftContext, length: int) -> Draft:
-        """Before a second token there is no state to read, and nothing to propose."""
-        paths, hidden = self._paths[:length], self.state(context)
-        if not paths or hidden is None:
+    def draft(self, context: DraftContext, state: mx.array, length: int) -> Draft:
+        paths = self._paths[:length]
+        if not paths:
             return empty_draft()
         depth, breadth = max(map(len, paths)), 1 + max(path[-1] for path in paths)
         found = context.sampler.children(
-            self.heads(hidden, depth)[:, 0],
+            self.heads(state, depth)[:, 0],
             context.counts.rows(),
             len(context.tokens) + mx.arange(depth),
             breadth,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.drafters import Draft, DraftContext, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Traits
 from engine.drafters.chain import draw_chain
 from engine.drafters.head_drafter import LatestStateDrafter
 from engine.target.cached_model import CachedModel
@@ -94,13 +94,9 @@ class MlpSpeculator(LatestStateDrafter):
         self.network = network
         self.traits = Traits("chain", longest=network.config.stages)
 
-    def propose(self, context: DraftContext, length: int) -> Draft:
-        """Before a second token there is no state to read, and nothing to propose."""
-        hidden, length = self.state(context), min(length, self.network.config.stages)
-        if hidden is None or length < 1:
-            return empty_draft()
-        token = mx.array([context.tokens[-1]], mx.int32)
-        state, logits = self.network(self.network.scaled(hidden), token, 0)
+    def draft(self, context: DraftContext, state: mx.array, length: int) -> Draft:
+        length, token = min(length, self.network.config.stages), mx.array([context.tokens[-1]], mx.int32)
+        state, logits = self.network(self.network.scaled(state), token, 0)
         stages = iter(range(1, length))
 
         def next_logits(token: mx.array) -> mx.array:

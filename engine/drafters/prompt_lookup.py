@@ -84,14 +84,10 @@ class PromptLookup(Drafter):
         found = self.continuation(length)
         return Draft(mx.array(found, mx.int32)) if found else empty_draft()
 
-    def has_draft(self, context: DraftContext) -> bool:
-        """Where there is none, plain steps are submitted ahead, so a copy that begins right after is taken up one step
-        late; to wait for one costs more (`engine/NOTES.md`)."""
-        return self.draft_class(context) > 0
-
     def draft_class(self, context: DraftContext) -> float:
         """Returns the class of the longest match, as a share of the longest that there can be; 0 without a match that
-        anything follows."""
+        anything follows. Then plain steps are submitted ahead, so a copy that begins right after is taken up one step
+        late; to wait for one costs more (`engine/NOTES.md`)."""
         self.sync(context.tokens, context.cancelled)
         if self._class is None:
             longest = self._longest()

@@ -32,16 +32,6 @@ WAIT_S = 0.05  # of evaluating layers before a stop is noticed; the number of la
 REPLAY_LIMIT = 8
 
 
-def calling(between: Callable[[], None]) -> Callable[[], bool]:
-    """Returns a `cancelled` that is never true and calls `between`, which may raise to break off."""
-
-    def cancelled() -> bool:
-        between()
-        return False
-
-    return cancelled
-
-
 class PassListener(Protocol):
     """Hears of every pass before it is built; see `engine.target.sharded_target`. ranks: names of those who repeat
     it."""
@@ -173,7 +163,7 @@ class CachedModel:
         return not any(cancelled() for _ in self.prefill(sequence[:-1], cancelled=cancelled))
 
     def prefill(
-        self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK, cancelled: Callable[[], bool] = lambda: False
+        self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK, cancelled: Callable[[], bool | None] = lambda: False
     ) -> Iterator[int]:
         """Feeds `tokens` in chunks; yields how many are in after each chunk. Once `cancelled`, yields one last time
         and ends; `cancelled` may also raise to break off.
@@ -188,7 +178,7 @@ class CachedModel:
             if stopped:
                 return
 
-    def _evaluate_layers(self, cancelled: Callable[[], bool]) -> bool:
+    def _evaluate_layers(self, cancelled: Callable[[], bool | None]) -> bool:
         """Evaluates what a pass has put into the cache, a few layers at a time; returns whether that was cancelled.
 
         On a large model a chunk takes seconds, and a stop waits only for the layers under way. The others stay lazy:

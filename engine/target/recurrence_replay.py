@@ -9,10 +9,9 @@ is a slice, a depthwise convolution of the accepted rows and one run of the recu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -54,12 +53,22 @@ _PRODUCTS = (
 )
 
 
-class _Product:
-    """Stands in for a matrix product: notes what it returns, or returns the first rows of that again. Some layers call
-    theirs token by token, on (1, width)."""
+class _StandIn:
+    """Is called in place of a module that `parent` holds by `name`, and has its attributes."""
 
     def __init__(self, parent: nn.Module, name: str) -> None:
         self.parent, self.name, self.module = parent, name, parent[name]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.module, name)
+
+
+class _Product(_StandIn):
+    """Notes what a matrix product returns, or returns the first rows of that again. Some layers call theirs token by
+    token, on (1, width)."""
+
+    def __init__(self, parent: nn.Module, name: str) -> None:
+        super().__init__(parent, name)
         self.outputs: list[mx.array] = []
         self.replayed: Iterator[mx.array] | None = None
 
@@ -70,27 +79,18 @@ class _Product:
         self.outputs.append(out)
         return out
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.module, name)
 
+class _Layer(_StandIn):
+    """Notes what a recurrent layer is called with."""
 
-class _Layer:
-    """Stands in for a recurrent layer, and notes what it is called with."""
-
-    def __init__(self, parent: nn.Module, name: str) -> None:
-        self.parent, self.name, self.module = parent, name, parent[name]
-        self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+    arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         self.arguments = args, named
         return self.module(*args, **named)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.module, name)
 
-
-@dataclass(frozen=True)
-class _Recorded:
+class _Pass(NamedTuple):
     """A pass over `rows` rows that began with `start` tokens in the cache."""
 
     start: int
@@ -108,7 +108,7 @@ class RecurrenceReplay:
         self._layers = [_Layer(*place) for place in _places(model, _is_recurrent)] if cache.replays else []
         inside = [place for layer in self._layers for place in _places(layer.module, _is_product)]
         self._products = [_Product(*place) for place in inside]
-        self._recorded: _Recorded | None = None
+        self._recorded: _Pass | None = None
         self._records_next = False
 
     @property
@@ -141,7 +141,7 @@ class RecurrenceReplay:
         if not (records and self._layers):
             yield
             return
-        self._recorded = _Recorded(self._cache.length, rows)
+        self._recorded = _Pass(self._cache.length, rows)
         with _in_place([*self._layers, *self._products]):
             yield
         known = {id(leaf) for layer in self._layers for leaf in _values(layer.arguments)}
@@ -185,7 +185,7 @@ def _places(root: Any, fits: Callable[[Any], bool]) -> list[tuple[nn.Module, str
 
 
 @contextmanager
-def _in_place(stand_ins: list[Any]) -> Iterator[None]:
+def _in_place(stand_ins: Sequence[_StandIn]) -> Iterator[None]:
     """Has these called in place of their modules, inside."""
     for stand_in in stand_ins:
         stand_in.module = stand_in.parent[stand_in.name]

@@ -49,12 +49,6 @@ class TargetView:
         return run(RowsPass(self._unembed, [hidden], weights=(id(self.model.model), "output")))
 
     @property
-    def layer_types(self) -> tuple[str, ...]:
-        """What each layer remembers, in the words of Hugging Face's configs: "full_attention", "sliding_attention",
-        "chunked_attention", "linear_attention" (any recurrent state), "hybrid" (several), or "none"."""
-        return self.model.cache.layer_types
-
-    @property
     def length(self) -> int:
         """How many tokens of the sequence the target has seen."""
         return self.model.length

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mlx.core as mx
+import numpy as np
 
 from engine.backend import raise_if_machine_lost
 from engine.errors import RedlineError
@@ -34,12 +35,12 @@ def why_no_trees(target: CachedModel) -> str | None:
 
 def _compare(target: CachedModel) -> str | None:
     """Compares a pass over the tree with a pass over each of its paths."""
-    together = _rows(target, _NODES, DraftTree.of(_PARENTS))
-    for node in range(len(_NODES)):
-        path = _path(node)
+    tree = DraftTree.of(_PARENTS)
+    together = _rows(target, _NODES, tree)
+    for reach in np.array(tree.reach):
+        path = np.flatnonzero(reach).tolist()
         alone = _rows(target, [_NODES[i] for i in path], None)
-        rows = together[mx.array([0, *(i + 1 for i in path)])]
-        if not equal_logits(rows, alone):
+        if not equal_logits(together[mx.array([0, *(i + 1 for i in path)])], alone):
             return "a pass over a tree gives different logits from its paths one by one"
     return None
 
@@ -52,11 +53,3 @@ def _rows(target: CachedModel, tokens: tuple[int, ...] | list[int], tree: DraftT
     logits, _ = target.continue_from([t % target.vocabulary for t in _PREFIX], mx.array(small, mx.int32), tree)
     mx.eval(logits)
     return logits
-
-
-def _path(node: int) -> list[int]:
-    """Returns the nodes from the root down to `node`."""
-    path = [node]
-    while _PARENTS[path[0]] >= 0:
-        path.insert(0, _PARENTS[path[0]])
-    return path

@@ -4,5 +4,5 @@
 others import, never has to be imported itself; what they share is in here.
 
     build.py  -> assembly -> runtime, wheels, trim, mend, compiling, launcher, licences, plists -> signing -> image
-    verify.py -> checks   -> machos, links, signatures, seals, leaks, plists, imports, sizes
+    verify.py -> checks   -> machos, links, leaks, plists, imports
 """

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -15,15 +15,13 @@ from bundling import binary_patches, bytecode, code_signing, icons, launcher, li
 from bundling.layout import NAME, ROOT, Layout
 from bundling.tools import BuildError, epoch_s, run
 
-Say = Callable[[str], None]
-
 
 def version() -> str:
     """Redline's, from pyproject.toml."""
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
 
 
-def assemble(folder: Path, platform: str, identity: str = code_signing.ADHOC, say: Say = print) -> Layout:
+def assemble(folder: Path, platform: str, identity: str = code_signing.ADHOC) -> Layout:
     """folder/Redline.app, for "darwin" or "linux", in place of one that is there. Raises BuildError.
 
     For Linux it has the same layout, and neither signature nor icon: only tests start it.
@@ -32,29 +30,29 @@ def assemble(folder: Path, platform: str, identity: str = code_signing.ADHOC, sa
     if layout.app.exists():
         shutil.rmtree(layout.app)
     layout.contents.mkdir(parents=True)
-    with _timed(say, "Python"):
+    with _timed("Python"):
         python = runtime.find_python()
         runtime.install(python, layout, platform)
-    with _timed(say, "packages"):
+    with _timed("packages"):
         wheels.install(layout.site_packages, platform)
-    with _timed(say, "trimming"):
-        _tell(say, trim.trim(layout))
-    with _timed(say, "licences"):
+    with _timed("trimming"):
+        _tell(trim.trim(layout))
+    with _timed("licences"):
         licences.collect(layout, _version_of(python), _text_of(python))
-        _tell(say, trim.trim_metadata(layout))
+        _tell(trim.trim_metadata(layout))
     if platform == "darwin":
-        with _timed(say, "mending"):
+        with _timed("mending"):
             binary_patches.mend(layout)
-    with _timed(say, "bytecode"):
+    with _timed("bytecode"):
         bytecode.compile_all(python.executable, layout)
-    with _timed(say, "launcher"):
+    with _timed("launcher"):
         launcher.compile_launcher(python, layout, platform)
     if platform == "darwin":
-        with _timed(say, "icon and Info.plist"):
+        with _timed("icon and Info.plist"):
             icons.write_icns(layout.resources / f"{NAME}.icns")
             layout.info.write_bytes(plists.written(plists.info(version())))
         _settle(layout)
-        with _timed(say, "signature"):
+        with _timed("signature"):
             code_signing.sign(layout, identity)
     _settle(layout)
     return layout
@@ -70,9 +68,9 @@ def _settle(layout: Layout) -> None:
         os.utime(path, (when, when), follow_symlinks=False)
 
 
-def _tell(say: Say, taken: Mapping[str, int]) -> None:
+def _tell(taken: Mapping[str, int]) -> None:
     for why, size in taken.items():
-        say(f"    {size / 1e6:7.1f} MB  {why}")
+        print(f"    {size / 1e6:7.1f} MB  {why}")
 
 
 def _version_of(python: runtime.Python) -> str:
@@ -89,8 +87,8 @@ def _text_of(python: runtime.Python) -> Path:
 
 
 @contextmanager
-def _timed(say: Say, what: str) -> Iterator[None]:
+def _timed(what: str) -> Iterator[None]:
     began_s = monotonic()
-    say(f"{what} …")
+    print(f"{what} …")
     yield
-    say(f"{what}: {monotonic() - began_s:.1f} s")
+    print(f"{what}: {monotonic() - began_s:.1f} s")

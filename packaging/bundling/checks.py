@@ -1,38 +1,27 @@
-"""Every check of a bundle, by name, and the faults that it finds. See the README's section on the app.
-
-Exceptions are in tables, each with its reason; a test holds that each is still needed.
+"""Every check of a bundle, by name, and the faults that it finds: pairs of a place in the bundle and what is wrong
+there, which continues the sentence that begins with the place. See the README's section on the app.
 """
 
 from __future__ import annotations
 
-import plistlib
-import re
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bundling import imports, leaks, plists, seals, signatures, sizes
+import apple_platform
+
+from bundling import imports, leaks, plists
 from bundling.layout import MINIMUM_SYSTEM, OWN_PACKAGES, ROOT, Layout, dotted
 from bundling.links import foreign_rpaths, unresolved
 from bundling.machos import MACOS, NotMachOError, Slice, is_macho, slices
+from bundling.tools import BuildError, run
 from bundling.trim import left_out
 
-# (what the place matches, the system it may want): why.
-NEWER_SYSTEM: Mapping[tuple[str, tuple[int, int]], str] = {}
-# What the app may ask of the hardened runtime: why. Nothing: MLX has its kernels compiled by the system's own process,
-# nothing here writes code into memory (libffi has its closures' code on disk on arm64), and all libraries are signed by
-# whoever signs the app.
-ENTITLEMENTS: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True)
-class Fault:
-    """place: in the bundle. what: continues the sentence that begins with it."""
-
-    check: str
-    place: str
-    what: str
+LIMIT_BYTES = 465 * 10**6  # 450 before structured output, whose library has 8, and KaTeX, whose engine, QtQml, has 6
+_SMALL_BYTES = 5 * 10**6
+_NO_CERTIFICATE = "CMS error: missing further values"  # what apple-platform-rs says of every signature made ad hoc
 
 
 class Bundle:
@@ -82,12 +71,8 @@ def system(bundle: Bundle) -> Iterator[tuple[str, str]]:
         place = bundle.layout.name_of(path)
         if part.minimum is None or part.platform != MACOS:
             yield place, "does not say which macOS it runs on"
-        elif part.minimum > MINIMUM_SYSTEM and not _excused(place, part.minimum):
+        elif part.minimum > MINIMUM_SYSTEM:
             yield place, f"wants macOS {dotted(part.minimum)}, and the app promises {dotted(MINIMUM_SYSTEM)}"
-
-
-def _excused(place: str, wanted: tuple[int, int]) -> bool:
-    return any(re.search(pattern, place) and wanted <= most for pattern, most in NEWER_SYSTEM)
 
 
 def libraries(bundle: Bundle) -> Iterator[tuple[str, str]]:
@@ -110,23 +95,24 @@ def machine(bundle: Bundle) -> Iterator[tuple[str, str]]:
 
 
 def signature(bundle: Bundle) -> Iterator[tuple[str, str]]:
-    """Every file is what was signed, a Mach-O file page by page, and no entitlement is without a reason."""
-    for path, part in bundle.arm64():
+    """Every Mach-O file is what was signed, page by page, and asks the hardened runtime for nothing; on a Mac, every
+    other file too is what was signed.
+
+    No entitlement is needed: MLX has its kernels compiled by the system's own process, nothing here writes code into
+    memory (libffi has its closures' code on disk on arm64), and all libraries are signed by whoever signs the app.
+    """
+    for path, _ in bundle.arm64():
         place = bundle.layout.name_of(path)
+        problems = [str(problem["description"]) for problem in apple_platform.verify_macho(path)]
+        yield from ((place, f"is not as it was signed: {what}") for what in problems if _NO_CERTIFICATE not in what)
+        if not any("signature data not found" in what for what in problems):
+            asked = apple_platform.reading.find_values(apple_platform.read_signature(path), "entitlements_plist")
+            yield from ((place, f"asks for entitlements, and needs none: {' '.join(lines)}") for lines in asked)
+    if sys.platform == "darwin":
         try:
-            found = signatures.check(path, part)
-        except signatures.BadSignatureError as error:
-            yield place, str(error)
-            continue
-        for name in _entitlements(found):
-            if name not in ENTITLEMENTS:
-                yield place, f"asks for the entitlement {name}, for which no reason is recorded"
-    if bundle.layout.launcher in bundle.machos and bundle.layout.info.is_file():
-        yield from ((f"Contents/{name}", what) for name, what in seals.broken(bundle.layout))
-
-
-def _entitlements(found: signatures.Signature) -> list[str]:
-    return sorted(plistlib.loads(found.entitlements)) if found.entitlements else []
+            run("/usr/bin/codesign", "--verify", "--deep", "--strict", bundle.layout.app)
+        except BuildError as error:
+            yield bundle.layout.app.name, f"is not as it was signed: {error}"
 
 
 def info(bundle: Bundle) -> Iterator[tuple[str, str]]:
@@ -160,12 +146,30 @@ def _other_than(bundle: Bundle, source: Path) -> Iterator[str]:
 
 def size(bundle: Bundle) -> Iterator[tuple[str, str]]:
     """The bundle is no larger than what was promised."""
-    total = sum(sizes.by_part(bundle.layout).values())
-    if total > sizes.LIMIT_BYTES:
-        yield (
-            bundle.layout.app.name,
-            f"has {total / 1e6:.0f} MB, {(total - sizes.LIMIT_BYTES) / 1e6:.0f} more than it may",
-        )
+    total = sum(bytes_by_part(bundle.layout).values())
+    if total > LIMIT_BYTES:
+        yield bundle.layout.app.name, f"has {total / 1e6:.0f} MB, {(total - LIMIT_BYTES) / 1e6:.0f} more than it may"
+
+
+def bytes_by_part(layout: Layout) -> dict[str, int]:
+    """Bytes by part, largest first: the packages of site-packages, Redline's own folders, the rest of Python, and what
+    is left. Small parts are counted together."""
+    counted: Counter[str] = Counter()
+    for file in layout.files():
+        if not file.is_symlink():
+            counted[_part(layout, file)] += file.stat().st_size
+    small = {part: size for part, size in counted.items() if size < _SMALL_BYTES}
+    large = [(part, size) for part, size in counted.most_common() if part not in small]
+    return dict(large) | ({f"{len(small)} smaller parts": sum(small.values())} if small else {})
+
+
+def _part(layout: Layout, file: Path) -> str:
+    if layout.site_packages in file.parents:
+        first, *rest = file.relative_to(layout.site_packages).parts
+        return f"{first}/{rest[0]}" if first == "resources" and len(rest) > 1 else first
+    if layout.python in file.parents or layout.frameworks in file.parents:
+        return "Python"
+    return "launcher, icons, licences, signature"
 
 
 CHECKS: Mapping[str, Callable[[Bundle], Iterator[tuple[str, str]]]] = {
@@ -178,9 +182,3 @@ CHECKS: Mapping[str, Callable[[Bundle], Iterator[tuple[str, str]]]] = {
     "modules": modules,
     "size": size,
 }
-
-
-def faults(bundle: Bundle) -> Iterator[Fault]:
-    """All of them, check by check."""
-    for name, check in CHECKS.items():
-        yield from (Fault(name, place, what) for place, what in check(bundle))

@@ -7,14 +7,11 @@ signed by nobody could not be loaded.
 
 from __future__ import annotations
 
-import plistlib
 import sys
-import tempfile
 from pathlib import Path
 
 import apple_platform
 
-from bundling.checks import ENTITLEMENTS
 from bundling.layout import IDENTIFIER, Layout
 from bundling.machos import is_macho
 from bundling.tools import BuildError, run
@@ -66,10 +63,7 @@ def _codesign(layout: Layout, libraries: list[Path], identity: str) -> None:
         run(*command, *alone[start : start + 50])
     for framework in frameworks:
         run(*command, framework)
-    with tempfile.NamedTemporaryFile(suffix=".plist") as wanted:
-        wanted.write(plistlib.dumps(dict.fromkeys(ENTITLEMENTS, True)))
-        wanted.flush()
-        run(*command, *(["--entitlements", wanted.name] if ENTITLEMENTS else []), layout.app)
+    run(*command, layout.app)
     run("/usr/bin/codesign", "--verify", "--strict", "--verbose=2", layout.app)
 
 

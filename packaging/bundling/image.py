@@ -1,23 +1,16 @@
-"""Redline.dmg: the app, a link to Applications, a picture behind them.
-
-On a Mac dmgbuild makes it with the system's `hdiutil`. Elsewhere the same things go into an ISO 9660 image with Rock
-Ridge, by pycdlib: for comparing what is in it, not for users. It lacks only the `.DS_Store` that places the icons, in
-which Finder wants a reference to the mounted picture.
-"""
+"""Redline.dmg: the app, a link to Applications, a picture behind them, by dmgbuild and the system's `hdiutil`."""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 import stat
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bundling import icons, iso
+from bundling import icons
 from bundling.layout import NAME, Layout
 from bundling.tools import BuildError, run
 
@@ -30,27 +23,27 @@ _ICON = 128
 _DETACH_TRIES, _DETACH_PAUSE_S = 6, 2.0
 
 
-def make(layout: Layout, stem: Path) -> Path:
-    """The image of an app, `stem`.dmg or, off macOS, `stem`.iso, in place of one that is there."""
-    if sys.platform != "darwin":
-        return make_elsewhere(layout, stem)
+def make(layout: Layout, place: Path) -> None:
+    """Makes the image of an app, on a Mac, in place of one that is there."""
+    import dmgbuild  # only a Mac has it
+
+    place.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         background = Path(folder, BACKGROUND)
         icons.write_background(background, *WINDOW)
-        return _disk_image(layout, background, stem.with_suffix(".dmg"))
-
-
-def make_elsewhere(layout: Layout, stem: Path) -> Path:
-    """`stem`.iso, which any system can make and list."""
-    place = stem.with_suffix(".iso")
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        top = Path(folder)
-        shutil.copytree(layout.app, top / layout.app.name, symlinks=True, copy_function=_linked)
-        icons.write_background(top / BACKGROUND, *WINDOW)
-        shutil.copy(layout.resources / f"{NAME}.icns", top / VOLUME_ICON)
-        (top / APPLICATIONS).symlink_to("/Applications")
-        iso.write(top, place, NAME)
-    return place
+        settings = {
+            "files": [str(layout.app)],
+            "symlinks": {APPLICATIONS: "/Applications"},
+            "icon": str(layout.resources / f"{NAME}.icns"),
+            "background": str(background),
+            "window_rect": ((200, 200), WINDOW),
+            "icon_locations": PLACES,
+            "icon_size": _ICON,
+            # No "hide_extensions": Finder hides .app by itself, and the attribute would break the signature.
+            "format": "ULFO",
+            "filesystem": "APFS",
+        }
+        dmgbuild.build_dmg(str(place), NAME, settings=settings)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -66,17 +59,10 @@ def contents(folder: Path) -> dict[str, str]:
     return found
 
 
-def listed(image: Path) -> dict[str, str]:
-    """`contents` of an image."""
-    if image.suffix == ".iso":
-        return iso.contents(image)
-    with opened(image) as folder:
-        return contents(folder)
-
-
 def differences(image: Path, layout: Layout) -> list[str]:
     """Between what is in an image and what should be, one sentence each."""
-    found = listed(image)
+    with opened(image) as folder:
+        found = contents(folder)
     wanted = {f"{NAME}.app/{name}": what for name, what in contents(layout.app).items()}
     wanted[APPLICATIONS] = "link to /Applications"
     extra = found.keys() - wanted.keys()
@@ -85,30 +71,6 @@ def differences(image: Path, layout: Layout) -> list[str]:
     faults += [f"{name} should not be there" for name in sorted(extra) if not name.startswith(".")]
     faults += [f"{name} is missing" for name in (BACKGROUND, VOLUME_ICON) if name not in found]
     return faults
-
-
-def _disk_image(layout: Layout, background: Path, place: Path) -> Path:
-    import dmgbuild  # only a Mac has it
-
-    place.unlink(missing_ok=True)
-    settings = {
-        "files": [str(layout.app)],
-        "symlinks": {APPLICATIONS: "/Applications"},
-        "icon": str(layout.resources / f"{NAME}.icns"),
-        "background": str(background),
-        "window_rect": ((200, 200), WINDOW),
-        "icon_locations": PLACES,
-        "icon_size": _ICON,
-        # No "hide_extensions": Finder hides .app by itself, and the attribute would break the signature.
-        "format": "ULFO",
-        "filesystem": "APFS",
-    }
-    dmgbuild.build_dmg(str(place), NAME, settings=settings)
-    return place
-
-
-def _linked(source: str, target: str) -> None:
-    Path(target).hardlink_to(source)
 
 
 @contextmanager

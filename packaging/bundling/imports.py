@@ -1,8 +1,9 @@
 """Which modules a bundle offers, and whether those that Redline needs are among them: all that a recorded run imported,
 and all that Redline's source names, in whatever function.
 
-The record (`packaging/imports.txt`, written by `packaging/record.py`) is a list of module names, one a line, of a run
-of the bundle for Linux. Redline's own are left out, as they are compared file by file, and those that only Linux has.
+The record (`packaging/imports.txt`, written by `packaging/try.py --record`) is a list of module names, one a line, of a
+run of the bundle for Linux. Redline's own are left out, as they are compared file by file, and those that only Linux
+has.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ON_MACOS = (
 )
 # What pypdf imports for encrypted PDF files, in a process that is not recorded.
 ELSEWHERE = ("Crypto.Cipher.AES", "Crypto.Cipher.ARC4", "pypdf._crypt_providers._pycryptodome")
-_HEADER = "# Modules that a run of the app imported. Written by `uv run packaging/record.py`.\n"
+_HEADER = "# Modules that a run of the app imported. Written by `uv run packaging/try.py --record`.\n"
 
 
 def recorded(record: Path = RECORD) -> list[str]:

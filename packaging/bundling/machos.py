@@ -35,8 +35,8 @@ class Dependency:
 class Slice:
     """One processor's part of a Mach-O file.
 
-    offset, size: of the slice in the file, bytes; signature: (offset, size) in the slice. minimum: the oldest system it
-    runs on, None if it does not say. identity: a library's own name for itself.
+    offset, size: of the slice in the file, bytes. minimum: the oldest system it runs on, None if it does not say.
+    identity: a library's own name for itself.
     """
 
     cpu: int
@@ -48,7 +48,6 @@ class Slice:
     dependencies: tuple[Dependency, ...]
     rpaths: tuple[str, ...]
     strings: tuple[int, int] | None
-    signature: tuple[int, int] | None
 
     @property
     def arm64(self) -> bool:
@@ -90,7 +89,7 @@ def symbols(path: Path, part: Slice) -> frozenset[bytes]:
 
 
 def _slice(header: MachOHeader) -> Slice:
-    minimum = platform = identity = strings = signature = None
+    minimum = platform = identity = strings = None
     dependencies, rpaths = [], []
     for load, command, data in header.commands:
         if load.cmd == mach_o.LC_BUILD_VERSION:
@@ -105,11 +104,9 @@ def _slice(header: MachOHeader) -> Slice:
             rpaths.append(_text(data))
         elif load.cmd == mach_o.LC_SYMTAB:
             strings = (int(command.stroff), int(command.strsize))
-        elif load.cmd == mach_o.LC_CODE_SIGNATURE:
-            signature = (int(command.dataoff), int(command.datasize))
     cpu = int(header.header.cputype) & 0xFFFFFFFF
     where = (int(header.offset), int(header.size))
-    return Slice(cpu, *where, minimum, platform, identity, tuple(dependencies), tuple(rpaths), strings, signature)
+    return Slice(cpu, *where, minimum, platform, identity, tuple(dependencies), tuple(rpaths), strings)
 
 
 def _unpacked(version: int) -> tuple[int, int]:

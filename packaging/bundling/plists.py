@@ -15,14 +15,29 @@ COPYRIGHT = "Apache License 2.0"
 def info(version: str) -> dict[str, Any]:
     """The whole of Info.plist. version: Redline's, "0.1.0"."""
     return {
-        **_fixed(),
         "CFBundleDevelopmentRegion": "en",
         "CFBundleDisplayName": NAME,
         "CFBundleDocumentTypes": _documents(),
+        "CFBundleExecutable": NAME,
         "CFBundleGetInfoString": f"{NAME} {version}",
+        "CFBundleIconFile": f"{NAME}.icns",
+        "CFBundleIdentifier": IDENTIFIER,
+        "CFBundleInfoDictionaryVersion": "6.0",
+        "CFBundleName": NAME,
+        "CFBundlePackageType": "APPL",
         "CFBundleShortVersionString": version,
+        "CFBundleSupportedPlatforms": ["MacOSX"],
         "CFBundleVersion": version,
+        "LSApplicationCategoryType": "public.app-category.productivity",
+        "LSArchitecturePriority": ["arm64"],
+        "LSMinimumSystemVersion": dotted(MINIMUM_SYSTEM),
+        "LSRequiresNativeExecution": True,
+        "NSHighResolutionCapable": True,
         "NSHumanReadableCopyright": COPYRIGHT,
+        "NSPrincipalClass": "NSApplication",
+        "NSRequiresAquaSystemAppearance": False,  # False is: may be dark
+        "NSSupportsAutomaticTermination": False,  # a reply may be running in another process
+        "NSSupportsSuddenTermination": False,
     }
 
 
@@ -41,12 +56,9 @@ def faults(path: Path) -> Iterator[str]:
     except (plistlib.InvalidFileException, ValueError) as error:
         yield f"is no property list ({error})"
         return
-    for key, wanted in _fixed().items():
+    for key, wanted in info(found.get("CFBundleShortVersionString") or "a version").items():
         if found.get(key) != wanted:
             yield f"has {found[key]!r} for {key}, not {wanted!r}" if key in found else f"lacks {key}"
-    for key in sorted(info("0").keys() - _fixed().keys()):
-        if not found.get(key):
-            yield f"lacks {key}"
     yield from _icons(path, found)
 
 
@@ -56,28 +68,6 @@ def _icons(path: Path, found: dict[str, Any]) -> Iterator[str]:
     for icon in sorted({name for name in (found.get("CFBundleIconFile"), *documents) if name}):
         if not (path.parent / "Resources" / icon).is_file():
             yield f"names the icon {icon}, which is not in Resources"
-
-
-def _fixed() -> dict[str, Any]:
-    """What every version has."""
-    return {
-        "CFBundleExecutable": NAME,
-        "CFBundleIconFile": f"{NAME}.icns",
-        "CFBundleIdentifier": IDENTIFIER,
-        "CFBundleInfoDictionaryVersion": "6.0",
-        "CFBundleName": NAME,
-        "CFBundlePackageType": "APPL",
-        "CFBundleSupportedPlatforms": ["MacOSX"],
-        "LSApplicationCategoryType": "public.app-category.productivity",
-        "LSArchitecturePriority": ["arm64"],
-        "LSMinimumSystemVersion": dotted(MINIMUM_SYSTEM),
-        "LSRequiresNativeExecution": True,
-        "NSHighResolutionCapable": True,
-        "NSPrincipalClass": "NSApplication",
-        "NSRequiresAquaSystemAppearance": False,  # False is: may be dark
-        "NSSupportsAutomaticTermination": False,  # a reply may be running in another process
-        "NSSupportsSuddenTermination": False,
-    }
 
 
 def _documents() -> list[dict[str, Any]]:

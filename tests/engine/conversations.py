@@ -4,7 +4,7 @@ Replies are the same when ids, text and, round by round, the drafts are, so that
 as closely as the target's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy.fixed import FixedLength
+from engine.reply_text import Message
 from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
@@ -66,10 +67,6 @@ def drafter(kind: str, name: str) -> Drafter | None:
         from tests.engine.drafters.eagles import eagle  # which has its networks from here
 
         return eagle(name, trees=kind == "eagle trees")
-    if kind == "medusa trees":
-        from tests.engine.drafters.test_medusa import medusa
-
-        return medusa(CachedModel(MODELS[name]))
     if kind.startswith("lookup"):
         return PromptLookup(1, earlier_replies(64), trees=kind == "lookup trees")
     return None
@@ -78,6 +75,10 @@ def drafter(kind: str, name: str) -> Drafter | None:
 def events_of(s: Session, prompt: Sequence[int], settings: SamplingSettings, d: Drafter | None, **more: Any) -> Any:
     attach(d, s.target)
     return s.continue_tokens(Prompt(prompt), settings, d, FixedLength(3 if d else 0), **more)
+
+
+def chat_reply(s: Session, messages: Sequence[Message], *given: Any, **named: Any) -> Generator[Event]:
+    return s.continue_tokens(Prompt(s.tokenizer.chat(messages)), *given, **named)
 
 
 def answer(

@@ -1,65 +1,103 @@
-"""The papers in slow numpy, float64, written without looking at the engine.
-
-Leviathan 2023 (algorithm 1) and Chen 2023: keep x ~ q with probability min(1, p(x)/q(x)), else draw
-from (p - q)+ normalised. Everything is enumerated; nothing is drawn.
-"""
+"""The papers in slow numpy, float64, written without looking at the engine. All is enumerated, nothing is drawn."""
 
 import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tests.engine.trees import way
 
-def keep_probability(p: np.ndarray, q: np.ndarray, x: int) -> float:
-    """The chance that token x, drawn from q, is kept."""
-    return 1.0 if p[x] >= q[x] else float(p[x] / q[x])
-
-
-def correction(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The distribution of the token that replaces a refused one."""
-    rest = np.where(p > q, p - q, 0.0)
-    return rest / rest.sum() if rest.sum() > 0 else p
+Text = tuple[int, ...]
+Distributions = dict[Text, np.ndarray]  # after every text that is shorter than some length
+TOLERANCE = 1e-5
 
 
-def committed(p: np.ndarray, q: np.ndarray, keep, correct) -> dict[tuple[int, ...], float]:
-    """The distribution of what one round commits, for distributions that do not depend on the tokens before.
+def turns(p: np.ndarray, q: np.ndarray, children: Sequence[int]) -> tuple[list[float], np.ndarray]:
+    """Children that were drawn from q without replacement, tried in order: with which chance each is accepted once it
+    is tried, and how the target's own token is distributed where all are refused.
 
-    p: (k + 1, V), q: (k, V). keep(i, x) and correct(i) are the rule under test: chance to keep x in
-    row i, and the distribution (V,) of the target's own token in row i.
+    With one child this is Leviathan 2023 (algorithm 1) and Chen 2023, with several Yang 2024 and Jeon 2024.
     """
-    k, size = q.shape
-    out: dict[tuple[int, ...], float] = {}
-    for draft in itertools.product(range(size), repeat=k):
-        alive = float(np.prod([q[i, x] for i, x in enumerate(draft)])) if k else 1.0
-        for n in range(k + 1):
-            if alive == 0:
+    chances = []
+    for x in children:
+        chances.append(float(min(1.0, p[x] / q[x])) if q[x] > 0 else 0.0)
+        if q[x] > 0:
+            rest, others = np.maximum(p - q, 0.0), np.where(np.arange(q.size) == x, 0.0, q)
+            p = rest / rest.sum() if rest.sum() > 1e-12 else p
+            q = others / max(others.sum(), 1e-300)
+    return chances, p
+
+
+def committed(parents: Sequence[int], p: Distributions, q: Distributions) -> dict[Text, float]:
+    """How what one round over a tree commits is distributed, whatever is drafted."""
+    outcomes: dict[Text, float] = {}
+    for draft, drawn in drafts(parents, q):
+        arrived = {-1: drawn}
+        for here in range(-1, len(parents)):
+            before = words(parents, draft, here)
+            children = [node for node, parent in enumerate(parents) if parent == here]
+            chances, rest = turns(p[before], q.get(before, p[before]), [draft[node] for node in children])
+            alive = arrived[here]
+            for node, chance in zip(children, chances, strict=True):
+                arrived[node], alive = alive * chance, alive * (1 - chance)
+            for token, share in enumerate(rest):
+                text = (*before, token)
+                outcomes[text] = outcomes.get(text, 0.0) + alive * float(share)
+    return outcomes
+
+
+def words(parents: Sequence[int], draft: Sequence[int], node: int) -> Text:
+    """The tokens on the way to a node."""
+    return tuple(draft[i] for i in way(parents, node))
+
+
+def drafts(parents: Sequence[int], q: Distributions) -> Iterator[tuple[Text, float]]:
+    """Every labelling of the tree by draws from `q`, and its chance."""
+
+    def grown(known: dict[int, int], todo: list[int]) -> Iterator[tuple[dict[int, int], float]]:
+        if not todo:
+            yield known, 1.0
+            return
+        above = todo[0]
+        children = [node for node, parent in enumerate(parents) if parent == above]
+        labels = [known.get(node, 0) for node in range(len(parents))]
+        for tokens, chance in ordered_draws(q[words(parents, labels, above)], len(children)):
+            told = known | dict(zip(children, tokens, strict=True))
+            for whole, rest in grown(told, todo[1:]):
+                yield whole, chance * rest
+
+    for whole, chance in grown({}, sorted(set(parents))):
+        yield tuple(whole[node] for node in range(len(parents))), chance
+
+
+def ordered_draws(q: np.ndarray, count: int) -> Iterator[tuple[Text, float]]:
+    """Every way to draw `count` tokens in order without replacement, and its chance. When nothing is left to draw,
+    any tokens fill up, here the first ones: they carry a chance of zero."""
+    for tokens in itertools.permutations(range(q.size), count):
+        chance, left = 1.0, q.astype(float).copy()
+        for i, token in enumerate(tokens):
+            if left.sum() < 1e-9:
+                chance *= tokens[i:] == tuple(t for t in range(q.size) if t not in tokens[:i])[: count - i]
                 break
-            stop = 1.0 if n == k else 1.0 - keep(n, draft[n])
-            for token, chance in enumerate(correct(n)):
-                outcome = (*draft[:n], token)
-                out[outcome] = out.get(outcome, 0.0) + alive * stop * chance
-            if n < k:
-                alive *= keep(n, draft[n])
-    return out
+            chance *= left[token] / left.sum()
+            left[token] = 0
+        if chance > 0:
+            yield tokens, chance
 
 
-def completed(outcomes: dict[tuple[int, ...], float], p: np.ndarray) -> dict[tuple[int, ...], float]:
-    """The distribution of k + 1 tokens when a round that committed fewer goes on by plain decoding."""
-    rows, size = p.shape
-    out: dict[tuple[int, ...], float] = {}
-    for tokens, chance in outcomes.items():
-        for rest in itertools.product(range(size), repeat=rows - len(tokens)):
-            tail = np.prod([p[len(tokens) + i, t] for i, t in enumerate(rest)]) if rest else 1.0
-            out[(*tokens, *rest)] = out.get((*tokens, *rest), 0.0) + chance * float(tail)
-    return out
+def assert_is_the_targets(outcomes: Mapping[Text, float], p: Distributions, size: int, length: int) -> None:
+    """What was committed, gone on with by plain decoding, has the distribution of texts of `length` tokens."""
+    whole = dict.fromkeys(itertools.product(range(size), repeat=length), 0.0)
+    for text, chance in outcomes.items():
+        for rest in itertools.product(range(size), repeat=length - len(text)):
+            whole[(*text, *rest)] += chance * text_chance(p, (*text, *rest), len(text))
+    assert max(abs(found - text_chance(p, text)) for text, found in whole.items()) < TOLERANCE
 
 
-def plain(p: np.ndarray) -> dict[tuple[int, ...], float]:
-    """The distribution of k + 1 tokens of plain decoding."""
-    rows, size = p.shape
-    return {
-        tokens: float(np.prod([p[i, t] for i, t in enumerate(tokens)]))
-        for tokens in itertools.product(range(size), repeat=rows)
-    }
+def text_chance(p: Distributions, text: Text, first: int = 0) -> float:
+    """The chance of a text's tokens from the place `first` on, given those before."""
+    return math.prod(float(p[text[:i]][text[i]]) for i in range(first, len(text)))
 
 
 def distribution(logits: np.ndarray, context: list[int], s) -> np.ndarray:

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -17,9 +18,11 @@ from engine.events import Finished
 from engine.loop import Limits, decode
 from engine.policy import Plan
 from engine.policy.fixed import FixedLength
+from engine.proposer import Proposer
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
+from tests.engine.policy.simulation import round_of
 from tests.engine.replies import CONTEXT, PROMPT, Scripted, draft_model, plain_reply, reply
 from tests.engine.rounding_by_rows import round_by_rows
 from tests.toys.architectures import build
@@ -220,3 +223,31 @@ def test_penalties_see_the_whole_context_in_both_ways(network: nn.Module) -> Non
     for length in (1, 3, 8):
         assert reply(network, draft_model(network, 64), length, sampling, tokens=30)[0] == plain
         assert reply(network, PromptLookup(shortest=1), length, sampling, tokens=30)[0] == plain
+
+
+# --- who learns from a round ---
+
+
+class Recorder(FixedLength):
+    """Notes what it is told of each round."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.told: list[str] = []
+
+    def observe(self, round_: object) -> None:
+        self.told.append("planned")
+
+    def skip(self, round_: object) -> None:
+        self.told.append("forced")
+
+
+def test_a_round_without_room_is_not_taken_for_the_forced_one_before_it() -> None:
+    policy = Recorder()
+    grammar = SimpleNamespace(forced=lambda: [5, 6])
+    context: Any = SimpleNamespace(sampler=SimpleNamespace(grammar=grammar))
+    proposer = Proposer(None, policy)
+    for room in (4, 0):
+        proposer.propose(context, room)
+        proposer.observe(round_of(0, 0))
+    assert policy.told == ["forced", "planned"]

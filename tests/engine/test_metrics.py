@@ -28,21 +28,13 @@ def metrics() -> Metrics:
     return Metrics.of(stream())
 
 
-def test_counts_are_those_of_the_stream(metrics: Metrics) -> None:
+def test_numbers_are_those_of_the_stream(metrics: Metrics) -> None:
+    """The mean acceptance length counts the target's own token; times run from the request and the first token."""
     assert (metrics.prompt_tokens, metrics.reused_tokens) == (20, 4)
-    assert (metrics.tokens, metrics.rounds) == (10, 5)
+    assert (metrics.tokens, metrics.rounds, metrics.mean_acceptance_length) == (10, 5, 10 / 5)
     assert (metrics.drafted, metrics.accepted, metrics.acceptance_rate) == (12, 6, 6 / 12)
+    assert (metrics.ttft_s, metrics.decode_s, metrics.tokens_per_s) == (2.0, 2.0, (10 - 1) / 2.0)
     assert metrics.reason == "eos"
-
-
-def test_mean_acceptance_length_counts_the_targets_own_token(metrics: Metrics) -> None:
-    assert metrics.mean_acceptance_length == 10 / 5
-
-
-def test_times_run_from_the_request_and_from_the_first_token(metrics: Metrics) -> None:
-    assert metrics.ttft_s == 2.0
-    assert metrics.decode_s == 2.0
-    assert metrics.tokens_per_s == (10 - 1) / 2.0
 
 
 def test_speed_after_the_first_pass_leaves_all_its_tokens_out() -> None:

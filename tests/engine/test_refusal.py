@@ -46,7 +46,7 @@ def rounds(
             parents=parents, path=path, rule=rule_of(sampler, draft),
         )  # fmt: skip
         draws = [] if made.draws is None else made.draws.tolist()
-        yield explained(told, [*made.evidence.tolist(), *draws]), logp, logq, position
+        yield explained(told, made.evidence.tolist(), draws), logp, logq, position
 
 
 def test_a_chain_by_rejection_has_its_draws_and_its_residual() -> None:

@@ -58,24 +58,6 @@ def test_rejection_keeps_the_distribution_of_whole_texts(kind: str) -> None:
     assert accepted > REPLIES / 10
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_coupled_text_is_the_same_for_every_length(seed: int) -> None:
-    target, drafter = (TableModel(table) for table in random_tables(SIZE, closeness=0.7, seed=2))
-    sampling = SamplingSettings(temperature=0.9, top_p=0.95, seed=seed)
-    plain, _, _ = reply(target, sampling=sampling, prompt=[1, 2], tokens=30)
-    for k in (0, 1, 2, 4, 8):
-        assert reply(target, draft_model(drafter, SIZE), k, sampling, prompt=[1, 2], tokens=30)[0] == plain
-
-
-def test_coupling_accepts_more_than_independent_noise() -> None:
-    """A drafter equal to the target is accepted whole when it shares the target's noise."""
-    table, _ = random_tables(SIZE, closeness=1, seed=1)
-    _, rounds, _ = reply(
-        TableModel(table), draft_model(TableModel(table), SIZE), 4, SamplingSettings(temperature=1), prompt=[1, 2]
-    )
-    assert all(r.accepted == len(r.drafted) for r in rounds)
-
-
 def test_probabilities_told_are_those_of_the_distribution() -> None:
     logits = mx.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
     sampler = Sampler(SamplingSettings(), 3)

@@ -13,6 +13,7 @@ from engine.reply_channels import ReplyFormat
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
+from tests.engine.conversations import chat_reply
 from tests.engine.fakes import ByteTokenizer, nearby
 from tests.engine.replies import draft_model, ids_of
 from tests.toys.architectures import build
@@ -32,8 +33,8 @@ def reply_of(
 ) -> tuple[list[Round], Finished]:
     session = Session(CachedModel(network), ByteTokenizer(format_=FORMAT), 400)
     drafter = draft_model(nearby(network, 0.2), 64) if length else None
-    *events, last = session.reply(
-        [{"role": "user", "content": "hello"}], settings, drafter, FixedLength(length), continuation_ids=before
+    *events, last = chat_reply(
+        session, [{"role": "user", "content": "hello"}], settings, drafter, FixedLength(length), continuation_ids=before
     )
     assert isinstance(last, Finished)
     return [one for one in events if isinstance(one, Round)], last

@@ -22,7 +22,7 @@ from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.together import Together
 from tests.engine.conversations import CONTEXT, LONG, NEARBY
-from tests.engine.drafters.test_another_reply import LONGROPE
+from tests.engine.drafters.toy_drafters import LONGROPE
 from tests.engine.fakes import ByteTokenizer, Counting
 from tests.engine.grammars import CountingMatcher
 from tests.engine.replies import PROMPT, draft_model

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,6 @@ from bundling import (
     icons,
     image,
     imports,
-    iso,
     leaks,
     licences,
     trim,
@@ -317,11 +316,17 @@ def test_the_background_has_a_picture_for_plain_and_one_for_sharp_screens(tmp_pa
     assert sizes == [(640, 400), (1280, 800)]
 
 
-def test_an_image_holds_what_was_put_into_it_and_every_difference_is_told(bundle: Layout, tmp_path: Path) -> None:
+def test_every_difference_between_an_app_and_its_image_is_told(
+    bundle: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (bundle.resources / "link").symlink_to("Redline.icns")
-    disc = image.make_elsewhere(bundle, tmp_path / NAME)
-    assert image.differences(disc, bundle) == []
-    assert iso.contents(disc)["Applications"] == "link to /Applications"
+    opened = tmp_path / "opened"
+    shutil.copytree(bundle.app, opened / f"{NAME}.app", symlinks=True)
+    (opened / image.APPLICATIONS).symlink_to("/Applications")
+    for name in (image.BACKGROUND, image.VOLUME_ICON):
+        (opened / name).touch()
+    monkeypatch.setattr(image, "opened", lambda _: nullcontext(opened))
+    assert image.differences(tmp_path, bundle) == []
     changes = {
         "Contents/Info.plist is another": lambda: bundle.info.write_text("?"),
         "Contents/MacOS/Redline is another": lambda: bundle.launcher.chmod(0o644),
@@ -330,7 +335,7 @@ def test_an_image_holds_what_was_put_into_it_and_every_difference_is_told(bundle
     }
     for change in changes.values():
         change()
-    assert sorted(image.differences(disc, bundle)) == sorted(f"{NAME}.app/{what}" for what in changes)
+    assert sorted(image.differences(tmp_path, bundle)) == sorted(f"{NAME}.app/{what}" for what in changes)
 
 
 # --- lists --------------------------------------------------------------------------------------

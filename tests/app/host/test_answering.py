@@ -32,13 +32,14 @@ from tests.app.host.replies import (
     text_of,
     worker_with,
 )
+from tests.engine.conversations import chat_reply
 
 
 def plain(folder: Path, sampling: SamplingSettings) -> list[int]:
     """The ids of plain decoding."""
     target = load(folder)
     messages = [{"role": m.role, "content": m.content} for m in QUESTION]
-    events = Session(target.model, target.tokenizer, 512).reply(messages, sampling)
+    events = chat_reply(Session(target.model, target.tokenizer, 512), messages, sampling)
     return [token for round_ in of_kind(events, Round) for token in round_.tokens]
 
 

@@ -29,7 +29,6 @@ FAULTS = [
     ("propose", 3, ModelError("its file is gone: get it again")),
     ("rewind", 4, LOST),
     ("sync", 1, LOST),
-    ("has_draft", 4, LOST),
 ]
 
 
@@ -166,7 +165,7 @@ def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
 def test_a_drafter_that_failed_drafts_the_next_reply(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = worker_with(toy_folder, "lookup")
     with monkeypatch.context() as patch:
-        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.has_draft", fails_at(1, RuntimeError("gone"), ask))
+        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.draft_class", fails_at(1, RuntimeError("gone"), ask))
         assert "gone" in of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack)[0].reason
     assert of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack) == []
 

@@ -16,6 +16,7 @@ from models.builtin import builtin_folder
 from models.loader import load
 from tests.app.host.process import ROOT, HostProcess, asked, of_kind
 from tests.app.host.replies import end_of, ids_of, text_of
+from tests.engine.conversations import chat_reply
 
 pytestmark = pytest.mark.real_model
 
@@ -47,7 +48,7 @@ def plain() -> dict[str, tuple[list[int], str]]:
     found = {}
     for name, sampling in SAMPLINGS.items():
         settings = sampling
-        rounds = of_kind(session.reply([{"role": "user", "content": QUESTION[0].content}], settings), Round)
+        rounds = of_kind(chat_reply(session, [{"role": "user", "content": QUESTION[0].content}], settings), Round)
         found[name] = [t for r in rounds for t in r.tokens], "".join(t for r in rounds for t in r.texts)
     return found
 

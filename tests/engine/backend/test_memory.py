@@ -5,9 +5,10 @@ import pytest
 
 from engine import backend
 from engine.backend import memory
+from engine.errors import ModelError
 from engine.target.cached_model import CachedModel
 from tests.engine.replies import PROMPT, Scripted, reply
-from tests.toys.architectures import build
+from tests.toys.architectures import ON_METAL, build
 
 CALLS = ("set_cache_limit", "set_wired_limit", "clear_cache")
 
@@ -97,3 +98,41 @@ def test_memory_beside_the_cache_is_flat_over_a_long_reply(length: int) -> None:
     assert len(beside) >= 30
     assert max(beside) - min(beside) < 2**20 and max(kept) <= memory.kept_bytes() + (32 << 20)
     assert max(peaks) < 2 * largest + 2**20  # keys or values are copied as they grow
+
+
+# --- shapes that Metal's kernels cannot run ---
+
+
+@pytest.fixture
+def on_metal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail="M4"))
+
+
+@pytest.fixture
+def small_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toys are those of a CPU, on Metal too."""
+    monkeypatch.setattr(mx.metal, "is_available", lambda: False)
+
+
+@pytest.mark.usefixtures("on_metal", "small_states")
+@pytest.mark.parametrize("name", ON_METAL)
+def test_states_that_the_kernel_would_cut_off_are_refused_on_metal(name: str) -> None:
+    with pytest.raises(ModelError, match=r"its states have (8|16) numbers, .* a multiple of 32"):
+        CachedModel(build(name))
+
+
+@pytest.mark.usefixtures("on_metal")
+@pytest.mark.parametrize("name", ["mamba", "llama", "qwen3_next"])
+def test_others_are_not(name: str) -> None:
+    assert CachedModel(build(name)).vocabulary == 64
+
+
+@pytest.mark.parametrize("name", ON_METAL)
+def test_toys_on_metal_have_states_that_the_kernel_can_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mx.metal, "is_available", lambda: True)
+    network = build(name)
+    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail="M4"))
+        target = CachedModel(network)
+    assert len(reply(target, tokens=3)[0]) == 3

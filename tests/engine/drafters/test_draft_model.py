@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,12 +12,12 @@ from hypothesis import strategies as st
 
 from engine.drafters import Draft, DraftContext
 from engine.drafters.draft_model import DraftModel
+from engine.drafters.draft_vocabulary import shorten_output
 from engine.errors import ModelError
-from engine.metrics import Metrics
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
-from tests.engine.fakes import Counting, nearby
+from tests.engine.fakes import Counting
 from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, draft_context, plain_reply, reply
 from tests.toys.architectures import build
@@ -77,26 +78,6 @@ def test_only_shared_ids_are_possible_and_each_row_is_a_distribution(
         assert np.abs(q.sum(-1) - 1).max() < 1e-5
         assert max(draft.tokens.tolist()) < possible
         drafter.rewind(0)
-
-
-@pytest.mark.parametrize(
-    ("target", "own", "shared", "rule"),
-    [(*shape, ("coupled", "rejection")[i % 2]) for i, shape in enumerate(SHAPES) if shape != (8, 12, None)],
-)
-def test_the_text_is_the_targets_whatever_the_drafter_knows(
-    target: int, own: int, shared: int | None, rule: AcceptanceRule
-) -> None:
-    """The target says ids that the drafter does not have; replies in which it did are compared."""
-    network = TableModel(random_tables(target, 1.0, 4)[0])
-    strange = 0
-    for seed in range(6):
-        sampling = SamplingSettings(temperature=1.5, seed=seed) if rule == "coupled" else SamplingSettings()
-        prompt = [target - 1, seed % target, 1]
-        plain = plain_reply(network, sampling=sampling, rule=rule, tokens=30, prompt=prompt)
-        drafter = DraftModel(table_model(own, 4), target, shared)
-        assert reply(network, drafter, 3, sampling, rule, tokens=30, prompt=prompt)[0] == plain
-        strange += sum(token >= own for token in [*plain, *prompt])
-    assert own >= target or strange
 
 
 @pytest.mark.parametrize("sampling", SHAPED[:3])  # of a greedy draft nobody asks for the distribution
@@ -174,7 +155,7 @@ def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> No
     draft = drafter.propose(now, 4)
     drafted = max(0, min(4, 17 - tokens))
     assert draft.tokens.size == drafted and drafter.model.length <= 16
-    assert drafter.has_draft(now) == (drafted > 0)
+    assert (drafter.draft_class(now) is None) == (drafted > 0)
     if tokens > 16:
         with pytest.raises(ModelError, match="made for texts of 16 tokens"):
             drafter.logits_along(text, 3)
@@ -213,33 +194,12 @@ def test_after_any_rewinds_it_proposes_as_if_fresh(name: str, steps: list[tuple[
     assert np.abs(distributions(again) - distributions(fresh)).max() < 1e-4
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_a_drafter_that_is_the_target_is_never_refused(name: str) -> None:
-    """Under greedy choices any token it missed, or kept though it was refused, would show as a refusal."""
-    _, rounds, _ = reply(NETWORKS[name], DraftModel(CachedModel(NETWORKS[name]), 64), 3, tokens=40)
-    assert Metrics.of(rounds).acceptance_rate == 1.0
-
-
-@pytest.mark.parametrize("name", EACH)
-def test_every_round_drafts_what_a_fresh_drafter_would(name: str) -> None:
-    """Refusals are many here: what was drafted and refused must not be remembered."""
-    network, other = NETWORKS[name], nearby(NETWORKS[name], 0.05)
-    _, rounds, _ = reply(network, DraftModel(CachedModel(other), 64), 4, tokens=40)
-    assert 0.05 < (Metrics.of(rounds).acceptance_rate or 0) < 0.9
-    tokens = list(PROMPT)
-    for r in rounds:
-        anew = DraftModel(CachedModel(other), 64).propose(warm_context(tokens, 64, SamplingSettings()), len(r.drafted))
-        assert r.drafted == tuple(anew.tokens.tolist())
-        tokens += r.tokens
-
-
 def test_each_token_is_fed_once() -> None:
     """A round of k drafts costs k passes of one row, the first also reading what was committed since."""
     network = Counting(NETWORKS["qwen3"])
     drafter = DraftModel(CachedModel(network), 64)
     drafter.sync(PROMPT)
     network.rows.clear()
-    assert drafter.propose(warm_context(PROMPT), 0).tokens.size == 0 and network.rows == []
     drafter.propose(warm_context(PROMPT), 4)
     assert network.rows == [1, 1, 1, 1]
     tokens = [*PROMPT, 5, 6]
@@ -275,15 +235,6 @@ def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
 # --- in parallel ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rule", "name"), [("greedy", "llama"), ("coupled", "qwen3"), ("greedy", "qwen3_next")])
-def test_a_parallel_draft_leaves_the_text_alone(rule: str, name: str) -> None:
-    sampling = SamplingSettings() if rule == "greedy" else WARM
-    drafter = DraftModel(CachedModel(NETWORKS[name]), 64, mask_id=63)
-    ids, rounds, _ = reply(NETWORKS[name], drafter, 3, sampling)
-    assert ids == reply(NETWORKS[name], sampling=sampling)[0]
-    assert drafter.traits.shape == "block" and sum(len(round_.drafted) for round_ in rounds) > 40
-
-
 def test_a_parallel_draft_reads_masks_in_place_of_tokens() -> None:
     """Each token is that of the logits after the text and so many masks, in one pass; what was read of masks goes."""
     network = NETWORKS["qwen3"]
@@ -295,3 +246,38 @@ def test_a_parallel_draft_reads_masks_in_place_of_tokens() -> None:
     wanted, _ = target.continue_from(PROMPT, mx.array([63] * 3))
     assert np.array(draft.tokens).tolist() == np.array(mx.argmax(wanted, -1)).tolist()
     assert drafter.model.length == len(PROMPT) and counting.rows == [4]
+
+
+# --- a draft vocabulary ---
+
+IDS = mx.array([0, 3, 17, 40, 63])
+TOKENS = mx.array([[5, 9, 60, 2]])
+
+
+def quantized(network: Any) -> Any:
+    nn.quantize(network, 32, 8, class_predicate=lambda _, m: hasattr(m, "to_quantized") and not m.weight.shape[-1] % 32)
+    return network
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "phi"])
+def test_the_logits_are_those_of_the_whole(name: str, quantize: bool) -> None:
+    network = quantized(build(name)) if quantize else build(name)
+    whole = network(TOKENS)
+    shorten_output(network, IDS)
+    short = network(TOKENS)
+    assert short.shape == (1, 4, 5)
+    assert mx.allclose(short, whole[..., IDS], atol=1e-5).item()
+
+
+def test_a_model_without_an_output_matrix_is_refused() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(4, 4)]
+
+        def __call__(self, tokens: mx.array, cache: object = None) -> mx.array:
+            return mx.zeros((1, tokens.shape[1], 8))
+
+    with pytest.raises(ModelError, match="no single output matrix"):
+        shorten_output(Odd(), IDS)

@@ -1,9 +1,10 @@
 """A tree that is drawn: which places of it are filled tells nothing of what stands in them.
 
 Target and head are tables over a few tokens, so distributions are known exactly and a trial costs little. Each absolute
-position is a trial of its own, as in `test_independence`.
+position is a trial of its own.
 """
 
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.sampling import Distribution, Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.verify_pass import verify
+from tests.engine.test_sampler import chi_square
 from tests.engine.trees import way
 from tests.toys.tables import random_tables, text_distribution
 
@@ -86,22 +88,6 @@ def told(
     return np.array(texts), sum(row[0] for row in done)
 
 
-def surprise(texts: np.ndarray, table: np.ndarray) -> float:
-    """Chi-square of the texts against exact probabilities, in standard deviations from the mean. Rare texts are pooled;
-    impossible ones must not occur."""
-    distribution = text_distribution(table, START, 3)
-    counts = dict.fromkeys(distribution, 0)
-    for text in texts:
-        counts[tuple(text.tolist())] += 1
-    cells = [(counts[t], len(texts) * distribution[t]) for t in distribution if len(texts) * distribution[t] >= 5]
-    rare = [t for t in distribution if 0 < len(texts) * distribution[t] < 5]
-    if rare:
-        cells.append((sum(counts[t] for t in rare), len(texts) * sum(distribution[t] for t in rare)))
-    assert sum(n for n, _ in cells) == len(texts)
-    freedom = len(cells) - 1
-    return float((sum((n - e) ** 2 / e for n, e in cells) - freedom) / (2 * freedom) ** 0.5)
-
-
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three children a node and three levels, so that a few nodes are few of the candidates."""
@@ -125,7 +111,11 @@ def test_trees_that_are_drawn_and_cut_keep_the_targets_distribution(length: int,
     logits = mx.array(table.astype(np.float32))
     table = np.array(Distribution(sampling, SIZE).logprobs(logits))
     texts, accepted = told(logits, table, TableHead(other), sampling, length)
-    found = surprise(texts, table)
+    counts = Counter(map(tuple, texts.tolist()))
+    distribution = {text: chance for text, chance in text_distribution(table, START, 3).items() if chance > 0}
+    assert counts.keys() <= distribution.keys()
+    statistic, freedom = chi_square(counts, distribution, len(texts))
+    found = (statistic - freedom) / (2 * freedom) ** 0.5
     print(f"{length} nodes: {found:.1f} standard deviations, {accepted / TRIALS:.2f} accepted a round")
     assert found < 6
     assert accepted > TRIALS / 4

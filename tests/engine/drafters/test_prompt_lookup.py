@@ -1,20 +1,20 @@
 """Prompt lookup: what followed last time, here and in earlier replies, and nothing of tokens taken back."""
 
+import time
 from dataclasses import replace
 
 import mlx.core as mx
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as example_settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.drafters import suffix_index
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
-from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
-from engine.policy.fixed import FixedLength
-from engine.session import Prompt
+from engine.drafters.suffix_index import BYTES_A_TOKEN, END, LONGEST_MATCH, MAX_MATCHES, SuffixIndex
 from engine.settings import SamplingSettings
-from tests.engine.conversations import MODELS, fresh, read, session
-from tests.engine.replies import PROMPT, draft_context, reply
+from tests.engine.conversations import MODELS
+from tests.engine.replies import draft_context, reply
 
 
 def propose(drafter: PromptLookup, tokens: list[int], length: int) -> list[int]:
@@ -97,7 +97,7 @@ def test_what_followed_the_best_match_is_copied(tokens: list[int], length: int, 
 TOKENS = st.lists(st.integers(0, 3), max_size=24)
 
 
-@example_settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=200, derandomize=True)
 @given(TOKENS, TOKENS, st.integers(1, 9), st.integers(1, 3))
 def test_it_proposes_what_a_search_of_both_texts_finds(
     tokens: list[int], earlier: list[int], length: int, shortest: int
@@ -107,21 +107,13 @@ def test_it_proposes_what_a_search_of_both_texts_finds(
     assert propose(drafter, tokens, length)[: len(expected)] == expected
 
 
-def test_the_longer_match_wins_wherever_it_is() -> None:
-    earlier = history([1, 2, 3, 4, 70])
-    assert propose(PromptLookup(history=earlier), [40, 2, 3, 4], 1) == [70]
-    assert propose(PromptLookup(history=earlier), [40, 3, 4], 1) == []  # too little of an earlier reply
-    assert propose(PromptLookup(history=earlier), [3, 4, 80, 1, 2, 3, 4], 1) == [70]
-    assert propose(PromptLookup(history=earlier), [2, 3, 4, 80, 9, 2, 3, 4], 1) == [80]  # as long, but in this text
-
-
 def test_a_history_may_be_replaced() -> None:
     drafter, tokens = PromptLookup(history=history([1, 2, 3, 70])), [1, 2, 3]
     assert propose(drafter, tokens, 1) == [70]
     drafter.history = history([1, 2, 3, 80])
     assert propose(drafter, tokens, 1) == [80]
     drafter.history = None
-    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
+    assert not drafter.draft_class(draft_context(tokens, vocabulary=100))
     assert propose(drafter, tokens, 1) == []
 
 
@@ -134,33 +126,16 @@ def test_a_tree_branches_where_different_tokens_followed() -> None:
     assert len(propose_tree(drafter, tokens, 3)) == 3
 
 
-STEPS = st.lists(st.tuples(TOKENS, st.integers(0, 25)), min_size=1, max_size=8)
-
-
-@example_settings(deadline=None, max_examples=60, derandomize=True)
-@given(STEPS)
-def test_an_index_that_was_rewound_is_one_built_afresh(steps: list[tuple[list[int], int]]) -> None:
-    """Any run of more tokens and rewinds; the entries themselves are compared, and what they propose."""
-    drafter, tokens = PromptLookup(shortest=1), list[int]()
-    for more, back in steps:
-        tokens = [*tokens, *more]
-        propose(drafter, tokens, 1)
-        tokens = tokens[: max(0, len(tokens) - back)]
-        drafter.rewind(len(tokens))
-        assert propose(drafter, tokens, 6) == propose(PromptLookup(shortest=1), tokens, 6)
-
-
 def test_it_has_a_draft_only_where_something_repeats() -> None:
     """Without one the next step is submitted ahead: so not where it has something to propose."""
     drafter, tokens = PromptLookup(), list(range(20))
     drafter.sync(tokens)
-    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
+    assert not drafter.draft_class(draft_context(tokens, vocabulary=100))
     tokens += [0, 1]
-    assert drafter.has_draft(draft_context(tokens, vocabulary=100))
     assert drafter.draft_class(draft_context(tokens, vocabulary=100)) == 2 / LONGEST_MATCH
     assert propose(drafter, tokens, 1) == [2]
     tokens.append(90)
-    assert not drafter.has_draft(draft_context(tokens, vocabulary=100))
+    assert not drafter.draft_class(draft_context(tokens, vocabulary=100))
     assert propose(drafter, tokens, 4) == []
 
 
@@ -184,19 +159,87 @@ def test_the_text_is_plains_and_a_known_one_takes_few_rounds(name: str, trees: b
     assert len(rounds) < len(plain) / 2
 
 
-def test_an_edited_conversation_is_drafted_and_answered_like_a_new_one() -> None:
-    """Over a window's edge, with one history for both."""
-    earlier = SuffixIndex(HISTORY_SHORTEST)
-    settings = SamplingSettings(max_tokens=20)
-    used, drafter, prompt = session("llama"), PromptLookup(history=earlier), list(PROMPT)
-    for turn in range(3):
-        plain = fresh("llama", prompt, settings)
-        earlier.extend([*plain.ids, END])
-        mine, other = (
-            read(list(one.continue_tokens(Prompt(prompt), settings, drafts, FixedLength(6))))
-            for one, drafts in ((used, drafter), (session("llama"), PromptLookup(history=earlier)))
-        )
-        assert mine.ids == plain.ids == other.ids
-        assert mine.drafts == other.drafts
-        assert len(mine.rounds) < len(plain.rounds)
-        prompt = [*prompt, *mine.ids[: -7 - turn], 11 + turn, 12, 13]
+# --- the index ---
+
+TEXTS = st.lists(st.integers(0, 3), max_size=60)
+
+
+def index_of(tokens: list[int], shortest: int = 2) -> SuffixIndex:
+    index = SuffixIndex(shortest)
+    index.extend(tokens)
+    return index
+
+
+def matches_in(index: SuffixIndex, tail: list[int]) -> list[tuple[int, int]]:
+    ends, lengths = index.matches(tail)
+    return list(zip(ends.tolist(), lengths.tolist(), strict=True))
+
+
+def matches_by_search(tokens: list[int], tail: list[int], shortest: int) -> list[tuple[int, int]]:
+    """By comparing every place of the text with the tail, token by token."""
+    places: list[tuple[int, int]] = []
+    for end in range(1, len(tokens)):
+        same = 0
+        while same < min(end, len(tail), LONGEST_MATCH) and tokens[end - 1 - same] == tail[-1 - same]:
+            same += 1
+        if same >= shortest:
+            places.append((end, same))
+    return sorted(places, key=lambda place: (-place[1], -place[0]))
+
+
+@settings(deadline=None, max_examples=120, derandomize=True)
+@given(TEXTS, TEXTS, st.integers(1, 5))
+def test_matches_are_those_of_a_search(tokens: list[int], tail: list[int], shortest: int) -> None:
+    index, places = index_of(tokens, shortest), matches_by_search(tokens, tail, shortest)
+    assert len(places) <= MAX_MATCHES or places[0] == matches_in(index, tail)[0]
+    assert len(places) > MAX_MATCHES or matches_in(index, tail) == places
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(st.lists(st.tuples(TEXTS, st.integers(0, 40)), min_size=1, max_size=8), st.booleans())
+def test_an_index_that_was_taken_back_is_one_built_anew(steps: list[tuple[list[int], int]], small: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suffix_index, "_MIN_SIZE", 4 if small else 1024)  # small ones grow on the way
+        index, tokens = SuffixIndex(2), list[int]()
+        for more, back in steps:
+            index.extend(more)
+            tokens = [*tokens, *more]
+            tokens = tokens[: max(0, len(tokens) - back)]
+            index.truncate(len(tokens))
+            assert index.tokens.tolist() == tokens
+            for tail in (tokens, [0, 1], [2, 2, 2, 2]):
+                assert matches_in(index, tail) == matches_in(index_of(tokens), tail)
+
+
+def test_ngrams_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SuffixIndex, "_buckets", lambda self, tokens, size, ends: np.zeros(ends.size, np.int64))
+    tokens, tail = [1, 2, 3, 1, 4, 3, 2, 3, 5], [2, 3]
+    assert matches_in(index_of(tokens), tail) == matches_by_search(tokens, tail, 2) == [(8, 2), (3, 2)]
+
+
+def test_a_continuation_ends_with_its_text() -> None:
+    index = index_of([1, 2, 3, 4, END, 7, 8, 9, END])
+    ends, _ = index.matches([5, 2, 3])
+    assert index.continuations(ends, 4).tolist() == [[4, END, END, END]]
+    ends, _ = index.matches([7, 8])
+    assert index.continuations(ends, 3).tolist() == [[9, END, END]]
+
+
+@pytest.mark.timing
+def test_a_million_tokens_are_searched_in_well_under_a_millisecond() -> None:
+    rng = np.random.default_rng(0)
+    tokens = (rng.zipf(1.2, 1_000_000) % 49_152).astype(np.int32)
+    index = SuffixIndex(3)
+    index.extend(tokens)
+    rooms = (index._tokens, *index._heads, *index._links)
+    assert sum(room.nbytes for room in rooms) <= 2 * BYTES_A_TOKEN * tokens.size
+    times = {"search": list[float](), "update": list[float]()}
+    for place in rng.integers(100, tokens.size - 100, 200):
+        began = time.perf_counter()
+        index.continuations(index.matches(tokens[place - LONGEST_MATCH : place]).ends, 8)
+        times["search"].append(time.perf_counter() - began)
+        began = time.perf_counter()
+        index.extend([1, 2, 3])
+        index.truncate(index.length - 3)
+        times["update"].append(time.perf_counter() - began)
+    assert all(np.median(seconds) < 0.5e-3 for seconds in times.values())

@@ -1,8 +1,7 @@
-"""MTP, block drafters and Gemma 4's assistants in the loop: the text is the target's alone, whatever they draft."""
+"""What block drafters, Gemma 4's assistants and P-EAGLE draft, against their networks called by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -10,76 +9,24 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine.backend.mlx_lm_imports import QuantizedKVCache
+from engine.cache.sliding_window import SLACK, SlidingKVCache
 from engine.drafters.eagle3 import Eagle3
-from engine.policy.fixed import FixedLength
-from engine.session import Prompt, Session
+from engine.errors import UnsupportedCache
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.conversations import read
-from tests.engine.fakes import ByteTokenizer
-from tests.engine.fewer import fewer
-from tests.engine.replies import PROMPT, attach, draft_context, plain_reply, reply
+from tests.engine.replies import PROMPT, attach, draft_context, reply
+from tests.engine.test_kept_conversations import network
+from tests.toys.architecture_common import WINDOW
 from tests.toys.architectures import build
-from tests.toys.block_heads import BLOCKS, random_assistant, random_block, random_mtp
+from tests.toys.block_heads import BLOCKS, random_assistant, random_block
 from tests.toys.heads import random_eagle3
-
-SHAPED = SamplingSettings(temperature=0.9, top_p=0.95, repetition_penalty=1.2, seed=3)
-MAKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    **{f"mtp for {name}": (name, lambda net, name=name: random_mtp(net, name)) for name in ("qwen3_5", "qwen3_next")},
-    **{
-        f"nextn for {name}": (name, lambda net, name=name: random_mtp(net, name))
-        for name in ("deepseek_v3", "glm4_moe")
-    },
-    **{f"{kind} for qwen3_5": ("qwen3_5", lambda net, kind=kind: random_block(net, kind)) for kind in BLOCKS},
-    "dflash for a windowed target": ("gemma3_text", lambda net: random_block(net, "dflash")),
-    **{f"trees of {kind}": ("qwen3", lambda net, kind=kind: random_block(net, kind, trees=True)) for kind in BLOCKS},
-    "assistant": ("gemma4_text", random_assistant),
-    "ordered assistant": ("gemma4_text", lambda net: random_assistant(net, ordered=True)),
-}
-
-
-@cache
-def network(name: str) -> Any:
-    return build(name)
-
-
-@cache
-def drafter_of(maker: str) -> Any:
-    name, make = MAKERS[maker]
-    return make(network(name))
-
-
-@pytest.mark.parametrize("maker", fewer(MAKERS, ["mtp for qwen3_5", "dflash2 for qwen3_5", "trees of dspark"]))
-def test_the_text_is_that_of_plain_decoding(maker: str) -> None:
-    """Thirty tokens after a prompt longer than the toys' windows, over rounds that are mostly refused."""
-    net, drafter = network(MAKERS[maker][0]), drafter_of(maker)
-    ids, rounds, _ = reply(net, drafter, 4, SHAPED, tokens=30)
-    assert ids == plain_reply(net, SHAPED, 30)
-    assert sum(len(round_.drafted) for round_ in rounds) > 30
-
-
-@pytest.mark.parametrize("maker", fewer(MAKERS, ["trees of dspark", "ordered assistant"]))
-def test_drafts_are_the_same_after_rounds_and_edits_as_from_nothing(maker: str) -> None:
-    """What a drafter remembers over refused drafts, another turn and an edited one is what a new one would know."""
-    name, drafter = MAKERS[maker][0], drafter_of(maker)
-    target, settings = CachedModel(network(name)), SamplingSettings(max_tokens=9, temperature=0.8, seed=1)
-    attach(drafter, target)
-    session = Session(target, ByteTokenizer(), 1000)
-    prompt = list(PROMPT)
-    for turn in ([7, 8, 9], [5]):
-        events = list(session.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(4)))
-        again = Session(target, ByteTokenizer(), 1000)
-        fresh = list(again.continue_tokens(Prompt(prompt), settings, drafter, FixedLength(4)))
-        assert read(events).drafts == read(fresh).drafts
-        assert read(events).ids == read(fresh).ids
-        prompt = [*prompt[: -len(turn) if turn == [5] else None], *read(events).ids, *turn]
-        session = again
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_node_of_a_tree_is_as_likely_as_its_slot_says_after_its_parent(kind: str) -> None:
     """In trees of twelve nodes, whose siblings are different tokens; greedily they begin with the chain's tokens."""
-    drafter = drafter_of(f"trees of {kind}")
+    drafter = random_block(network("qwen3"), kind, trees=True)
     chain = random_block(network("qwen3"), kind)
     chain.head = drafter.head
     target = CachedModel(network("qwen3"))
@@ -106,11 +53,6 @@ def test_a_node_of_a_tree_is_as_likely_as_its_slot_says_after_its_parent(kind: s
         node = next(i for i in range(12) if parents[i] == node and tokens[i] == token)
 
 
-def test_no_token_is_drafted_before_the_target_has_seen_one() -> None:
-    for maker in MAKERS:
-        assert drafter_of(maker).propose(draft_context([3]), 3).tokens.size == 0
-
-
 def greedy_draft(drafter: Any, name: str, length: int) -> tuple[list[int], list[float]]:
     """The tokens of a greedy draft after the prompt, from nothing, and their probabilities."""
     target = CachedModel(network(name))
@@ -123,7 +65,7 @@ def greedy_draft(drafter: Any, name: str, length: int) -> tuple[list[int], list[
 
 def test_the_first_slot_follows_the_last_token() -> None:
     """Its bias is that of the last committed token, its logits those of a block over it and masks."""
-    drafter = drafter_of("dspark for qwen3_5")
+    drafter = random_block(network("qwen3_5"), "dspark")
     found, q = greedy_draft(drafter, "qwen3_5", 1)
     head, target = drafter.head, drafter.target
     hidden = head(target.embed(mx.array([[PROMPT[-1]]])), head.after(drafter._caches))[0]
@@ -135,7 +77,7 @@ def test_the_first_slot_follows_the_last_token() -> None:
 def test_an_assistant_stands_at_the_last_place_that_the_target_wrote() -> None:
     """Against the head called by hand: scaled embedding, the target's last normed state, position P - 1 for every
     step."""
-    drafter = drafter_of("assistant")
+    drafter = random_assistant(network("gemma4_text"))
     found, _ = greedy_draft(drafter, "gemma4_text", 3)
     head, target, seen = drafter.head, drafter.target, len(PROMPT) - 1
     kv, token, wanted = drafter._keys_values(), mx.array([PROMPT[-1]]), []
@@ -149,9 +91,8 @@ def test_an_assistant_stands_at_the_last_place_that_the_target_wrote() -> None:
 
 def test_a_parallel_head_drafts_over_masks() -> None:
     """P-EAGLE: the first token is a chain's, the others come from one pass over mask state and mask token."""
-    net = network("qwen3")
     head = random_eagle3(seed=3, mask_id=5, own_embedding=True)
-    drafter = Eagle3(head, CachedModel(net))
+    drafter = Eagle3(head, CachedModel(network("qwen3")))
     assert drafter.traits.shape == "block"
     found, _ = greedy_draft(drafter, "qwen3", 4)
     drafter.rewind(len(PROMPT) - 1)
@@ -159,4 +100,51 @@ def test_a_parallel_head_drafts_over_masks() -> None:
     masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (3, 32))
     rows = mx.concatenate([hidden, drafter.steps(masked, mx.array([5] * 3))])
     assert found == head.ids[mx.argmax(head.logits(rows), -1)].tolist()
-    assert reply(net, Eagle3(head, CachedModel(net)), 3)[0] == reply(net)[0]
+
+
+# --- Gemma 4's assistants over windows that slide, and quantized keys and values ---
+
+BITS = [None, 8]
+LONG = PROMPT * (2 + (WINDOW + SLACK) // len(PROMPT))  # so that the window lets go of tokens again and again
+
+
+@cache
+def wide_network() -> Any:
+    """A Gemma 4 whose heads are wide enough to be quantized. As in the larger ones, no layer reads another's keys."""
+    return build("gemma4_text", head_dim=32, global_head_dim=32, num_kv_shared_layers=0)
+
+
+def target_of(kv_bits: int | None) -> CachedModel:
+    target = CachedModel(wide_network(), kv_bits, 32)
+    sliding, full = target.cache.entries[-2:]
+    assert isinstance(sliding, SlidingKVCache) and isinstance(full, QuantizedKVCache) is (kv_bits is not None)
+    return target
+
+
+@pytest.mark.parametrize("kv_bits", BITS)
+def test_the_text_is_that_of_plain_decoding(kv_bits: int | None) -> None:
+    """Of the same target with the same cache: drafts are exact, quantized keys are not."""
+    sampling = SamplingSettings(temperature=0.9, top_p=0.95, repetition_penalty=1.2, seed=3)
+    plain, _, _ = reply(target_of(kv_bits), sampling=sampling, tokens=24, prompt=LONG)
+    ids, rounds, _ = reply(target_of(kv_bits), random_assistant(wide_network()), 4, sampling, tokens=24, prompt=LONG)
+    assert ids == plain
+    assert sum(len(round_.drafted) for round_ in rounds) > 30
+
+
+def test_quantized_keys_and_values_are_read_nearly_as_they_were() -> None:
+    """The assistant's probabilities over 8 bits are close to those over whole numbers, and not the same."""
+    drafter, found = random_assistant(wide_network()), []
+    for kv_bits in BITS:
+        target = target_of(kv_bits)
+        attach(drafter, target)
+        target.feed(LONG[:-1])
+        draft = drafter.propose(draft_context(LONG, SamplingSettings(temperature=1.0)), 1)
+        found.append(np.exp(np.array(draft.logq)))
+    far = np.abs(found[0] - found[1]).max()
+    assert 0 < far < 0.02
+
+
+def test_a_target_whose_layers_share_keys_cannot_quantize_them() -> None:
+    """mlx-lm's Gemma 4 passes them on as they are stored, to layers that take whole numbers."""
+    with pytest.raises(UnsupportedCache, match="cannot read a quantized cache"):
+        CachedModel(build("gemma4_text", head_dim=32, global_head_dim=32), 8, 32)

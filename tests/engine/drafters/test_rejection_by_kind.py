@@ -28,8 +28,8 @@ from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.fewer import paired
+from tests.engine.oracle import TOLERANCE, Distributions, Text, assert_is_the_targets
 from tests.engine.replies import attach
-from tests.engine.walks import TOLERANCE, Distributions, Text, assert_is_the_targets
 from tests.toys.architectures import build
 from tests.toys.block_heads import random_assistant, random_block, random_mtp
 from tests.toys.heads import random_eagle3

@@ -8,7 +8,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import verify_pass
 from engine.drafters import Draft, DraftContext, Drafter, empty_draft
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
@@ -23,7 +22,7 @@ from engine.policy.step_times import PriorPrices, StepTimes
 from engine.proposer import Proposer
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from engine.verify_pass import submit_after
+from engine.verify_pass import RoundQueue
 from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.policy.machine_times import MachineTimes
 from tests.engine.policy.simulation import known
@@ -195,8 +194,8 @@ def test_fixed_lengths_never_run_plain_steps_ahead_of_a_head() -> None:
 def test_plain_stretches_run_ahead_where_lookup_finds_nothing(with_head: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the loop and the adaptive policy, which does not ask for what is known not to be there."""
     target, _, _, both = recorded_group()
-    ahead: list[int] = []
-    monkeypatch.setattr(verify_pass, "submit_after", lambda *parts: (ahead.append(1), submit_after(*parts))[1])
+    ahead, real = list[int](), RoundQueue.submit_ahead
+    monkeypatch.setattr(RoundQueue, "submit_ahead", lambda queue: (ahead.append(1), real(queue))[1])
     dear = MachineTimes(((1, 1.0), (9, 30.0)), ((0, 0.0), (8, 0.0)))  # no head would pay, copies might
     policy = known(lookup=FREE_ROWS, head=dear) if with_head else known(lookup=FREE_ROWS)
     drafter: Drafter = both if with_head else PromptLookup()

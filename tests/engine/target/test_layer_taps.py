@@ -252,32 +252,3 @@ def test_only_rows_that_are_held_can_be_taken_and_what_lies_before_them_is_forgo
             features.take(start, end)
     features.cut(5)
     assert (features.start, features.end) == (0, 0)
-
-
-def test_the_rows_of_a_way_through_a_tree_close_ranks() -> None:
-    """A pass over two tokens and five nodes after them, nodes 0, 2 and 4 being kept."""
-    network = NETWORKS["llama"]
-    features = LayerTaps(network, POINTS)
-    network(mx.array([TEXT[:10]]), cache=make_prompt_cache(network))
-    features.record(0)
-    network(mx.array([TEXT[20:27]]), cache=make_prompt_cache(network))
-    features.record(10)
-    whole = features.take(0, 17)
-    features.select(12, [0, 2, 4])
-    assert (features.start, features.end) == (0, 15)
-    assert mx.array_equal(features.take(0, 15), whole[mx.array([*range(12), 12, 14, 16])])
-    features.select(15, [])
-    assert features.end == 15
-
-
-def test_a_reader_of_the_last_place_still_has_it_when_a_pass_is_taken_back() -> None:
-    """As when the same place is verified twice, to measure what that costs."""
-    target, truth = CachedModel(NETWORKS["llama"]), states("llama", (NORMED,))
-    target.record((NORMED,), latest_only=True)
-    features = target.taps
-    assert features is not None
-    target.feed(TEXT[:30])
-    for width in (5, 1, 3):
-        target.forward(mx.array(TEXT[30 : 30 + width]))
-        target.rewind(30)
-        assert np.abs(np.array(features.take(29, 30))[0] - truth[29]).max() < 1e-4

@@ -93,7 +93,7 @@ def view_after(name: str, tokens: int, **how: Any) -> TargetView:
 def test_keys_and_values_are_in_temporal_order_also_past_a_windows_edge() -> None:
     """Row i belongs to token start + i: what single steps put there, whatever the window has dropped since."""
     view = view_after("llama", 5)
-    kinds = view.layer_types
+    kinds = view.model.cache.layer_types
     assert set(kinds) == {"full_attention", "sliding_attention"}
     steps: dict[int, dict[int, np.ndarray]] = {layer: {} for layer in range(len(kinds))}
     for place in range(5, 40):
@@ -114,8 +114,8 @@ def test_quantized_keys_and_values_are_dequantized(monkeypatch: pytest.MonkeyPat
     arguments = qwen3.ModelArgs.from_dict({**_config("qwen3"), "head_dim": 32})
     monkeypatch.setitem(MODELS, "wide heads", qwen3.Model(arguments))
     plain, quantized = view_after("wide heads", 20), view_after("wide heads", 20, kv_bits=8, kv_group_size=32)
-    assert quantized.layer_types == plain.layer_types
-    for layer in range(len(plain.layer_types)):
+    assert quantized.model.cache.layer_types == plain.model.cache.layer_types
+    for layer in range(len(plain.model.cache.layer_types)):
         for mine, theirs in zip(quantized.kv(layer)[:2], plain.kv(layer)[:2], strict=True):
             assert mine.shape == theirs.shape
             assert np.allclose(np.array(mine), np.array(theirs), atol=0.1)
@@ -123,7 +123,7 @@ def test_quantized_keys_and_values_are_dequantized(monkeypatch: pytest.MonkeyPat
 
 def test_layers_without_keys_and_values_are_refused() -> None:
     target = CachedModel(MODELS["mamba2"])
-    assert set(TargetView(target).layer_types) == {"linear_attention"}
+    assert set(target.cache.layer_types) == {"linear_attention"}
     with pytest.raises(UnsupportedCache, match="no keys and values for each token"):
         TargetView(target, kv_layers=(0,))
     with pytest.raises(ValueError, match="layer 99 of a model with"):

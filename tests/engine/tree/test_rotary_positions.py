@@ -55,14 +55,6 @@ def test_each_row_turns_as_at_its_own_offset(scaling: str) -> None:
     assert mx.allclose(rows_as_batch(rope)(x, offset=5), one_by_one(rope, x, [5] * len(POSITIONS)), atol=1e-5)
 
 
-def test_no_row_and_one_head_are_fine() -> None:
-    rope = rope_of("plain")
-    assert rows_as_batch(rope)(heads()[:, :, :0], offset=mx.zeros(0, mx.int32)).shape == (1, 3, 0, WIDTH)
-    assert mx.allclose(
-        rows_as_batch(rope)(heads(1), offset=mx.array(POSITIONS)), one_by_one(rope, heads(1), POSITIONS), atol=1e-5
-    )
-
-
 class Layer(nn.Module):
     def __init__(self, rope: Any) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ from models.drafters.eagle3 import FILES as EAGLE3_FILES
 from models.drafters.eagle3 import save_eagle3
 from models.drafters.head_weights import MIN_SHARE, Quantization, quantization_of, quantize, share_of
 from models.loader import Loaded, load
-from tests.engine.conversations import read
+from tests.engine.conversations import chat_reply, read
 from tests.toys.heads import random_eagle3, random_medusa
 
 FOUR_BITS = Quantization(4, 32, "affine")
@@ -89,7 +89,7 @@ def test_replies_with_a_quantized_head_are_the_targets_own(target: Loaded, head:
     settings = SamplingSettings(temperature=0.8, seed=2, acceptance="coupled", max_tokens=24)
     for one, length in ((None, 0), (drafter, 1), (drafter, 4)):
         session.forget()
-        texts.append(read(list(session.reply(HELLO, settings, one, FixedLength(length)))).ids)
+        texts.append(read(list(chat_reply(session, HELLO, settings, one, FixedLength(length)))).ids)
     assert texts[0] == texts[1] == texts[2] != []
 
 

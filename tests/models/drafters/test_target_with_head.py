@@ -28,7 +28,7 @@ from models.drafters.pair_footprint import pair_footprint
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
-from tests.engine.conversations import read
+from tests.engine.conversations import chat_reply, read
 from tests.models.drafters.head_folders import edit, tensor
 from tests.toys.architectures import build
 from tests.toys.head_targets import qwen_with_head
@@ -70,9 +70,9 @@ def test_replies_are_those_of_the_target_alone(folder: Path, target: Loaded) -> 
     coupled = SamplingSettings(max_tokens=24, temperature=0.9, seed=2, acceptance="coupled")
     for settings in (SamplingSettings(max_tokens=24), coupled):
         session = Session(target.model, target.tokenizer, 400)
-        drafted = read(list(session.reply(messages, settings, found.drafter, FixedLength(3))))
+        drafted = read(list(chat_reply(session, messages, settings, found.drafter, FixedLength(3))))
         session.forget()
-        plain = read(list(session.reply(messages, settings)))
+        plain = read(list(chat_reply(session, messages, settings)))
         assert drafted.ids == plain.ids and drafted.text == plain.text
         assert sum(map(len, drafted.drafts)) > 20
 

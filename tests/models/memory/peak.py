@@ -17,6 +17,7 @@ from app.inference import memory_check, pair_loader
 from app.inference.options import Options
 from app.inference.pair_resolution import target_folder
 from engine.policy.fixed import FixedLength
+from engine.session import Prompt
 from engine.settings import SamplingSettings
 from models.model_folder import check_folder
 
@@ -34,7 +35,8 @@ def main(drafter: str, context: int) -> None:
     while len(target.tokenizer.encode(text + " word" * 32)) <= context - REPLY - 64:
         text += " word" * 32
     question = [{"role": "user", "content": text}]
-    for _ in session.reply(question, options.settings(), used.drafter, FixedLength(4)):
+    prompt = Prompt(target.tokenizer.chat(question))
+    for _ in session.continue_tokens(prompt, options.settings(), used.drafter, FixedLength(4)):
         pass
     print(json.dumps([said, _peak_resident_bytes() + (mx.get_peak_memory() if mx.metal.is_available() else 0)]))
 

@@ -24,6 +24,7 @@ from models.training.evaluation import HeldOutScores, assess, draw_report, evalu
 from models.training.medusa_trainee import MedusaTrainee, Ranks, _ranks, best_tree
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import TrainingKind
+from tests.engine.conversations import chat_reply
 from tests.models.training.training_plans import CHEAP, DEAR, Steps, fit, plan_for
 
 
@@ -195,7 +196,7 @@ def decode(target: Loaded, folder: Path, talk: list[Conversation], length: int) 
         settings = SamplingSettings(max_tokens=c.reply)
         prompt = target.tokenizer._fast.decode(list(c.tokens[: c.prompt]), skip_special_tokens=False)
         words = prompt.removeprefix("<|im_start|>user\n").partition("<|im_end|>")[0]
-        for event in session.reply([{"role": "user", "content": words}], settings, drafter, FixedLength(length)):
+        for event in chat_reply(session, [{"role": "user", "content": words}], settings, drafter, FixedLength(length)):
             total.add(event)
     assert total.mean_acceptance_length is not None
     reached = [value for value, n in zip(total.acceptance_by_position, total.reached, strict=True) if n]
