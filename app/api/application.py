@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -12,23 +13,26 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from app.api.access import Access, AccessRules
-from app.api.anthropic_messages import AnthropicMessages, CountTokens
+from app.api.anthropic_messages import CountTokens, MessageForm
 from app.api.api_errors import ApiError
-from app.api.chat_completions import ChatCompletions
-from app.api.completions import Completions
+from app.api.chat_completions import ChatForm
+from app.api.completions import CompletionForm
+from app.api.endpoint import Endpoint
 from app.api.http_replies import json_response, until_gone
 from app.api.openapi import openapi_page
+from app.api.recent_responses import RecentResponses
 from app.api.reply_stream import Engine
-from app.api.responses import Responses
+from app.api.request_schema import ChatRequest, CompletionRequest, MessagesRequest, ResponsesRequest
+from app.api.responses import ResponseForm
 
 
 def application(engine: Engine, rules: AccessRules) -> ASGIApp:
     """Returns the API of a pair as an ASGI application."""
-    post = {
-        "/v1/chat/completions": ChatCompletions(engine),
-        "/v1/completions": Completions(engine),
-        "/v1/responses": Responses(engine),
-        "/v1/messages": AnthropicMessages(engine),
+    post: dict[str, Any] = {
+        "/v1/chat/completions": Endpoint(engine, ChatRequest, ChatForm),
+        "/v1/completions": Endpoint(engine, CompletionRequest, CompletionForm),
+        "/v1/responses": Endpoint(engine, ResponsesRequest, partial(ResponseForm, RecentResponses())),
+        "/v1/messages": Endpoint(engine, MessagesRequest, MessageForm),
         "/v1/messages/count_tokens": CountTokens(engine),
     }
     about = _About(engine)

@@ -5,115 +5,117 @@ later requests may refer to them by their ids, as OpenAI's clients do (`recent_r
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec import to_builtins
-from starlette.requests import Request
-from starlette.responses import Response
 
 from app import protocol
 from app.api.api_errors import ApiError
-from app.api.http_replies import COMMENT, Event, EventStream, json_response, until_gone
+from app.api.endpoint import Choice, ReplyForm
+from app.api.http_replies import Event
 from app.api.omissions import Omissions
 from app.api.recent_responses import RecentResponses
-from app.api.reply_stream import Delta, Engine, Tally, deltas, measurements, origins, whole
-from app.api.request_reading import read_request
+from app.api.reply_stream import Delta, Engine, Tally, measurements, origins
 from app.api.request_schema import ResponseItem, ResponsesRequest, grammar_of, text_of
 from app.api.tools import response_tools
 from app.api.turns import Turns, call_of, last_question
 
 
-class Responses:
-    """The endpoint."""
+class ResponseForm(ReplyForm):
+    """The reply to a request. recent: what the request may refer to, and where its response is kept."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._recent = engine, RecentResponses()
+    def __init__(self, recent: RecentResponses, engine: Engine, body: ResponsesRequest, omissions: Omissions) -> None:
+        self._given = recent.items(body)
+        self.replies = [_reply(engine, body, self._given, omissions)]
+        self._recent, self._body, self._omissions = recent, body, omissions
+        self._head = _head(engine, body)
+        self._items = _Items((body.reasoning or {}).get("summary") is not None)
+        self._number = 0  # of the next event
 
-    async def __call__(self, request: Request) -> Response:
-        omissions = Omissions()
-        body = read_request(await request.body(), ResponsesRequest, omissions)
-        given = self._recent.items(body)
-        reply = self._reply(body, given, omissions)
-        head = self._head(body)
-        items = _Items((body.reasoning or {}).get("summary") is not None)
-        if body.stream:
-            events = _numbered(self._events(reply, head, items, omissions, body, given))
-            return await EventStream(events, _failed, headers=omissions.headers).begin(request)
-        tally = await until_gone(request.receive, whole(self._engine.client, reply))
-        for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
+    def document(self, choices: list[Choice]) -> dict[str, Any]:
+        tally = choices[0].tally
+        for _ in chain(self._items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), self._items.end()):
             pass
-        self._keep(head, body, given, items.output)
-        return json_response(_complete(head, tally, items.output, omissions), headers=omissions.headers)
+        return self._complete(tally)
 
-    def _keep(
-        self, head: dict[str, Any], body: ResponsesRequest, given: Sequence[ResponseItem], output: list[dict[str, Any]]
-    ) -> None:
-        if body.store is not False:
-            self._recent.keep(head["id"], given, output)
+    def received(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        if not self._number:
+            opening = {**self._head, "status": "in_progress", "output": [], "usage": None}
+            for name in ("response.created", "response.in_progress"):
+                yield self._numbered(_named(name, response=opening))
+        yield from super().received(choice, delta)
 
-    def _head(self, body: ResponsesRequest) -> dict[str, Any]:
-        """Returns what is known of a response before it begins."""
-        return {
-            "id": f"resp_{secrets.token_hex(12)}",
-            "object": "response",
-            "created_at": self._engine.now(),
-            "model": self._engine.loaded.target,
-            "instructions": body.instructions,
-            "temperature": body.temperature,
-            "top_p": body.top_p,
-            "max_output_tokens": body.max_output_tokens,
-            "error": None,
-            "incomplete_details": None,
-            "metadata": {},
-            "parallel_tool_calls": body.parallel_tool_calls is not False,
-            "previous_response_id": body.previous_response_id,
-            "reasoning": body.reasoning or {"effort": None, "summary": None},
-            "store": body.store is not False,
-            "tool_choice": body.tool_choice or "auto",
-            "tools": [to_builtins(tool) for tool in body.tools or ()],
-            "text": body.text or {"format": {"type": "text"}},
+    def added(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        yield from map(self._numbered, self._items.add(delta))
+
+    def ended(self, choice: Choice) -> Iterator[Event]:
+        yield from map(self._numbered, self._items.end())
+        last = self._complete(choice.tally)
+        yield self._numbered(_named(f"response.{last['status']}", response=last))
+
+    def failed(self, error: ApiError) -> Event:
+        return self._numbered(_named("error", code=error.code, message=error.message, param=error.param))
+
+    def _numbered(self, event: Event) -> Event:
+        name, value = event
+        self._number += 1
+        return name, {**value, "sequence_number": self._number - 1}
+
+    def _complete(self, tally: Tally) -> dict[str, Any]:
+        """Returns the response, which is kept for later requests unless the client does not want it."""
+        output, metrics = self._items.output, tally.metrics
+        if self._body.store is not False:
+            self._recent.keep(self._head["id"], self._given, output)
+        usage = {
+            "input_tokens": metrics.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": metrics.reused_tokens},
+            "output_tokens": metrics.tokens,
+            "output_tokens_details": {"reasoning_tokens": tally.reasoning_tokens},
+            "total_tokens": metrics.prompt_tokens + metrics.tokens,
         }
+        short = tally.finish == "length"
+        ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}
+        more = {**measurements(tally, self._omissions), "redline": origins(tally.emitted)}
+        return {**self._head, "status": "completed", **ending, "output": output, "usage": usage, **more}
 
-    def _reply(self, body: ResponsesRequest, given: Sequence[ResponseItem], omissions: Omissions) -> protocol.Reply:
-        """Returns the request for the host. Raises ApiError."""
-        self._engine.check_model(body.model)
-        grammar = grammar_of((body.text or {}).get("format"), "text.format", omissions)
-        values = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
-        values |= self._engine.thinking(body, omissions)
-        settings = self._engine.settings({**values, "grammar": grammar})
-        turns = messages_of(body.instructions, given, omissions)
-        return self._engine.replies(turns, settings, tools=response_tools(body, omissions))[0]
 
-    async def _events(
-        self,
-        reply: protocol.Reply,
-        head: dict[str, Any],
-        items: _Items,
-        omissions: Omissions,
-        body: ResponsesRequest,
-        given: Sequence[ResponseItem],
-    ) -> AsyncGenerator[Event]:
-        tally, begun = Tally(), False
-        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
-            async for delta in added:
-                if not begun:
-                    begun = True
-                    opening = {**head, "status": "in_progress", "output": [], "usage": None}
-                    yield _named("response.created", response=opening)
-                    yield _named("response.in_progress", response=opening)
-                if (sign := delta.sign_of_life) is not None:
-                    yield sign
-                    continue
-                for event in items.add(delta):
-                    yield event
-        for event in items.end():
-            yield event
-        self._keep(head, body, given, items.output)
-        last = _complete(head, tally, items.output, omissions)
-        yield _named(f"response.{last['status']}", response=last)
+def _head(engine: Engine, body: ResponsesRequest) -> dict[str, Any]:
+    """Returns what is known of a response before it begins."""
+    return {
+        "id": f"resp_{secrets.token_hex(12)}",
+        "object": "response",
+        "created_at": engine.now(),
+        "model": engine.loaded.target,
+        "instructions": body.instructions,
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "max_output_tokens": body.max_output_tokens,
+        "error": None,
+        "incomplete_details": None,
+        "metadata": {},
+        "parallel_tool_calls": body.parallel_tool_calls is not False,
+        "previous_response_id": body.previous_response_id,
+        "reasoning": body.reasoning or {"effort": None, "summary": None},
+        "store": body.store is not False,
+        "tool_choice": body.tool_choice or "auto",
+        "tools": [to_builtins(tool) for tool in body.tools or ()],
+        "text": body.text or {"format": {"type": "text"}},
+    }
+
+
+def _reply(
+    engine: Engine, body: ResponsesRequest, given: Sequence[ResponseItem], omissions: Omissions
+) -> protocol.Reply:
+    """Returns the request for the host. Raises ApiError."""
+    engine.check_model(body.model)
+    grammar = grammar_of((body.text or {}).get("format"), "text.format", omissions)
+    values = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
+    values |= engine.thinking(body, omissions)
+    settings = engine.settings({**values, "grammar": grammar})
+    turns = messages_of(body.instructions, given, omissions)
+    return engine.replies(turns, settings, tools=response_tools(body, omissions))[0]
 
 
 class _Items:
@@ -220,30 +222,8 @@ _CALLS: dict[str, Callable[[ResponseItem], Any]] = {  # what the arguments of a 
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 
-async def _numbered(events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-    """Yields the events with their numbers, an error after the first one among them. Raises ApiError before that."""
-    number = 0
-    try:
-        async with aclosing(events):
-            async for name, value in events:
-                if name == COMMENT:
-                    yield name, value
-                    continue
-                yield name, {**value, "sequence_number": number}
-                number += 1
-    except ApiError as error:
-        if number == 0:
-            raise
-        yield _failed(error, number)
-
-
 def _named(event: str, /, **fields: Any) -> Event:
     return event, {"type": event, **fields}
-
-
-def _failed(error: ApiError, number: int = 0) -> Event:
-    fields = {"code": error.code, "message": error.message, "param": error.param}
-    return _named("error", **fields, sequence_number=number)
 
 
 def _output_text(text: str) -> dict[str, Any]:
@@ -288,18 +268,3 @@ _REASONING = _Shape("response.reasoning_text", "response.content_part", "content
 _SUMMARY = _Shape(
     "response.reasoning_summary_text", "response.reasoning_summary_part", "summary_index", _summary, _summary_text
 )
-
-
-def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]], omissions: Omissions) -> dict[str, Any]:
-    metrics = tally.metrics
-    usage = {
-        "input_tokens": metrics.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": metrics.reused_tokens},
-        "output_tokens": metrics.tokens,
-        "output_tokens_details": {"reasoning_tokens": tally.reasoning_tokens},
-        "total_tokens": metrics.prompt_tokens + metrics.tokens,
-    }
-    short = tally.finish == "length"
-    ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}
-    fields = {"output": output, "usage": usage, **measurements(tally, omissions), "redline": origins(tally.emitted)}
-    return {**head, "status": "completed", **ending, **fields}
