@@ -31,7 +31,7 @@ _BILLING = "x-anthropic-billing-header:"
 
 
 class MessageForm(ReplyForm):
-    """The reply to a request."""
+    """The reply to a request: a block for each stretch of text of one kind, and for each call."""
 
     ping = ("ping", {"type": "ping"})
 
@@ -40,7 +40,7 @@ class MessageForm(ReplyForm):
         self._body, self._omissions = body, omissions
         about = {"type": "message", "role": "assistant", "model": engine.loaded.target}
         self._head = {"id": f"msg_{secrets.token_hex(12)}", **about}
-        self._blocks, self._begun = _Blocks(), False
+        self._begun, self._index, self._kind = False, -1, ""  # of the block that is open
 
     def document(self, choices: list[Choice]) -> dict[str, Any]:
         tally = choices[0].tally
@@ -62,13 +62,27 @@ class MessageForm(ReplyForm):
 
     def added(self, choice: Choice, delta: Delta) -> Iterator[Event]:
         for kind, text in (("thinking", delta.thought), ("text", delta.answer)):
+            if text and kind != self._kind:
+                yield from self._begin(kind, {"type": kind, kind: ""})
             if text:
-                yield from self._blocks.text(kind, text, origins(delta.tokens))
+                added = {"type": f"{kind}_delta", kind: text}
+                yield _named("content_block_delta", index=self._index, delta=added, redline=origins(delta.tokens))
         for call in delta.calls:
-            yield from self._blocks.call(call)
+            yield from self._begin("tool_use", _tool_use(call))
+            added = {"type": "input_json_delta", "partial_json": call.arguments}
+            yield _named("content_block_delta", index=self._index, delta=added)
+
+    def _begin(self, kind: str, block: dict[str, Any]) -> Iterator[Event]:
+        yield from self._end()
+        self._index, self._kind = self._index + 1, kind
+        yield _named("content_block_start", index=self._index, content_block=block)
+
+    def _end(self) -> Iterator[Event]:
+        if self._kind:
+            yield _named("content_block_stop", index=self._index)
 
     def ended(self, choice: Choice) -> Iterator[Event]:
-        yield from self._blocks.end()
+        yield from self._end()
         fields = {"usage": _usage(choice.tally), **measurements(choice.tally, self._omissions)}
         yield _named("message_delta", delta=_ending(self._body, choice.tally), **fields)
         yield _named("message_stop")
@@ -89,37 +103,6 @@ def _reply(engine: Engine, body: MessagesRequest, omissions: Omissions) -> proto
     turns, opening = split_opening(messages_of(body, omissions))
     settings = engine.settings(given)
     return engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, omissions))[0]
-
-
-class _Blocks:
-    """The events of the blocks of a message: one block for each stretch of text of one kind, and for each call."""
-
-    def __init__(self) -> None:
-        self._index, self._kind = -1, ""
-
-    def text(self, kind: str, text: str, more: dict[str, Any]) -> Iterator[Event]:
-        """Yields the events of a text. more: what its delta has besides the protocol's fields."""
-        if kind != self._kind:
-            yield from self._begin(kind, {"type": kind, kind: ""})
-        yield _named(
-            "content_block_delta", index=self._index, delta={"type": f"{kind}_delta", kind: text}, redline=more
-        )
-
-    def call(self, call: protocol.ToolCall) -> Iterator[Event]:
-        """Yields the events of a call."""
-        yield from self._begin("tool_use", _tool_use(call))
-        fields = {"type": "input_json_delta", "partial_json": call.arguments}
-        yield _named("content_block_delta", index=self._index, delta=fields)
-
-    def end(self) -> Iterator[Event]:
-        """Yields the end of the block that is open."""
-        if self._kind:
-            yield _named("content_block_stop", index=self._index)
-
-    def _begin(self, kind: str, block: dict[str, Any]) -> Iterator[Event]:
-        yield from self.end()
-        self._index, self._kind = self._index + 1, kind
-        yield _named("content_block_start", index=self._index, content_block=block)
 
 
 class CountTokens:

@@ -51,21 +51,6 @@ def engine_unavailable(message: str) -> ApiError:
     return ApiError(503, "engine_unavailable", message)
 
 
-def host_gone() -> ApiError:
-    """Returns the error once programs are served no longer."""
-    return engine_unavailable("Redline has stopped serving: switch it on in Redline's window, or run `redline serve`")
-
-
-def busy(pending: int) -> ApiError:
-    """Returns the error for a request beyond those that may wait."""
-    return ApiError(429, "too_many_requests", f"{pending} requests are waiting: try again in a few seconds")
-
-
-def not_loaded(reason: str) -> ApiError:
-    """Returns the error for models that cannot be loaded."""
-    return ApiError(503, "model_not_loaded", reason)
-
-
 def of_failure(failed: protocol.Failed) -> ApiError:
     """Returns the error for what the host could not do."""
     known = {

@@ -47,12 +47,12 @@ class ChatTool(msgspec.Struct, frozen=True):
     function: FunctionTool | None = None
 
 
-class AnthropicTool(msgspec.Struct, frozen=True):
+class AnthropicTool(msgspec.Struct, frozen=True, rename={"parameters": "input_schema"}):
     """A tool as /v1/messages has it."""
 
     name: ToolName = ""
     description: str | None = None
-    input_schema: Schema | None = None
+    parameters: Schema | None = None
     strict: bool | None = None
     type: Name | None = None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.api.access import LONGEST_BODY, depth_exceeds
+from app.api.access import LONGEST_BODY
 from app.api.key_file import read_or_make_key
 from app.api.loopback_server import open_socket
 from app.cli.serve import add_parser
@@ -13,6 +13,7 @@ from app.command_line import Parser
 from engine.errors import UsageError
 from tests.app.api.api_calls import CHAT, KEY, PORT, Api, post, with_api
 
+NESTED = b'{"messages": [{"role": "user", "content": "[[[["}], "user": %s%s}'
 FOREIGN_HOSTS = [
     "attacker.example",
     f"attacker.example:{PORT}",
@@ -173,10 +174,10 @@ def test_bodies_are_bounded_in_size_time_and_depth():
     assert with_api(scenario, body_time_s=0.0) == [413, 413, 408, 400, 400, 400]
 
 
-def test_depth_is_counted_outside_of_strings():
-    assert depth_exceeds(b"[[[1]]]", 2) and not depth_exceeds(b"[[[1]]]", 3)
-    assert not depth_exceeds(json.dumps(["[" * 99, '\\"[[[[', "\\"]).encode(), 1)
-    assert depth_exceeds(json.dumps(["\\", [["x"]]]).encode(), 2)
+@pytest.mark.parametrize(("depth", "status"), [(63, 200), (64, 400)])
+def test_objects_and_lists_nest_to_a_bound(depth: int, status: int):
+    answer = with_api(lambda api: api.call("POST", "/v1/chat/completions", NESTED % (b"[" * depth, b"]" * depth)))
+    assert answer.status == status and (status == 200 or answer.json["error"]["code"] == "too_deep")
 
 
 # --- the socket and the key -------------------------------------------------------------------
