@@ -68,9 +68,12 @@ def test_a_stream_adds_up_to_the_whole_reply_on_every_endpoint():
 
 def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_models():
     value = {**CHAT, "temperature": 0.5, "top_k": 7, "seed": 11, "stop": "END", "logit_bias": {"3": -100}}
+    value |= {"repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": -0.5}
     sampling = request_of("/v1/chat/completions", {**value, "max_completion_tokens": 9, "max_tokens": 4}).sampling
     assert (sampling.temperature, sampling.top_k, sampling.seed, sampling.stop) == (0.5, 7, 11, ("END",))
     assert (sampling.logit_bias, sampling.max_tokens, sampling.fresh) == ({3: -100.0}, 9, False)
+    penalties = sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty
+    assert penalties == (1.1, 0.5, -0.5)
     assert set(sampling.from_model) & {"temperature", "top_k"} == set() and "top_p" in sampling.from_model
 
 
@@ -81,10 +84,13 @@ def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_
         ("/v1/completions", {"response_format": {"type": "json_schema", "schema": SCHEMA}}),
         ("/v1/chat/completions", {"response_format": {"type": "json_object", "schema": SCHEMA}}),
         ("/v1/responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}}),
+        ("/v1/messages", {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+        ("/v1/messages", {"output_format": {"type": "json_schema", "schema": SCHEMA}}),
     ],
 )
 def test_a_schema_becomes_the_grammar_of_the_reply(path: str, value: dict[str, Any]) -> None:
-    value |= {"/v1/chat/completions": CHAT, "/v1/completions": {"prompt": "x"}, "/v1/responses": {"input": "x"}}[path]
+    chat = {**CHAT, "model": MODEL, "max_tokens": 9}
+    value |= {"/v1/completions": {"prompt": "x"}, "/v1/responses": {"input": "x"}}.get(path, chat)
     assert request_of(path, value).sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
 
 

@@ -20,6 +20,10 @@ FOREIGN_HOSTS = [
     "127.0.0.1:1",
     f"127.0.0.1.x:{PORT}",
     f"0.0.0.0:{PORT}",
+    f"127.0.0.1:{PORT}/health?",
+    f"127.0.0.1:{PORT}#@x",
+    f"x@127.0.0.1:{PORT}",
+    "a/health",
 ]
 
 
@@ -27,7 +31,8 @@ FOREIGN_HOSTS = [
 def test_a_name_that_was_rebound_to_loopback_is_refused(host: str):
     """CVE-2024-28224 (Ollama), CVE-2025-66414, CVE-2025-66416 and CVE-2026-34742 (the MCP SDKs for TypeScript, Python
     and Go): a web page reaches a server on loopback under its own name, by DNS rebinding, because the Host header is
-    not checked. Here it is, on every route and before the key."""
+    not checked. CVE-2026-48710 (Starlette): a malformed Host changes the path of `request.url`. Here the Host is one of
+    a few exact texts, on every route and before the key, and paths come from the scope."""
 
     async def scenario(api: Api) -> None:
         for method, path in (("GET", "/health"), ("GET", "/v1/models"), ("POST", "/v1/chat/completions")):
@@ -58,16 +63,6 @@ def test_other_web_pages_are_refused_and_no_page_may_read(origin: str):
 
 
 @pytest.mark.parametrize(
-    "host", [f"127.0.0.1:{PORT}/health?", f"127.0.0.1:{PORT}#@x", f"x@127.0.0.1:{PORT}", "a/health"]
-)
-def test_a_malformed_host_moves_no_check_to_another_path(host: str):
-    """CVE-2026-48710 (Starlette): a malformed Host header changes the path of `request.url`, so that a check of the
-    path sees another than the router. Here the Host is one of a few exact texts, and paths come from the scope."""
-    answer = with_api(lambda api: api.call("GET", "/v1/models", headers={"host": host, "authorization": ""}))
-    assert answer.status == 403
-
-
-@pytest.mark.parametrize(
     "given", ["", "Bearer ", f"Bearer {KEY}x", f"Bearer {KEY[:-1]}", f"Basic {KEY}", "Bearer \xff"]
 )
 def test_every_route_but_health_needs_the_key(given: str):
@@ -83,14 +78,6 @@ def test_every_route_but_health_needs_the_key(given: str):
         assert named.status == 200
 
     with_api(scenario)
-
-
-def test_ranges_are_not_parsed():
-    """CVE-2025-62727 (Starlette): a Range header costs quadratic time in FileResponse. No route serves files, so the
-    header has no meaning here."""
-    headers = {"range": "bytes=" + ",".join(f"{i}-" for i in range(3000))}
-    answer = with_api(lambda api: api.call("GET", "/v1/models", headers=headers))
-    assert answer.status == 200 and "content-range" not in answer.headers
 
 
 def test_numbers_that_shift_the_context_are_refused():
@@ -126,13 +113,6 @@ def test_schemas_of_tools_cannot_end_the_engine(parameters: object):
             assert answer.status == 400 and api.engine.requests == []
 
     with_api(scenario)
-
-
-def test_penalties_reach_the_engine_as_they_are():
-    """CVE-2026-44223 (vLLM): any penalty ends an engine whose drafter returns another shape after its first step. That
-    drafts and penalties agree is tested in tests/engine; here, that a request with them is an ordinary one."""
-    value = {**CHAT, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": -0.5}
-    assert post("/v1/chat/completions", value).status == 200
 
 
 def test_there_are_no_routes_that_change_what_is_installed():

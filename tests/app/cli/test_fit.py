@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.fit import KINDS, announcement
+from app.cli.fit import announcement
 from app.cli.terminal.progress import StageClock
 from models import durable_files
 from models.loader import load
-from models.training import resource_needs, training_plan
+from models.training import resource_needs
 from models.training.pipeline import STAGES, TrainingPipeline, TrainingProgress
 from models.training.plan_measurement import PreparedTraining
 from models.training.training_plan import write_plan
@@ -58,7 +58,7 @@ def test_nonsense_is_a_usage_error(redline: Redline, toy_folder: Path, here: Pat
     assert not list(here.iterdir())
 
 
-@pytest.mark.parametrize("words", [[], ["--kind", "medusa"], ["--minutes", "5"], ["--json"]])
+@pytest.mark.parametrize("words", [[], ["--kind", "medusa", "--minutes", "5", "--json"]])
 def test_a_fit_that_nobody_asked_for_says_what_it_would_do(
     redline: Redline, monkeypatch: pytest.MonkeyPatch, here: Path, words: list[str]
 ) -> None:
@@ -92,10 +92,6 @@ def test_a_fit_that_is_terminated_leaves_no_lock(
     monkeypatch.setattr("app.cli.fit._train", lambda *_: signal.raise_signal(number))
     assert redline("fit", "builtin").code == 130
     assert not list(here.iterdir())
-
-
-def test_kinds_are_those_that_can_be_made() -> None:
-    assert KINDS == training_plan.KINDS
 
 
 @pytest.mark.slow

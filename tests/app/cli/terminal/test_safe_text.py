@@ -61,6 +61,12 @@ def test_an_argument_is_shown_on_one_line(text: str, capsys: pytest.CaptureFixtu
     assert said.startswith("redline: there is no ") and len(said.splitlines()) == 1
 
 
+def test_controls_become_visible_and_other_text_stays_as_it_is() -> None:
+    hostile = "\x1b]0;t\x07\x9b31m\x08\x7f\u202eevil\u2066x\r\nnext\tz\u2028y\ud800"
+    assert safe(hostile) == "\u241b]0;t\u2407\ufffd31m\u2408\u2421\ufffdevil\ufffdx\nnext\tz\ny\ufffd"
+    assert safe("naïve 日本語 👩\u200d👧 العربية\n\t") == "naïve 日本語 👩\u200d👧 العربية\n\t"
+
+
 def test_names_that_look_alike_are_told_apart_and_emoji_stay_whole() -> None:
     assert safe_line("ll\u200bama") != safe_line("llama")
     assert safe_line("a\ufeff\u2060\u00ad\U000e0041b") == "a\ufffd\ufffd\ufffd\ufffdb"
