@@ -21,8 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.api_errors import ApiError
-from app.api.omissions import HEADER
+from app.api.api_errors import HEADER, ApiError
 
 LONGEST_BODY = 8 * 1024 * 1024 - 64 * 1024  # bytes: the host's longest line, less what is put around the messages
 MOST_HEADERS = 100

@@ -15,10 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import protocol
-from app.api.api_errors import ApiError, of_failure
+from app.api.api_errors import ApiError, Omissions, of_failure
 from app.api.endpoint import Choice, ReplyForm
 from app.api.http_replies import Event, json_response, until_gone
-from app.api.omissions import Omissions
 from app.api.reply_stream import Delta, Engine, Tally, measurements, origins
 from app.api.request_reading import read_request
 from app.api.request_schema import AnthropicPart, MessagesRequest, TextPart, grammar_of, text_of

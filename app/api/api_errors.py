@@ -1,4 +1,8 @@
-"""Errors as clients of the API read them: in OpenAI's shape, and in Anthropic's for its own endpoint."""
+"""What a request is not given: errors, in OpenAI's shape and in Anthropic's for its own endpoint; and omissions.
+
+A request that asks for something that cannot be honored is answered without it, unless the reply would mean something
+else then; such a request is refused. What is left out is reported in a header and in the reply's statistics.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ _ANTHROPIC_TYPES = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+HEADER = "x-redline-warning"
+LONGEST_HEADER = 1000  # characters
 
 
 class ApiError(Exception):
@@ -63,3 +69,28 @@ def of_failure(failed: protocol.Failed) -> ApiError:
     }
     status, code = known.get(failed.kind, (500, "engine_error"))
     return ApiError(status, code, failed.message)
+
+
+class Omissions:
+    """The notes of one request, in the order in which it was read."""
+
+    def __init__(self) -> None:
+        self._notes: list[str] = []
+
+    def add(self, what: str, why: str) -> None:
+        """Notes that a field or an item is left out."""
+        note = f"{what[:80]}: {why}"
+        if note not in self._notes:
+            self._notes.append(note)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header of the answer; empty where nothing was left out."""
+        text = "; ".join(self._notes).encode("ascii", "replace").decode()
+        printable = "".join(sign if sign.isprintable() else "?" for sign in text)
+        return {HEADER: printable[:LONGEST_HEADER]} if printable else {}
+
+    @property
+    def statistics(self) -> dict[str, list[str]]:
+        """The same for the reply's statistics."""
+        return {"left_out": list(self._notes)} if self._notes else {}

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from app import protocol
-from app.api.api_errors import ApiError, unsupported
+from app.api.api_errors import ApiError, Omissions, unsupported
 from app.api.endpoint import Choice, ReplyForm, stream_end, usage
 from app.api.http_replies import Event
-from app.api.omissions import Omissions
 from app.api.reply_stream import Delta, Engine, Token, measurements, origins
 from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, text_of
 from app.api.tools import chat_tools

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from app.api.api_errors import unsupported
+from app.api.api_errors import Omissions, unsupported
 from app.api.chat_completions import logprob
 from app.api.endpoint import Choice, ReplyForm, stream_end, usage
 from app.api.http_replies import Event
-from app.api.omissions import Omissions
 from app.api.reply_stream import Delta, Engine, Token, measurements, origins
 from app.api.request_schema import CompletionRequest, grammar_of
 

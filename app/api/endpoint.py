@@ -14,9 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import protocol
-from app.api.api_errors import ApiError
+from app.api.api_errors import ApiError, Omissions
 from app.api.http_replies import COMMENT, Event, EventStream, json_response, until_gone
-from app.api.omissions import Omissions
 from app.api.reply_stream import Delta, Engine, Tally, deltas
 from app.api.request_reading import read_request
 from app.api.request_schema import SamplingFields

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from app import protocol
-from app.api.api_errors import ApiError, of_failure
+from app.api.api_errors import ApiError, Omissions, of_failure
 from app.api.engine_client import EngineClient
 from app.api.http_replies import COMMENT, Event
-from app.api.omissions import Omissions
 from app.api.request_schema import SamplingFields
 from app.api.thinking_fields import ThinkingFields, thinking_settings
 from app.reply_statistics import drafting_in_words

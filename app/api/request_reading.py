@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from app.api.api_errors import ApiError, unsupported
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions, unsupported
 
 _TEMPLATES = "the model's own chat template is used"
 _GRAMMARS = "ask for structured output with response_format"

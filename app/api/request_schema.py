@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from app.api.api_errors import ApiError, unsupported
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions, unsupported
 from app.api.thinking_fields import ThinkingFields
 from engine.settings import LARGEST_SEED, Grammar
 from models.json_schemas import enforceable

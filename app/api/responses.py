@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from msgspec import to_builtins
 
 from app import protocol
-from app.api.api_errors import ApiError
+from app.api.api_errors import ApiError, Omissions
 from app.api.endpoint import Choice, ReplyForm
 from app.api.http_replies import Event
-from app.api.omissions import Omissions
 from app.api.recent_responses import RecentResponses
 from app.api.reply_stream import Delta, Engine, Tally, measurements, origins
 from app.api.request_schema import ResponseItem, ResponsesRequest, grammar_of, text_of
@@ -141,7 +140,7 @@ class _Items:
             self._text += text
             more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
             shape = self._shapes[kind]
-            yield _named(f"{shape.text}.delta", **self._place, delta=text, **more, redline=origins(delta.tokens))
+            yield _named(f"{shape.text_event}.delta", **self._place, delta=text, **more, redline=origins(delta.tokens))
         for call in delta.calls:
             yield from self._close()
             yield from self._call(call)
@@ -162,15 +161,15 @@ class _Items:
         self._id = f"{'msg' if kind == 'message' else 'rs'}_{secrets.token_hex(12)}"
         shape = self._shapes[kind]
         yield _named("response.output_item.added", output_index=len(self.output), item=shape.item(self._id, None))
-        yield _named(f"{shape.part}.added", **self._place, part=shape.content(""))
+        yield _named(f"{shape.part_event}.added", **self._place, part=shape.content(""))
 
     def _close(self) -> Iterator[Event]:
         if not self._kind:
             return
         kind, shape = self._kind, self._shapes[self._kind]
         more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
-        yield _named(f"{shape.text}.done", **self._place, text=self._text, **more)
-        yield _named(f"{shape.part}.done", **self._place, part=shape.content(self._text))
+        yield _named(f"{shape.text_event}.done", **self._place, text=self._text, **more)
+        yield _named(f"{shape.part_event}.done", **self._place, part=shape.content(self._text))
         item, self._kind = shape.item(self._id, self._text), ""
         yield _named("response.output_item.done", output_index=len(self.output), item=item)
         self.output.append(item)
@@ -226,45 +225,50 @@ def _named(event: str, /, **fields: Any) -> Event:
     return event, {"type": event, **fields}
 
 
-def _output_text(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _message(item: str, text: str | None) -> dict[str, Any]:
-    status, content = ("in_progress", []) if text is None else ("completed", [_output_text(text)])
-    return {"type": "message", "id": item, "role": "assistant", "status": status, "content": content}
-
-
-def _reasoning_text(text: str) -> dict[str, Any]:
-    return {"type": "reasoning_text", "text": text}
-
-
-def _reasoning(item: str, text: str | None) -> dict[str, Any]:
-    content = [] if text is None else [_reasoning_text(text)]
-    return {"type": "reasoning", "id": item, "summary": [], "content": content}
-
-
-def _summary_text(text: str) -> dict[str, Any]:
-    return {"type": "summary_text", "text": text}
-
-
-def _summary(item: str, text: str | None) -> dict[str, Any]:
-    return {"type": "reasoning", "id": item, "summary": [] if text is None else [_summary_text(text)]}
-
-
 class _Shape(NamedTuple):
-    """How an item and its events look. text, part: what the names of the events begin with. number: the field that says
-    which part of the item it is."""
+    """How an item and its events look. item: its type, fields, and the list that its text is in. part: its text, with
+    the field `text`. text_event, part_event: what the names of the events begin with. number: the field that says which
+    part of the item it is."""
 
-    text: str
-    part: str
+    fields: dict[str, Any]
+    parts: str
+    part: dict[str, Any]
+    text_event: str
+    part_event: str
     number: str
-    item: Callable[[str, str | None], dict[str, Any]]
-    content: Callable[[str], dict[str, Any]]
+
+    def content(self, text: str) -> dict[str, Any]:
+        return {**self.part, "text": text}
+
+    def item(self, item: str, text: str | None) -> dict[str, Any]:
+        """Returns an item, which is open while it has no text."""
+        told = {**self.fields, "id": item, self.parts: [] if text is None else [self.content(text)]}
+        if "status" in told and text is not None:
+            told["status"] = "completed"
+        return told
 
 
-_MESSAGE = _Shape("response.output_text", "response.content_part", "content_index", _message, _output_text)
-_REASONING = _Shape("response.reasoning_text", "response.content_part", "content_index", _reasoning, _reasoning_text)
+_MESSAGE = _Shape(
+    {"type": "message", "role": "assistant", "status": "in_progress"},
+    "content",
+    {"type": "output_text", "annotations": [], "logprobs": []},
+    "response.output_text",
+    "response.content_part",
+    "content_index",
+)
+_REASONING = _Shape(
+    {"type": "reasoning", "summary": []},
+    "content",
+    {"type": "reasoning_text"},
+    "response.reasoning_text",
+    "response.content_part",
+    "content_index",
+)
 _SUMMARY = _Shape(
-    "response.reasoning_summary_text", "response.reasoning_summary_part", "summary_index", _summary, _summary_text
+    {"type": "reasoning"},
+    "summary",
+    {"type": "summary_text"},
+    "response.reasoning_summary_text",
+    "response.reasoning_summary_part",
+    "summary_index",
 )

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from app import protocol
-from app.api.api_errors import ApiError, unsupported
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions, unsupported
 from app.api.request_schema import AnthropicTool, ChatRequest, FunctionTool, MessagesRequest, ResponsesRequest
 from models.json_schemas import enforceable
 from models.tool_formats import NAME

@@ -54,7 +54,6 @@ class Finding:
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "doctor", run, _DESCRIPTION)
     add_common(parser)
     parser.add_argument("--metal", action="store_true", help=_METAL)

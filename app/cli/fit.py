@@ -50,7 +50,6 @@ _VOCABULARY = "size of the draft vocabulary (default: 8192 for a head; for a dra
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "fit", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("target", nargs="?", metavar="TARGET", help="model folder, or builtin for the built-in model")
@@ -107,7 +106,8 @@ def _is_meant(args: argparse.Namespace) -> bool:
     """Returns whether an hour's work is wanted: asks if no target is named. Raises UsageError if nobody can answer."""
     if args.target is not None or args.resume or args.yes:
         return True
-    takes = "until all steps are done" if args.steps else f"for about {args.minutes or TrainingOptions.minutes:g} minutes"
+    minutes = args.minutes or TrainingOptions.minutes
+    takes = "until all steps are done" if args.steps else f"for about {minutes:g} minutes"
     what = f"this trains a drafter of kind {args.kind or KINDS[0]} for the built-in model, {takes}"
     if args.json or not sys.stdin.isatty():
         raise UsageError(f"{what}: use `redline fit {BUILTIN}` or --yes to begin, or name another TARGET")

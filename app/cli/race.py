@@ -50,7 +50,6 @@ _SPEED = f"speed of the replay: {', '.join(f'{speed:g}' for speed in SPEEDS)} (d
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "race", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--prompt", metavar="TEXT", help="prompt for both sides")

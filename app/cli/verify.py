@@ -63,7 +63,6 @@ _STYLES = {"identical": "green", "possible": "", "near-tie": "yellow", "failure"
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "verify", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("files", nargs="+", type=Path, metavar="EXPORT.json", help="conversations exported from the window as JSON")

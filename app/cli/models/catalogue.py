@@ -189,7 +189,6 @@ _EXAMPLES = """examples:
 
 
 def add_search(commands: Commands) -> None:
-    """Adds the command `search`."""
     about = (
         "Search targets and drafters for Apple Silicon, and see which drafter goes with which target. "
         "Works offline; `redline models check` checks that they still exist."

@@ -32,7 +32,6 @@ _WORST_FIRST: tuple[State, ...] = ("gone", "unknown", "gated", "there")
 
 
 def add_check(commands: Commands) -> None:
-    """Adds the command `check`."""
     about = (
         "Check on the hub that every entry of the catalogue still exists at its revision. Downloads nothing. "
         "Exit status 1 if an entry is gone or could not be checked."
@@ -87,7 +86,6 @@ def _show(found: Sequence[EntryState]) -> None:
 
 
 def add_login(commands: Commands) -> None:
-    """Adds the command `login`."""
     about = (
         "Save a Hugging Face token in the keychain, for gated or private models. A token with read access is enough; "
         "create one at huggingface.co under Settings > Access Tokens."
@@ -97,7 +95,6 @@ def add_login(commands: Commands) -> None:
 
 
 def add_logout(commands: Commands) -> None:
-    """Adds the command `logout`."""
     add_command(commands, "logout", run_logout, "Delete the Hugging Face token from the keychain.")
 
 

@@ -50,14 +50,12 @@ _GROUP_SIZE = "weights that share a scale, for --bits 2 to 8 (default: 64)"
 
 
 def add_import(commands: Commands) -> None:
-    """Adds the command `import`."""
     parser = add_command(commands, "import", run, _IMPORT, _IMPORT_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of an installed model")
     _add_storage(parser)
 
 
 def add_convert(commands: Commands) -> None:
-    """Adds the command `convert`."""
     parser = add_command(commands, "convert", functools.partial(run, convert=True), _CONVERT, _CONVERT_EXAMPLES)
     source = "a folder with config.json, safetensors and tokenizer.json, or the name of an installed model"
     parser.add_argument("path", metavar="FOLDER", help=source)

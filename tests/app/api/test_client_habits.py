@@ -9,9 +9,8 @@ from msgspec import structs
 
 from app import protocol
 from app.api import http_replies
-from app.api.api_errors import ApiError
+from app.api.api_errors import HEADER, ApiError
 from app.api.http_replies import PING_S
-from app.api.omissions import HEADER
 from app.api.recent_responses import RecentResponses
 from app.api.request_schema import ResponseItem, ResponsesRequest
 from app.task_queue import Work

@@ -227,7 +227,7 @@ def without_head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[
         yield Resolving(original, "main")
         raise HubError("the hub is silent", "hub")
 
-    monkeypatch.setattr("models.catalogue.entries.read_catalogue", lambda: known)
+    monkeypatch.setattr("app.cli.models.pull.read_catalogue", lambda: known)
     monkeypatch.setattr("models.convert.stored_head.fetch_head", fetch)
     return calls
 
