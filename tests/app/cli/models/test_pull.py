@@ -96,9 +96,6 @@ def test_a_guess_is_made_of_what_is_missing_and_of_nothing_else() -> None:
 )
 def test_the_address_of_a_models_page_means_the_model(said: str, revision: str | None, meant: HubReference) -> None:
     assert read_reference(said, revision, HUB) == meant
-
-
-def test_two_revisions_are_one_too_many() -> None:
     with pytest.raises(UsageError, match="the address and --revision name different revisions"):
         read_reference(f"{HUB}/o/m/tree/v2", "v1", HUB)
 

@@ -57,6 +57,9 @@ def test_a_pipe_gets_the_answer_alone_unless_thoughts_are_wanted() -> None:
         Terminal(out, notes, PLAIN, thoughts=thoughts).play(thinking_reply())
         assert out.getvalue() == expected
         assert notes.getvalue().startswith("Thought for 3 s, 3 tokens\n")
+    out, notes = io.StringIO(), io.StringIO()
+    Terminal(out, notes, PLAIN, thoughts=False).play((*thinking_reply()[:1], Finished("thought", 3, 1.0)))
+    assert out.getvalue() == "" and "cut off while thinking, at --max-thought-tokens" in notes.getvalue()
 
 
 def test_a_hidden_thought_counts_its_tokens_and_leaves_one_line() -> None:
@@ -64,13 +67,6 @@ def test_a_hidden_thought_counts_its_tokens_and_leaves_one_line() -> None:
     Terminal(out, io.StringIO(), Look(True, "none"), lambda: 80, thoughts=False).play(thinking_reply())
     shown = ESCAPE.sub("", out.getvalue())
     assert "thinking: 2 tokens\rThought for 3 s, 3 tokens" in shown and "hm" not in shown
-
-
-def test_a_reply_that_ends_within_its_thought_says_so() -> None:
-    events = (*thinking_reply()[:1], Finished("thought", 3, 1.0))
-    out, notes = io.StringIO(), io.StringIO()
-    Terminal(out, notes, PLAIN, thoughts=False).play(events)
-    assert out.getvalue() == "" and "cut off while thinking, at --max-thought-tokens" in notes.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +82,10 @@ def test_a_reply_that_ends_within_its_thought_says_so() -> None:
 )
 def test_each_kind_has_the_designs_tint_and_its_second_cue(theme: Theme, origin: Origin, expected: str) -> None:
     assert Look(True, "truecolor", theme).start(origin) == expected
+    assert (
+        Look(True, "none", theme).start(origin)
+        == {"accepted": "", "corrected": "\x1b[4m", "bonus": "\x1b[4:4m"}[origin]
+    )
     indexed = {Look(True, "256", theme).start(kind)[:23] for kind in ("accepted", "corrected", "bonus")}
     assert len(indexed) == 3 and all(start.startswith("\x1b[38;5;") for start in indexed)
 
@@ -109,14 +109,6 @@ def test_each_kind_has_the_designs_tint_and_its_second_cue(theme: Theme, origin:
 def test_the_look_suits_the_terminal(environment: dict[str, str], theme: str, expected: Look) -> None:
     assert choose_look(True, environment, theme) == expected
     assert choose_look(False, environment, theme) == PLAIN
-
-
-def test_without_colour_the_cues_still_tell_the_kinds_apart() -> None:
-    no_colour = Look(True, "none")
-    assert [no_colour.start(kind) for kind in ("accepted", "corrected", "bonus")] == ["", "\x1b[4m", "\x1b[4:4m"]
-    assert Look(True, "none", dotted=False).start("bonus") == "\x1b[3m"
-    out, _ = play(no_colour)
-    assert not re.search(r"\x1b\[[34]8", out)
 
 
 def test_a_reply_on_a_terminal_shows_where_each_token_came_from() -> None:
@@ -239,8 +231,5 @@ def test_keys_come_without_enter_and_the_terminal_is_put_back() -> None:
         assert termios.tcgetattr(stream) == before
     for end in (ours, theirs):
         os.close(end)
-
-
-def test_what_is_no_terminal_has_no_keys() -> None:
     with key_presses(io.StringIO(" ")) as pressed:
         assert pressed() == []
