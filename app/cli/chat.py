@@ -82,14 +82,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(options: Options, system: str) -> Conversation:
-    status = Status(sys.stderr)
-    status(f"loading {target_name(options)}")
-    from app.inference.conversation import open_conversation  # which loads MLX
+    with Status(sys.stderr) as status:
+        status(f"loading {target_name(options)}")
+        from app.inference.conversation import open_conversation  # which loads MLX
 
-    try:
         return open_conversation(options, system, status)
-    finally:
-        status.clear()
 
 
 def _shows_thoughts(args: argparse.Namespace, look: Look) -> bool:
