@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -185,15 +186,8 @@ def test_the_key_is_private_and_stays(tmp_path: Path):
 def test_a_request_may_not_name_two_hosts():
     async def scenario(api: Api) -> int:
         scope = {"type": "http", "method": "GET", "path": "/health", "headers": [(b"host", b"127.0.0.1:8080")] * 2}
-        statuses = []
-
-        async def send(message) -> None:
-            statuses.append(message.get("status"))
-
-        async def receive() -> dict[str, str]:
-            return {"type": "http.disconnect"}
-
+        send, receive = mock.AsyncMock(), mock.AsyncMock(return_value={"type": "http.disconnect"})
         await api.app(scope, receive, send)
-        return statuses[0]
+        return send.await_args_list[0].args[0]["status"]
 
     assert with_api(scenario) == 403
