@@ -172,7 +172,7 @@ def _drafter_name(row: RecommendedTarget, catalogue: Catalogue) -> str:
     return LOOKUP if row.drafter == LOOKUP else catalogue.entries[row.drafter].name
 
 
-def speedup_range(measured: Sequence[MeasuredSpeedup] | Sequence[Measured]) -> str:
+def speedup_range(measured: Sequence[MeasuredSpeedup]) -> str:
     """Returns the range that was measured; "" where nothing was."""
     found = sorted({one.speedup for one in measured})
     return " to ".join(f"{speedup:g}" for speedup in (found if len(found) < 2 else (found[0], found[-1])))
