@@ -172,7 +172,8 @@ def test_a_machine_that_is_too_small_is_a_failure(
     monkeypatch.chdir(toy_folder)  # so that the target is named by a dot, and has a name all the same
     done = redline("fit", ".", *SMALL, "--kind", "medusa", "--out", here / "drafter")
     assert done.code == 1 and said in done.complaint
-    assert f"fitting a drafter of kind medusa for {toy_folder.name}: " in done.err
+    announced = f"fitting a drafter of kind medusa for {toy_folder.name}: " in done.err
+    assert announced == ("disk" in said)  # memory is asked for before the target is loaded
     assert not Workspace(here / "drafter").started
 
 
