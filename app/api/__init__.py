@@ -1,11 +1,13 @@
 """The local API for other programs: the protocols of OpenAI and Anthropic over HTTP, on loopback alone.
 
-HTTP -> access -> application -> chat_completions ... -> reply_stream -> engine_client -> the engine's queue
+HTTP -> access -> application -> endpoint -> reply_stream -> engine_client -> the engine's queue
 
-access            who may ask, and how much: key, Host, Origin, type, sizes, depth, time
+access            who may ask, and how much: key, Host, Origin, type, sizes, time
+endpoint          a request read, answered, and told as a document or a stream, in the form of its protocol:
+                  chat_completions, completions, responses, anthropic_messages
 request_reading   the body of a request as a record; what is ignored, left out or refused by name
 request_schema    these records and their bounds
-omissions         what a request asks for and its reply does without
+api_errors        what is refused, and what a request asks for and its reply does without
 turns, tools      conversations and tools of the three protocols, as the host takes them
 reply_stream      the engine's answers as text, tokens, counts and times: one fold for every endpoint
 engine_client     requests as tasks of the engine's queue (app/task_queue.py), and the watchdog that ends them

@@ -1,10 +1,10 @@
 """The gate of the API: a pure ASGI middleware in front of every route, which decides before anything is decoded.
 
 In this order: the Host and Origin headers (against DNS rebinding and foreign web pages), the key, the method, the type
-of the body, its size and the time it takes, and the depth of its JSON. The preflight of an allowed origin needs no
-key. The body is read here, once and bounded; routes get it whole. What is left of the body of a refused request is
-received too, bounded and not kept: where a connection is closed before that, the client may be told of a reset instead
-of the refusal. Only origins that the user allows by name get CORS headers, so no other web page can read an answer.
+of the body, its size and the time it takes. The preflight of an allowed origin needs no key. The body is read here,
+once and bounded; routes get it whole. What is left of the body of a refused request is received too, bounded and not
+kept: where a connection is closed before that, the client may be told of a reset instead of the refusal. Only origins
+that the user allows by name get CORS headers, so no other web page can read an answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -21,11 +21,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.api_errors import ApiError
-from app.api.omissions import HEADER
+from app.api.api_errors import HEADER, ApiError
 
 LONGEST_BODY = 8 * 1024 * 1024 - 64 * 1024  # bytes: the host's longest line, less what is put around the messages
-DEEPEST_JSON = 64
 MOST_HEADERS = 100
 BODY_TIME_S = 30.0
 DISCARD_TIME_S = 2.0  # in which a refused client may go on sending its body
@@ -118,7 +116,7 @@ class Access:
         return any(matches)
 
     async def _read_body(self, scope: Scope, incoming: _Incoming) -> bytes:
-        """Returns the body of a POST. Raises ApiError if it is too long, too slow, too deep, or not sent as JSON."""
+        """Returns the body of a POST. Raises ApiError if it is too long, too slow, or not sent as JSON."""
         if scope["method"] != "POST":
             return b""
         kind, _, charset = ",".join(_values(scope, b"content-type")).partition(";")
@@ -134,8 +132,6 @@ class Access:
         except TimeoutError as error:
             incoming.over = True  # no more time for it
             raise ApiError(408, "request_timeout", "the body took too long to arrive") from error
-        if depth_exceeds(body, DEEPEST_JSON):
-            raise ApiError(400, "too_deep", f"the JSON is nested more than {DEEPEST_JSON} levels deep")
         return body
 
 
@@ -165,27 +161,6 @@ async def _refuse(error: ApiError, scope: Scope, incoming: _Incoming, send: Send
             while not incoming.over and left > 0:
                 left -= len((await incoming()).get("body", b""))
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def depth_exceeds(body: bytes, deepest: int) -> bool:
-    """Whether brackets outside of strings nest deeper than `deepest`. If `body` is not JSON, either answer will do."""
-    depth = 0
-    for piece in _outside_strings(body):
-        for byte in piece:
-            if byte in b"[{":
-                depth += 1
-                if depth > deepest:
-                    return True
-            elif byte in b"]}":
-                depth -= 1
-    return False
-
-
-def _outside_strings(body: bytes) -> Iterable[bytes]:
-    """Yields the pieces of a JSON text between its strings, brackets alone kept."""
-    pieces = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-    kept = bytes(byte for byte in range(256) if byte not in b"[]{}")
-    return (piece.translate(None, kept) for piece in pieces[::2])
 
 
 async def _read_bounded(receive: Receive) -> bytes:

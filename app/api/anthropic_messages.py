@@ -6,7 +6,7 @@ A last turn of the assistant's is continued, as the protocol says.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import protocol
-from app.api.api_errors import ApiError, of_failure
-from app.api.http_replies import Event, EventStream, json_response, until_gone
-from app.api.omissions import Omissions
-from app.api.reply_stream import Engine, Tally, deltas, measurements, origins, whole
+from app.api.api_errors import ApiError, Omissions, of_failure
+from app.api.endpoint import Choice, ReplyForm
+from app.api.http_replies import Event, json_response, until_gone
+from app.api.reply_stream import Delta, Engine, Tally, measurements, origins
 from app.api.request_reading import read_request
 from app.api.request_schema import AnthropicPart, MessagesRequest, TextPart, grammar_of, text_of
 from app.api.tools import anthropic_tools
@@ -27,105 +27,81 @@ from app.api.turns import Turns, call_of, last_question, split_opening
 # The first block of Claude Code's system prompt begins with this. It is for its maker's billing, changes at each
 # request, and would keep everything after it from being reused.
 _BILLING = "x-anthropic-billing-header:"
-_PING: Event = ("ping", {"type": "ping"})
 
 
-class AnthropicMessages:
-    """The endpoint for replies."""
+class MessageForm(ReplyForm):
+    """The reply to a request: a block for each stretch of text of one kind, and for each call."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    ping = ("ping", {"type": "ping"})
 
-    async def __call__(self, request: Request) -> Response:
-        omissions = Omissions()
-        body = read_request(await request.body(), MessagesRequest, omissions)
-        reply = self._reply(body, omissions)
-        head = {
-            "id": f"msg_{secrets.token_hex(12)}",
-            "type": "message",
-            "role": "assistant",
-            "model": self._engine.loaded.target,
-        }
-        if body.stream:
-            events = self._events(body, reply, head, omissions)
-            return await EventStream(events, _failed, _PING, omissions.headers).begin(request)
-        tally = await until_gone(request.receive, whole(self._engine.client, reply))
+    def __init__(self, engine: Engine, body: MessagesRequest, omissions: Omissions) -> None:
+        self.replies = [_reply(engine, body, omissions)]
+        self._body, self._omissions = body, omissions
+        about = {"type": "message", "role": "assistant", "model": engine.loaded.target}
+        self._head = {"id": f"msg_{secrets.token_hex(12)}", **about}
+        self._begun, self._index, self._kind = False, -1, ""  # of the block that is open
+
+    def document(self, choices: list[Choice]) -> dict[str, Any]:
+        tally = choices[0].tally
         content: list[dict[str, Any]] = []
         if tally.thought:
             content.append({"type": "thinking", "thinking": tally.thought, "signature": ""})
         if tally.answer.strip() or not tally.calls:
             content.append({"type": "text", "text": tally.answer})
         content += [{**_tool_use(call), "input": msgspec.json.decode(call.arguments)} for call in tally.calls]
-        fields = {"usage": _usage(tally), **measurements(tally, omissions), "redline": origins(tally.emitted)}
-        return json_response({**head, "content": content, **_ending(body, tally), **fields}, headers=omissions.headers)
+        fields = {"usage": _usage(tally), **measurements(tally, self._omissions), "redline": origins(tally.emitted)}
+        return {**self._head, "content": content, **_ending(self._body, tally), **fields}
 
-    def _reply(self, body: MessagesRequest, omissions: Omissions) -> protocol.Reply:
-        """Returns the request for the host. Raises ApiError."""
-        self._engine.check_model(body.model)
-        if body.max_tokens is None:
-            raise ApiError(400, "invalid_request", "max_tokens is missing", "max_tokens")
-        given: dict[str, Any] = {name: getattr(body, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
-        given |= self._engine.thinking(body, omissions)
-        wanted = body.output_format or (body.output_config or {}).get("format")
-        given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format", omissions)}
-        turns, opening = split_opening(messages_of(body, omissions))
-        settings = self._engine.settings(given)
-        return self._engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, omissions))[0]
+    def received(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        if not (self._begun or delta.waits):  # whose head counts the prompt
+            self._begun = True
+            unended: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
+            yield _named("message_start", message={**self._head, **unended, "usage": _usage(choice.tally, 1)})
+        yield from super().received(choice, delta)
 
-    async def _events(
-        self, body: MessagesRequest, reply: protocol.Reply, head: dict[str, Any], omissions: Omissions
-    ) -> AsyncGenerator[Event]:
-        tally, blocks, begun = Tally(), _Blocks(), False
-        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
-            async for delta in added:
-                if not (begun or delta.waits):  # whose head counts the prompt
-                    begun = True
-                    unended: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
-                    yield _named("message_start", message={**head, **unended, "usage": _usage(tally, 1)})
-                if (sign := delta.sign_of_life) is not None:
-                    yield sign
-                    continue
-                for kind, text in (("thinking", delta.thought), ("text", delta.answer)):
-                    for event in blocks.text(kind, text, origins(delta.tokens)) if text else ():
-                        yield event
-                for call in delta.calls:
-                    for event in blocks.call(call):
-                        yield event
-        for event in blocks.end():
-            yield event
-        yield _named("message_delta", delta=_ending(body, tally), usage=_usage(tally), **measurements(tally, omissions))
-        yield _named("message_stop")
+    def added(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        for kind, text in (("thinking", delta.thought), ("text", delta.answer)):
+            if text and kind != self._kind:
+                yield from self._begin(kind, {"type": kind, kind: ""})
+            if text:
+                added = {"type": f"{kind}_delta", kind: text}
+                yield _named("content_block_delta", index=self._index, delta=added, redline=origins(delta.tokens))
+        for call in delta.calls:
+            yield from self._begin("tool_use", _tool_use(call))
+            added = {"type": "input_json_delta", "partial_json": call.arguments}
+            yield _named("content_block_delta", index=self._index, delta=added)
 
+    def _begin(self, kind: str, block: dict[str, Any]) -> Iterator[Event]:
+        yield from self._end()
+        self._index, self._kind = self._index + 1, kind
+        yield _named("content_block_start", index=self._index, content_block=block)
 
-class _Blocks:
-    """The events of the blocks of a message: one block for each stretch of text of one kind, and for each call."""
-
-    def __init__(self) -> None:
-        self._index, self._kind = -1, ""
-
-    def text(self, kind: str, text: str, more: dict[str, Any]) -> Iterator[Event]:
-        """Yields the events of a text. more: what its delta has besides the protocol's fields."""
-        if kind != self._kind:
-            yield from self._begin(kind, {"type": kind, kind: ""})
-        yield _named(
-            "content_block_delta", index=self._index, delta={"type": f"{kind}_delta", kind: text}, redline=more
-        )
-
-    def call(self, call: protocol.ToolCall) -> Iterator[Event]:
-        """Yields the events of a call."""
-        yield from self._begin("tool_use", _tool_use(call))
-        fields = {"type": "input_json_delta", "partial_json": call.arguments}
-        yield _named("content_block_delta", index=self._index, delta=fields)
-
-    def end(self) -> Iterator[Event]:
-        """Yields the end of the block that is open."""
+    def _end(self) -> Iterator[Event]:
         if self._kind:
             yield _named("content_block_stop", index=self._index)
 
-    def _begin(self, kind: str, block: dict[str, Any]) -> Iterator[Event]:
-        yield from self.end()
-        self._index, self._kind = self._index + 1, kind
-        yield _named("content_block_start", index=self._index, content_block=block)
+    def ended(self, choice: Choice) -> Iterator[Event]:
+        yield from self._end()
+        fields = {"usage": _usage(choice.tally), **measurements(choice.tally, self._omissions)}
+        yield _named("message_delta", delta=_ending(self._body, choice.tally), **fields)
+        yield _named("message_stop")
+
+    def failed(self, error: ApiError) -> Event:
+        return "error", error.body(anthropic=True)
+
+
+def _reply(engine: Engine, body: MessagesRequest, omissions: Omissions) -> protocol.Reply:
+    """Returns the request for the host. Raises ApiError."""
+    engine.check_model(body.model)
+    if body.max_tokens is None:
+        raise ApiError(400, "invalid_request", "max_tokens is missing", "max_tokens")
+    given: dict[str, Any] = {name: getattr(body, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
+    given |= engine.thinking(body, omissions)
+    wanted = body.output_format or (body.output_config or {}).get("format")
+    given |= {"stop": body.stop_sequences, "grammar": grammar_of(wanted, "output_config.format", omissions)}
+    turns, opening = split_opening(messages_of(body, omissions))
+    settings = engine.settings(given)
+    return engine.replies(turns, settings, opening=opening, tools=anthropic_tools(body, omissions))[0]
 
 
 class CountTokens:
@@ -192,10 +168,6 @@ def _assistant(parts: tuple[TextPart, ...], omissions: Omissions) -> protocol.Me
 
 def _tool_use(call: protocol.ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-
-
-def _failed(error: ApiError) -> Event:
-    return "error", error.body(anthropic=True)
 
 
 def _named(name: str, **fields: Any) -> Event:

@@ -1,4 +1,8 @@
-"""Errors as clients of the API read them: in OpenAI's shape, and in Anthropic's for its own endpoint."""
+"""What a request is not given: errors, in OpenAI's shape and in Anthropic's for its own endpoint; and omissions.
+
+A request that asks for something that cannot be honored is answered without it, unless the reply would mean something
+else then; such a request is refused. What is left out is reported in a header and in the reply's statistics.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ _ANTHROPIC_TYPES = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+HEADER = "x-redline-warning"
+LONGEST_HEADER = 1000  # characters
 
 
 class ApiError(Exception):
@@ -51,21 +57,6 @@ def engine_unavailable(message: str) -> ApiError:
     return ApiError(503, "engine_unavailable", message)
 
 
-def host_gone() -> ApiError:
-    """Returns the error once programs are served no longer."""
-    return engine_unavailable("Redline has stopped serving: switch it on in Redline's window, or run `redline serve`")
-
-
-def busy(pending: int) -> ApiError:
-    """Returns the error for a request beyond those that may wait."""
-    return ApiError(429, "too_many_requests", f"{pending} requests are waiting: try again in a few seconds")
-
-
-def not_loaded(reason: str) -> ApiError:
-    """Returns the error for models that cannot be loaded."""
-    return ApiError(503, "model_not_loaded", reason)
-
-
 def of_failure(failed: protocol.Failed) -> ApiError:
     """Returns the error for what the host could not do."""
     known = {
@@ -78,3 +69,28 @@ def of_failure(failed: protocol.Failed) -> ApiError:
     }
     status, code = known.get(failed.kind, (500, "engine_error"))
     return ApiError(status, code, failed.message)
+
+
+class Omissions:
+    """The notes of one request, in the order in which it was read."""
+
+    def __init__(self) -> None:
+        self._notes: list[str] = []
+
+    def add(self, what: str, why: str) -> None:
+        """Notes that a field or an item is left out."""
+        note = f"{what[:80]}: {why}"
+        if note not in self._notes:
+            self._notes.append(note)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header of the answer; empty where nothing was left out."""
+        text = "; ".join(self._notes).encode("ascii", "replace").decode()
+        printable = "".join(sign if sign.isprintable() else "?" for sign in text)
+        return {HEADER: printable[:LONGEST_HEADER]} if printable else {}
+
+    @property
+    def statistics(self) -> dict[str, list[str]]:
+        """The same for the reply's statistics."""
+        return {"left_out": list(self._notes)} if self._notes else {}

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,14 +82,26 @@ class ApiThread(threading.Thread):
         self.client.end()
 
     async def _serve(self, listener: socket.socket, rules: AccessRules) -> None:
-        from app.api.loopback_server import serve_engine
+        """Serves the engine on a socket that listens, whose port replaces that of the rules, until its client ends."""
+        from app.api.application import application
+        from app.api.loopback_server import LoopbackServer
         from app.api.reply_stream import Engine
 
-        reporting = asyncio.create_task(self._report_changes(listener.getsockname()[1]))
-        await serve_engine(Engine(self.client, self._base), listener, rules)
-        reporting.cancel()
-        with suppress(asyncio.CancelledError):
-            await reporting
+        rules = replace(rules, port=listener.getsockname()[1])
+        server = LoopbackServer(application(Engine(self.client, self._base), rules))
+
+        async def end_with_the_client() -> None:
+            await self.client.ended.wait()
+            server.should_exit = True
+
+        works = (end_with_the_client(), self.client.watch(), self._report_changes(rules.port))
+        beside = [asyncio.create_task(work) for work in works]
+        try:
+            await server.serve([listener])
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     async def _report_changes(self, port: int) -> None:
         reported, client = protocol.Serving(), self.client

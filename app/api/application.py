@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -12,31 +13,48 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from app.api.access import Access, AccessRules
-from app.api.anthropic_messages import AnthropicMessages, CountTokens
+from app.api.anthropic_messages import CountTokens, MessageForm
 from app.api.api_errors import ApiError
-from app.api.chat_completions import ChatCompletions
-from app.api.completions import Completions
+from app.api.chat_completions import ChatForm
+from app.api.completions import CompletionForm
+from app.api.endpoint import Endpoint
 from app.api.http_replies import json_response, until_gone
 from app.api.openapi import openapi_page
+from app.api.recent_responses import RecentResponses
 from app.api.reply_stream import Engine
-from app.api.responses import Responses
+from app.api.request_schema import ChatRequest, CompletionRequest, MessagesRequest, ResponsesRequest
+from app.api.responses import ResponseForm
 
 
 def application(engine: Engine, rules: AccessRules) -> ASGIApp:
     """Returns the API of a pair as an ASGI application."""
-    post = {
-        "/v1/chat/completions": ChatCompletions(engine),
-        "/v1/completions": Completions(engine),
-        "/v1/responses": Responses(engine),
-        "/v1/messages": AnthropicMessages(engine),
+    post: dict[str, Any] = {
+        "/v1/chat/completions": Endpoint(engine, ChatRequest, ChatForm),
+        "/v1/completions": Endpoint(engine, CompletionRequest, CompletionForm),
+        "/v1/responses": Endpoint(engine, ResponsesRequest, partial(ResponseForm, RecentResponses())),
+        "/v1/messages": Endpoint(engine, MessagesRequest, MessageForm),
         "/v1/messages/count_tokens": CountTokens(engine),
     }
-    about = _About(engine)
+
+    async def health(_: Request) -> Response:
+        engine.client.check()
+        return json_response({"status": "ok"})
+
+    async def openapi(_: Request) -> Response:
+        return json_response(openapi_page())
+
+    async def models(_: Request) -> Response:
+        return json_response({"object": "list", "data": [_card(engine)]})
+
+    async def model(request: Request) -> Response:
+        engine.check_model(request.path_params["name"])
+        return json_response(_card(engine))
+
     get = {
-        "/health": about.health,
-        "/openapi.json": about.openapi,
-        "/v1/models": _once_loaded(about.models, engine),
-        "/v1/models/{name:path}": _once_loaded(about.model, engine),
+        "/health": health,
+        "/openapi.json": openapi,
+        "/v1/models": _once_loaded(models, engine),
+        "/v1/models/{name:path}": _once_loaded(model, engine),
     }
     get["/v1/models/"] = get["/v1/models"]
     post |= {f"{path}/": endpoint for path, endpoint in post.items()}
@@ -48,32 +66,13 @@ def application(engine: Engine, rules: AccessRules) -> ASGIApp:
     return Access(app, rules, routes)
 
 
-class _About:
-    """The routes that only tell."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def health(self, _: Request) -> Response:
-        self._engine.client.check()
-        return json_response({"status": "ok"})
-
-    async def openapi(self, _: Request) -> Response:
-        return json_response(openapi_page())
-
-    async def models(self, _: Request) -> Response:
-        return json_response({"object": "list", "data": [self._card()]})
-
-    async def model(self, request: Request) -> Response:
-        self._engine.check_model(request.path_params["name"])
-        return json_response(self._card())
-
-    def _card(self) -> dict[str, Any]:
-        loaded = self._engine.loaded
-        about = {"context": loaded.context, "drafter": loaded.drafter, "speculation": loaded.speculation}
-        about |= {"note": loaded.note} if loaded.note else {}
-        card = {"id": loaded.target, "object": "model", "created": self._engine.created, "owned_by": "redline"}
-        return {**card, "max_model_len": loaded.context, "redline": about}
+def _card(engine: Engine) -> dict[str, Any]:
+    """Returns what is told of the model that is loaded."""
+    loaded = engine.loaded
+    about = {"context": loaded.context, "drafter": loaded.drafter, "speculation": loaded.speculation}
+    about |= {"note": loaded.note} if loaded.note else {}
+    card = {"id": loaded.target, "object": "model", "created": engine.created, "owned_by": "redline"}
+    return {**card, "max_model_len": loaded.context, "redline": about}
 
 
 def _once_loaded(endpoint: Any, engine: Engine) -> Any:

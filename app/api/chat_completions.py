@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from app import protocol
-from app.api.api_errors import ApiError, unsupported
-from app.api.http_replies import Event, EventStream, json_response, until_gone
-from app.api.omissions import Omissions
-from app.api.reply_stream import Choice, ChoiceStream, Delta, Engine, Tally, Token, deltas, measurements, origins, usage
-from app.api.request_reading import read_request
+from app.api.api_errors import ApiError, Omissions, unsupported
+from app.api.endpoint import Choice, ReplyForm, stream_end, usage
+from app.api.http_replies import Event
+from app.api.reply_stream import Delta, Engine, Token, measurements, origins
 from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, text_of
 from app.api.tools import chat_tools
 from app.api.turns import Turns, chat_calls, last_question, split_opening
@@ -27,71 +21,64 @@ SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
-class ChatCompletions:
-    """The endpoint. A request for n replies has them at once, with the seeds seed, seed + 1, ..."""
+class ChatForm(ReplyForm):
+    """The replies to a request: n at once, with the seeds seed, seed + 1, ..."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, body: ChatRequest, omissions: Omissions) -> None:
+        self.replies = _replies(engine, body, omissions)
+        self._body, self._omissions = body, omissions
+        kind = "chat.completion.chunk" if body.stream else "chat.completion"
+        self._head = {**engine.head("chatcmpl"), "object": kind}
+        self._begun = set[int]()  # the replies of which something has been told
 
-    async def __call__(self, request: Request) -> Response:
-        omissions = Omissions()
-        body = read_request(await request.body(), ChatRequest, omissions)
-        replies = self._replies(body, omissions)
-        head = self._engine.head("chatcmpl")
-        if body.stream:
-            head = {**head, "object": "chat.completion.chunk"}
-            counts_usage = body.stream_options is not None and body.stream_options.include_usage
-            events_of = partial(self._events, body, head, omissions)
-            events = ChoiceStream(head, body.n or 1, counts_usage).events(replies, events_of)
-            return await EventStream(events, headers=omissions.headers).begin(request)
-        tallies = await until_gone(request.receive, self._engine.wholes(replies))
-        choices = [_choice(i, tally, bool(body.logprobs)) for i, tally in enumerate(tallies)]
-        counts = {"usage": usage(tallies, body.n or 1), **measurements(tallies[0], omissions)}
-        whole = {**head, "object": "chat.completion", "choices": choices, **counts}
-        return json_response(whole, headers=omissions.headers)
+    def document(self, choices: list[Choice]) -> dict[str, Any]:
+        told = [_choice(one, bool(self._body.logprobs)) for one in choices]
+        counts = {"usage": usage(choices, self._body.n), **measurements(choices[0].tally, self._omissions)}
+        return {**self._head, "choices": told, **counts}
 
-    def _replies(self, body: ChatRequest, omissions: Omissions) -> list[protocol.Reply]:
-        """Returns the requests for the host. Raises ApiError."""
-        self._engine.check_model(body.model)
-        if body.top_logprobs:
-            raise unsupported("top_logprobs", "only the chosen token's probability is available: use logprobs")
-        grammar = grammar_of(body.response_format, "response_format", omissions)
-        longest = body.max_completion_tokens
-        settings = self._engine.settings_of(body, omissions, grammar=grammar, max_tokens=longest)
-        prediction = "" if body.prediction is None else text_of(body.prediction.content, "prediction")
-        fields: dict[str, Any] = {"prediction": prediction, "tools": chat_tools(body, omissions)}
-        turns = messages_of(body.messages, omissions)
-        if body.continue_final_message or body.add_generation_prompt is False:
-            turns, fields["opening"] = split_opening(turns)
-            if not fields["opening"]:
-                where = "continue_final_message"
-                message = f"{where}: the last message is not text written by the assistant"
-                raise ApiError(400, "invalid_value", message, where)
-        return self._engine.replies(turns, settings, body.n or 1, **fields)
+    def received(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        if delta.progress is not None and self._body.return_progress:
+            yield "", {**self._head, **_progress(delta.progress)}
+        else:
+            yield from super().received(choice, delta)
 
-    async def _events(
-        self, body: ChatRequest, head: dict[str, Any], omissions: Omissions, choice: Choice
-    ) -> AsyncGenerator[Event]:
-        index, tally, called = choice.index, choice.tally, 0
-        opening: dict[str, Any] = {"role": "assistant"}
-        async with aclosing(deltas(self._engine.client, choice.reply, tally)) as added:
-            async for delta in added:
-                if delta.progress is not None and body.return_progress:
-                    yield "", {**head, **_progress(delta.progress)}
-                    continue
-                if (sign := delta.sign_of_life) is not None:
-                    yield sign
-                    continue
-                calls = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
-                fields = opening | ({"tool_calls": calls} if calls else _texts(delta))
-                opening, called = {}, called + len(delta.calls)
-                added_to: dict[str, Any] = {"index": index, "delta": fields, "finish_reason": None}
-                if body.logprobs:
-                    added_to["logprobs"] = _logprobs(delta.tokens)
-                yield "", {**head, "choices": [added_to], "redline": origins(delta.tokens)}
-        last = {"index": index, "delta": {}, "finish_reason": tally.finish}
-        ended = {"choices": [last], **measurements(tally, omissions), "redline": {"seed": tally.seed}}
-        yield "", {**head, **ended}
+    def added(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        fields: dict[str, Any] = {} if choice.index in self._begun else {"role": "assistant"}
+        self._begun.add(choice.index)
+        first = len(choice.tally.calls) - len(delta.calls)
+        calls = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, first)]
+        fields |= {"tool_calls": calls} if calls else _texts(delta)
+        added: dict[str, Any] = {"index": choice.index, "delta": fields, "finish_reason": None}
+        if self._body.logprobs:
+            added["logprobs"] = _logprobs(delta.tokens)
+        yield "", {**self._head, "choices": [added], "redline": origins(delta.tokens)}
+
+    def ended(self, choice: Choice) -> Iterator[Event]:
+        last = {"index": choice.index, "delta": {}, "finish_reason": choice.tally.finish}
+        more = {**measurements(choice.tally, self._omissions), "redline": {"seed": choice.tally.seed}}
+        yield "", {**self._head, "choices": [last], **more}
+
+    def finished(self, choices: list[Choice]) -> Iterator[Event]:
+        return stream_end(self._head, self._body, choices)
+
+
+def _replies(engine: Engine, body: ChatRequest, omissions: Omissions) -> list[protocol.Reply]:
+    """Returns the requests for the host. Raises ApiError."""
+    engine.check_model(body.model)
+    if body.top_logprobs:
+        raise unsupported("top_logprobs", "only the chosen token's probability is available: use logprobs")
+    grammar = grammar_of(body.response_format, "response_format", omissions)
+    settings = engine.settings_of(body, omissions, grammar=grammar, max_tokens=body.max_completion_tokens)
+    prediction = "" if body.prediction is None else text_of(body.prediction.content, "prediction")
+    fields: dict[str, Any] = {"prediction": prediction, "tools": chat_tools(body, omissions)}
+    turns = messages_of(body.messages, omissions)
+    if body.continue_final_message or body.add_generation_prompt is False:
+        turns, fields["opening"] = split_opening(turns)
+        if not fields["opening"]:
+            where = "continue_final_message"
+            message = f"{where}: the last message is not text written by the assistant"
+            raise ApiError(400, "invalid_value", message, where)
+    return engine.replies(turns, settings, body.n or 1, **fields)
 
 
 def messages_of(turns: Sequence[ChatMessage], omissions: Omissions) -> tuple[protocol.Message, ...]:
@@ -128,7 +115,8 @@ def _call(call: protocol.ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _choice(index: int, tally: Tally, logprobs: bool) -> dict[str, Any]:
+def _choice(choice: Choice, logprobs: bool) -> dict[str, Any]:
+    tally = choice.tally
     message: dict[str, Any] = {"role": "assistant", "content": tally.answer}
     if tally.calls:
         message |= {
@@ -138,7 +126,7 @@ def _choice(index: int, tally: Tally, logprobs: bool) -> dict[str, Any]:
     if tally.thought:
         message["reasoning_content"] = tally.thought
     return {
-        "index": index,
+        "index": choice.index,
         "message": message,
         "finish_reason": tally.finish,
         "logprobs": _logprobs(tally.emitted) if logprobs else None,

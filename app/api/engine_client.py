@@ -15,7 +15,7 @@ from itertools import count
 from msgspec import structs
 
 from app import protocol
-from app.api.api_errors import ApiError, busy, engine_unavailable, host_gone, not_loaded
+from app.api.api_errors import ApiError, engine_unavailable
 from app.protocol.watchdog import LATE_S, STUCK, WatchdogLimits
 from app.task_queue import Task, TaskQueue
 
@@ -24,6 +24,7 @@ CHECK_S = 1.0  # between two looks at whether the engine makes progress
 LOADING = "the engine is loading the models: requests wait for it"
 SLOW_LOAD = f"{STUCK} while it loads the models: try again later, or restart Redline"
 RESTART = f"{STUCK}: restart it in Redline's window, then try again"
+NOT_SERVING = "Redline has stopped serving: switch it on in Redline's window, or run `redline serve`"
 
 Request = protocol.Reply | protocol.Count
 
@@ -106,7 +107,7 @@ class EngineClient:
         over = False
         try:
             if not self._tasks.put(task):
-                raise busy(self.pending - 1)
+                raise _busy(self.pending - 1)
             self.changed.set()
             while not over:
                 answer = await queue.get()
@@ -123,11 +124,11 @@ class EngineClient:
     def _check(self) -> None:
         """Raises ApiError 503 where a request would fail."""
         if self.ended.is_set():
-            raise host_gone()
+            raise engine_unavailable(NOT_SERVING)
         if self.stuck:
             raise engine_unavailable(SLOW_LOAD if self._is_loading else self.stuck_message)
         if self._refusal:
-            raise not_loaded(self._refusal)
+            raise ApiError(503, "model_not_loaded", self._refusal)
 
     def _task(self, request: Request) -> Task:
         """Returns a task that cannot be answered yet. Raises ApiError."""
@@ -135,7 +136,7 @@ class EngineClient:
         if size_bytes > protocol.LONGEST_LINE:
             raise ApiError(413, "request_too_large", f"the request has more than {protocol.LONGEST_LINE} bytes")
         if self.pending >= MOST_WAITING:
-            raise busy(self.pending)
+            raise _busy(self.pending)
         return Task(request, lambda _: None, size_bytes, of_program=True)
 
     @property
@@ -160,17 +161,17 @@ class EngineClient:
     def _update(self, loaded: protocol.Loaded | None, refusal: str) -> None:
         self.loaded, self._refusal = loaded or self.loaded, refusal
         if refusal:
-            self._fail(partial(not_loaded, refusal), self._queues.keys() - self._tokens.keys())
+            self._fail(ApiError(503, "model_not_loaded", refusal), self._queues.keys() - self._tokens.keys())
         self._has_news.set()
 
     def _end(self) -> None:
         self.ended.set()
-        self._fail(host_gone, self._queues.keys())
+        self._fail(engine_unavailable(NOT_SERVING), self._queues.keys())
         self._has_news.set()
 
-    def _fail(self, error: Callable[[], ApiError], numbers: Iterable[int]) -> None:
+    def _fail(self, error: ApiError, numbers: Iterable[int]) -> None:
         for number in list(numbers):
-            self._queues[number].put_nowait(error())
+            self._queues[number].put_nowait(error)
 
     # --- the watchdog --------------------------------------------------------------------------
 
@@ -190,8 +191,11 @@ class EngineClient:
 
     async def _handle_stuck(self) -> None:
         loading, self.stuck = self._is_loading, True
-        error = partial(engine_unavailable, SLOW_LOAD if loading else self.stuck_message)
-        self._fail(error, self._queues.keys())
+        self._fail(engine_unavailable(SLOW_LOAD if loading else self.stuck_message), self._queues.keys())
         self._has_news.set()
         if self.on_stuck is not None:
             await self.on_stuck(loading)
+
+
+def _busy(pending: int) -> ApiError:
+    return ApiError(429, "too_many_requests", f"{pending} requests are waiting: try again in a few seconds")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import replace
 
 import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from app.api.access import AccessRules
-from app.api.application import application
 from app.api.key_file import ADDRESS
-from app.api.reply_stream import Engine
 from engine.errors import UsageError
 
 MOST_CONNECTIONS = 256
@@ -36,25 +32,6 @@ def open_socket(port: int) -> socket.socket:
         why = error.strerror if isinstance(error, OSError) else "it is not from 0 to 65535"
         raise UsageError(f"port {port} cannot be used ({why}): choose another port") from error
     return listener
-
-
-async def serve_engine(engine: Engine, listener: socket.socket, rules: AccessRules) -> None:
-    """Serves the engine on a socket that listens, and watches it, until its client ends. The socket's port replaces
-    that of the rules."""
-    rules = replace(rules, port=listener.getsockname()[1])
-    server = LoopbackServer(application(engine, rules))
-
-    async def end_with_the_client() -> None:
-        await engine.client.ended.wait()
-        server.should_exit = True
-
-    beside = [asyncio.create_task(end_with_the_client()), asyncio.create_task(engine.client.watch())]
-    try:
-        await server.serve([listener])
-    finally:
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
 
 
 class LoopbackServer(uvicorn.Server):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from app import protocol
-from app.api.api_errors import ApiError, of_failure
+from app.api.api_errors import ApiError, Omissions, of_failure
 from app.api.engine_client import EngineClient
 from app.api.http_replies import COMMENT, Event
-from app.api.omissions import Omissions
 from app.api.request_schema import SamplingFields
 from app.api.thinking_fields import ThinkingFields, thinking_settings
 from app.reply_statistics import drafting_in_words
@@ -114,16 +112,6 @@ class Engine:
         target = self.loaded.pair.target
         more |= {"messages": messages, "opening": opening, "target": target}
         return [protocol.Reply(id=0, sampling=one, **more) for one in each]
-
-    async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
-        """Returns the replies once all are complete. Raises ApiError, and then none goes on."""
-        written = [asyncio.ensure_future(whole(self.client, reply)) for reply in replies]
-        try:
-            return list(await asyncio.gather(*written))
-        finally:
-            for one in written:
-                one.cancel()
-            await asyncio.gather(*written, return_exceptions=True)
 
     def thinking(self, body: ThinkingFields, omissions: Omissions) -> dict[str, Any]:
         """Returns the settings for how much the model thinks. Raises ApiError."""
@@ -233,83 +221,6 @@ async def deltas(client: EngineClient, reply: protocol.Reply, tally: Tally) -> A
                     yield tally.end(answer)
                 case protocol.Failed():
                     raise of_failure(answer)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of the replies to a request that streams, and what is known of it so far."""
-
-    index: int
-    reply: protocol.Reply
-    tally: Tally = field(default_factory=Tally)
-
-
-@dataclass(frozen=True)
-class ChoiceStream:
-    """How a request for n replies to each prompt is streamed. head: of every event. counts_usage: whether the client
-    asked for it."""
-
-    head: dict[str, Any]
-    n: int
-    counts_usage: bool
-
-    async def events(
-        self, replies: list[protocol.Reply], events_of: Callable[[Choice], AsyncGenerator[Event]]
-    ) -> AsyncGenerator[Event]:
-        """Yields the events of all replies as they come, then those of the end. Raises ApiError."""
-        choices = [Choice(index, reply) for index, reply in enumerate(replies)]
-        async with aclosing(_side_by_side([events_of(choice) for choice in choices])) as events:
-            async for event in events:
-                yield event
-        if self.counts_usage:
-            yield "", {**self.head, "choices": [], "usage": usage([choice.tally for choice in choices], self.n)}
-        yield "", "[DONE]"
-
-
-async def _side_by_side(streams: list[AsyncGenerator[Event]]) -> AsyncGenerator[Event]:
-    """Yields the events of several streams as they come. Closing it early closes them. Raises the first ApiError."""
-    waiting = {asyncio.ensure_future(anext(stream)): stream for stream in streams}
-    try:
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                stream = waiting.pop(task)
-                try:
-                    event = task.result()
-                except StopAsyncIteration:
-                    continue
-                waiting[asyncio.ensure_future(anext(stream))] = stream
-                yield event
-    finally:
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        for stream in streams:
-            await stream.aclose()
-
-
-async def whole(client: EngineClient, reply: protocol.Reply) -> Tally:
-    """Returns a reply once it is complete. Raises ApiError."""
-    tally = Tally()
-    async for _ in deltas(client, reply, tally):
-        pass
-    return tally
-
-
-def usage(tallies: list[Tally], n: int = 1) -> dict[str, Any]:
-    """Returns OpenAI's `usage`: each prompt is counted once, whatever `n`, the number of its replies, is."""
-    prompts, reply = [tally.metrics for tally in tallies[::n]], sum(tally.metrics.tokens for tally in tallies)
-    prompt = sum(one.prompt_tokens for one in prompts)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": reply,
-        "total_tokens": prompt + reply,
-        "prompt_tokens_details": {"cached_tokens": sum(one.reused_tokens for one in prompts)},
-        "completion_tokens_details": {
-            "reasoning_tokens": sum(tally.reasoning_tokens for tally in tallies),
-            "accepted_prediction_tokens": sum(tally.predicted for tally in tallies),
-        },
-    }
 
 
 def measurements(tally: Tally, omissions: Omissions) -> dict[str, Any]:

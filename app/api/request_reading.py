@@ -7,12 +7,12 @@ Fields that change nothing about the reply (`user`, `metadata` and the like) are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
 
-from app.api.api_errors import ApiError, unsupported
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions, unsupported
 
 _TEMPLATES = "the model's own chat template is used"
 _GRAMMARS = "ask for structured output with response_format"
@@ -63,6 +63,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "repetition_penalty": (0,),
     **dict.fromkeys(("typical_p", "typical", "tfs_z", "tfs"), (1,)),
 }
+DEEPEST_JSON = 64
 _EMPTY: tuple[Any, ...] = (0, "", [], {})  # and false, which equals 0
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -74,10 +75,21 @@ def read_request(body: bytes, kind: type[T], omissions: Omissions) -> T:
         fields = msgspec.json.decode(body)
         if not isinstance(fields, dict):
             raise msgspec.ValidationError("the body must be a JSON object")
+        if _is_deep(fields):
+            raise ApiError(400, "too_deep", f"the JSON is nested more than {DEEPEST_JSON} levels deep")
         return msgspec.convert(_asked(fields, kind, omissions), kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = str(error).encode(errors="replace").decode()
         raise ApiError(400, "invalid_request", f"the request cannot be read: {message}") from error
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether objects and lists nest deeper than DEEPEST_JSON."""
+    level = [value]
+    for _ in range(DEEPEST_JSON):
+        inner = chain.from_iterable(one.values() if isinstance(one, dict) else one for one in level)
+        level = [one for one in inner if isinstance(one, dict | list)]
+    return bool(level)
 
 
 def _asked(fields: Mapping[str, Any], kind: type[msgspec.Struct], omissions: Omissions) -> dict[str, Any]:

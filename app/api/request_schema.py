@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from app.api.api_errors import ApiError, unsupported
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions, unsupported
 from app.api.thinking_fields import ThinkingFields
 from engine.settings import LARGEST_SEED, Grammar
 from models.json_schemas import enforceable
@@ -47,12 +46,12 @@ class ChatTool(msgspec.Struct, frozen=True):
     function: FunctionTool | None = None
 
 
-class AnthropicTool(msgspec.Struct, frozen=True):
+class AnthropicTool(msgspec.Struct, frozen=True, rename={"parameters": "input_schema"}):
     """A tool as /v1/messages has it."""
 
     name: ToolName = ""
     description: str | None = None
-    input_schema: Schema | None = None
+    parameters: Schema | None = None
     strict: bool | None = None
     type: Name | None = None
 

@@ -5,115 +5,116 @@ later requests may refer to them by their ids, as OpenAI's clients do (`recent_r
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec import to_builtins
-from starlette.requests import Request
-from starlette.responses import Response
 
 from app import protocol
-from app.api.api_errors import ApiError
-from app.api.http_replies import COMMENT, Event, EventStream, json_response, until_gone
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions
+from app.api.endpoint import Choice, ReplyForm
+from app.api.http_replies import Event
 from app.api.recent_responses import RecentResponses
-from app.api.reply_stream import Delta, Engine, Tally, deltas, measurements, origins, whole
-from app.api.request_reading import read_request
+from app.api.reply_stream import Delta, Engine, Tally, measurements, origins
 from app.api.request_schema import ResponseItem, ResponsesRequest, grammar_of, text_of
 from app.api.tools import response_tools
 from app.api.turns import Turns, call_of, last_question
 
 
-class Responses:
-    """The endpoint."""
+class ResponseForm(ReplyForm):
+    """The reply to a request. recent: what the request may refer to, and where its response is kept."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._recent = engine, RecentResponses()
+    def __init__(self, recent: RecentResponses, engine: Engine, body: ResponsesRequest, omissions: Omissions) -> None:
+        self._given = recent.items(body)
+        self.replies = [_reply(engine, body, self._given, omissions)]
+        self._recent, self._body, self._omissions = recent, body, omissions
+        self._head = _head(engine, body)
+        self._items = _Items((body.reasoning or {}).get("summary") is not None)
+        self._number = 0  # of the next event
 
-    async def __call__(self, request: Request) -> Response:
-        omissions = Omissions()
-        body = read_request(await request.body(), ResponsesRequest, omissions)
-        given = self._recent.items(body)
-        reply = self._reply(body, given, omissions)
-        head = self._head(body)
-        items = _Items((body.reasoning or {}).get("summary") is not None)
-        if body.stream:
-            events = _numbered(self._events(reply, head, items, omissions, body, given))
-            return await EventStream(events, _failed, headers=omissions.headers).begin(request)
-        tally = await until_gone(request.receive, whole(self._engine.client, reply))
-        for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
+    def document(self, choices: list[Choice]) -> dict[str, Any]:
+        tally = choices[0].tally
+        for _ in chain(self._items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), self._items.end()):
             pass
-        self._keep(head, body, given, items.output)
-        return json_response(_complete(head, tally, items.output, omissions), headers=omissions.headers)
+        return self._complete(tally)
 
-    def _keep(
-        self, head: dict[str, Any], body: ResponsesRequest, given: Sequence[ResponseItem], output: list[dict[str, Any]]
-    ) -> None:
-        if body.store is not False:
-            self._recent.keep(head["id"], given, output)
+    def received(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        if not self._number:
+            opening = {**self._head, "status": "in_progress", "output": [], "usage": None}
+            for name in ("response.created", "response.in_progress"):
+                yield self._numbered(_named(name, response=opening))
+        yield from super().received(choice, delta)
 
-    def _head(self, body: ResponsesRequest) -> dict[str, Any]:
-        """Returns what is known of a response before it begins."""
-        return {
-            "id": f"resp_{secrets.token_hex(12)}",
-            "object": "response",
-            "created_at": self._engine.now(),
-            "model": self._engine.loaded.target,
-            "instructions": body.instructions,
-            "temperature": body.temperature,
-            "top_p": body.top_p,
-            "max_output_tokens": body.max_output_tokens,
-            "error": None,
-            "incomplete_details": None,
-            "metadata": {},
-            "parallel_tool_calls": body.parallel_tool_calls is not False,
-            "previous_response_id": body.previous_response_id,
-            "reasoning": body.reasoning or {"effort": None, "summary": None},
-            "store": body.store is not False,
-            "tool_choice": body.tool_choice or "auto",
-            "tools": [to_builtins(tool) for tool in body.tools or ()],
-            "text": body.text or {"format": {"type": "text"}},
+    def added(self, choice: Choice, delta: Delta) -> Iterator[Event]:
+        yield from map(self._numbered, self._items.add(delta))
+
+    def ended(self, choice: Choice) -> Iterator[Event]:
+        yield from map(self._numbered, self._items.end())
+        last = self._complete(choice.tally)
+        yield self._numbered(_named(f"response.{last['status']}", response=last))
+
+    def failed(self, error: ApiError) -> Event:
+        return self._numbered(_named("error", code=error.code, message=error.message, param=error.param))
+
+    def _numbered(self, event: Event) -> Event:
+        name, value = event
+        self._number += 1
+        return name, {**value, "sequence_number": self._number - 1}
+
+    def _complete(self, tally: Tally) -> dict[str, Any]:
+        """Returns the response, which is kept for later requests unless the client does not want it."""
+        output, metrics = self._items.output, tally.metrics
+        if self._body.store is not False:
+            self._recent.keep(self._head["id"], self._given, output)
+        usage = {
+            "input_tokens": metrics.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": metrics.reused_tokens},
+            "output_tokens": metrics.tokens,
+            "output_tokens_details": {"reasoning_tokens": tally.reasoning_tokens},
+            "total_tokens": metrics.prompt_tokens + metrics.tokens,
         }
+        short = tally.finish == "length"
+        ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}
+        more = {**measurements(tally, self._omissions), "redline": origins(tally.emitted)}
+        return {**self._head, "status": "completed", **ending, "output": output, "usage": usage, **more}
 
-    def _reply(self, body: ResponsesRequest, given: Sequence[ResponseItem], omissions: Omissions) -> protocol.Reply:
-        """Returns the request for the host. Raises ApiError."""
-        self._engine.check_model(body.model)
-        grammar = grammar_of((body.text or {}).get("format"), "text.format", omissions)
-        values = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
-        values |= self._engine.thinking(body, omissions)
-        settings = self._engine.settings({**values, "grammar": grammar})
-        turns = messages_of(body.instructions, given, omissions)
-        return self._engine.replies(turns, settings, tools=response_tools(body, omissions))[0]
 
-    async def _events(
-        self,
-        reply: protocol.Reply,
-        head: dict[str, Any],
-        items: _Items,
-        omissions: Omissions,
-        body: ResponsesRequest,
-        given: Sequence[ResponseItem],
-    ) -> AsyncGenerator[Event]:
-        tally, begun = Tally(), False
-        async with aclosing(deltas(self._engine.client, reply, tally)) as added:
-            async for delta in added:
-                if not begun:
-                    begun = True
-                    opening = {**head, "status": "in_progress", "output": [], "usage": None}
-                    yield _named("response.created", response=opening)
-                    yield _named("response.in_progress", response=opening)
-                if (sign := delta.sign_of_life) is not None:
-                    yield sign
-                    continue
-                for event in items.add(delta):
-                    yield event
-        for event in items.end():
-            yield event
-        self._keep(head, body, given, items.output)
-        last = _complete(head, tally, items.output, omissions)
-        yield _named(f"response.{last['status']}", response=last)
+def _head(engine: Engine, body: ResponsesRequest) -> dict[str, Any]:
+    """Returns what is known of a response before it begins."""
+    return {
+        "id": f"resp_{secrets.token_hex(12)}",
+        "object": "response",
+        "created_at": engine.now(),
+        "model": engine.loaded.target,
+        "instructions": body.instructions,
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "max_output_tokens": body.max_output_tokens,
+        "error": None,
+        "incomplete_details": None,
+        "metadata": {},
+        "parallel_tool_calls": body.parallel_tool_calls is not False,
+        "previous_response_id": body.previous_response_id,
+        "reasoning": body.reasoning or {"effort": None, "summary": None},
+        "store": body.store is not False,
+        "tool_choice": body.tool_choice or "auto",
+        "tools": [to_builtins(tool) for tool in body.tools or ()],
+        "text": body.text or {"format": {"type": "text"}},
+    }
+
+
+def _reply(
+    engine: Engine, body: ResponsesRequest, given: Sequence[ResponseItem], omissions: Omissions
+) -> protocol.Reply:
+    """Returns the request for the host. Raises ApiError."""
+    engine.check_model(body.model)
+    grammar = grammar_of((body.text or {}).get("format"), "text.format", omissions)
+    values = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
+    values |= engine.thinking(body, omissions)
+    settings = engine.settings({**values, "grammar": grammar})
+    turns = messages_of(body.instructions, given, omissions)
+    return engine.replies(turns, settings, tools=response_tools(body, omissions))[0]
 
 
 class _Items:
@@ -139,7 +140,7 @@ class _Items:
             self._text += text
             more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
             shape = self._shapes[kind]
-            yield _named(f"{shape.text}.delta", **self._place, delta=text, **more, redline=origins(delta.tokens))
+            yield _named(f"{shape.text_event}.delta", **self._place, delta=text, **more, redline=origins(delta.tokens))
         for call in delta.calls:
             yield from self._close()
             yield from self._call(call)
@@ -160,15 +161,15 @@ class _Items:
         self._id = f"{'msg' if kind == 'message' else 'rs'}_{secrets.token_hex(12)}"
         shape = self._shapes[kind]
         yield _named("response.output_item.added", output_index=len(self.output), item=shape.item(self._id, None))
-        yield _named(f"{shape.part}.added", **self._place, part=shape.content(""))
+        yield _named(f"{shape.part_event}.added", **self._place, part=shape.content(""))
 
     def _close(self) -> Iterator[Event]:
         if not self._kind:
             return
         kind, shape = self._kind, self._shapes[self._kind]
         more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
-        yield _named(f"{shape.text}.done", **self._place, text=self._text, **more)
-        yield _named(f"{shape.part}.done", **self._place, part=shape.content(self._text))
+        yield _named(f"{shape.text_event}.done", **self._place, text=self._text, **more)
+        yield _named(f"{shape.part_event}.done", **self._place, part=shape.content(self._text))
         item, self._kind = shape.item(self._id, self._text), ""
         yield _named("response.output_item.done", output_index=len(self.output), item=item)
         self.output.append(item)
@@ -220,86 +221,54 @@ _CALLS: dict[str, Callable[[ResponseItem], Any]] = {  # what the arguments of a 
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 
-async def _numbered(events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-    """Yields the events with their numbers, an error after the first one among them. Raises ApiError before that."""
-    number = 0
-    try:
-        async with aclosing(events):
-            async for name, value in events:
-                if name == COMMENT:
-                    yield name, value
-                    continue
-                yield name, {**value, "sequence_number": number}
-                number += 1
-    except ApiError as error:
-        if number == 0:
-            raise
-        yield _failed(error, number)
-
-
 def _named(event: str, /, **fields: Any) -> Event:
     return event, {"type": event, **fields}
 
 
-def _failed(error: ApiError, number: int = 0) -> Event:
-    fields = {"code": error.code, "message": error.message, "param": error.param}
-    return _named("error", **fields, sequence_number=number)
-
-
-def _output_text(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _message(item: str, text: str | None) -> dict[str, Any]:
-    status, content = ("in_progress", []) if text is None else ("completed", [_output_text(text)])
-    return {"type": "message", "id": item, "role": "assistant", "status": status, "content": content}
-
-
-def _reasoning_text(text: str) -> dict[str, Any]:
-    return {"type": "reasoning_text", "text": text}
-
-
-def _reasoning(item: str, text: str | None) -> dict[str, Any]:
-    content = [] if text is None else [_reasoning_text(text)]
-    return {"type": "reasoning", "id": item, "summary": [], "content": content}
-
-
-def _summary_text(text: str) -> dict[str, Any]:
-    return {"type": "summary_text", "text": text}
-
-
-def _summary(item: str, text: str | None) -> dict[str, Any]:
-    return {"type": "reasoning", "id": item, "summary": [] if text is None else [_summary_text(text)]}
-
-
 class _Shape(NamedTuple):
-    """How an item and its events look. text, part: what the names of the events begin with. number: the field that says
-    which part of the item it is."""
+    """How an item and its events look. item: its type, fields, and the list that its text is in. part: its text, with
+    the field `text`. text_event, part_event: what the names of the events begin with. number: the field that says which
+    part of the item it is."""
 
-    text: str
-    part: str
+    fields: dict[str, Any]
+    parts: str
+    part: dict[str, Any]
+    text_event: str
+    part_event: str
     number: str
-    item: Callable[[str, str | None], dict[str, Any]]
-    content: Callable[[str], dict[str, Any]]
+
+    def content(self, text: str) -> dict[str, Any]:
+        return {**self.part, "text": text}
+
+    def item(self, item: str, text: str | None) -> dict[str, Any]:
+        """Returns an item, which is open while it has no text."""
+        told = {**self.fields, "id": item, self.parts: [] if text is None else [self.content(text)]}
+        if "status" in told and text is not None:
+            told["status"] = "completed"
+        return told
 
 
-_MESSAGE = _Shape("response.output_text", "response.content_part", "content_index", _message, _output_text)
-_REASONING = _Shape("response.reasoning_text", "response.content_part", "content_index", _reasoning, _reasoning_text)
-_SUMMARY = _Shape(
-    "response.reasoning_summary_text", "response.reasoning_summary_part", "summary_index", _summary, _summary_text
+_MESSAGE = _Shape(
+    {"type": "message", "role": "assistant", "status": "in_progress"},
+    "content",
+    {"type": "output_text", "annotations": [], "logprobs": []},
+    "response.output_text",
+    "response.content_part",
+    "content_index",
 )
-
-
-def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]], omissions: Omissions) -> dict[str, Any]:
-    metrics = tally.metrics
-    usage = {
-        "input_tokens": metrics.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": metrics.reused_tokens},
-        "output_tokens": metrics.tokens,
-        "output_tokens_details": {"reasoning_tokens": tally.reasoning_tokens},
-        "total_tokens": metrics.prompt_tokens + metrics.tokens,
-    }
-    short = tally.finish == "length"
-    ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}
-    fields = {"output": output, "usage": usage, **measurements(tally, omissions), "redline": origins(tally.emitted)}
-    return {**head, "status": "completed", **ending, **fields}
+_REASONING = _Shape(
+    {"type": "reasoning", "summary": []},
+    "content",
+    {"type": "reasoning_text"},
+    "response.reasoning_text",
+    "response.content_part",
+    "content_index",
+)
+_SUMMARY = _Shape(
+    {"type": "reasoning"},
+    "summary",
+    {"type": "summary_text"},
+    "response.reasoning_summary_text",
+    "response.reasoning_summary_part",
+    "summary_index",
+)

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from app import protocol
-from app.api.api_errors import ApiError, unsupported
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions, unsupported
 from engine.settings import LONGEST_EFFORT
 
 _OFF, _ON = ("none", "off", "disabled", "no_think"), ("enabled", "adaptive", "auto", "on")

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from app import protocol
-from app.api.api_errors import ApiError, unsupported
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions, unsupported
 from app.api.request_schema import AnthropicTool, ChatRequest, FunctionTool, MessagesRequest, ResponsesRequest
 from models.json_schemas import enforceable
 from models.tool_formats import NAME
@@ -46,7 +45,7 @@ def response_tools(body: ResponsesRequest, omissions: Omissions) -> protocol.Too
 def anthropic_tools(body: MessagesRequest, omissions: Omissions) -> protocol.Tools | None:
     """Returns the tools of a request to /v1/messages. Raises ApiError."""
     tools = body.tools or ()
-    functions = [_anthropic_tool(tool) for tool in tools if tool.type in (None, "custom")]
+    functions = [_tool(tool) for tool in tools if tool.type in (None, "custom")]
     foreign = [tool.type for tool in tools if tool.type not in (None, "custom")]
     names = [tool.name for tool in tools if tool.type not in (None, "custom")]
     choice = body.tool_choice
@@ -108,19 +107,10 @@ def _choice(choice: Any, foreign: Sequence[str]) -> tuple[str, str]:
     return _KINDS[kind], ""
 
 
-def _tool(tool: FunctionTool) -> protocol.Tool:
-    return _checked(tool.name, tool.description, tool.parameters, tool.strict)
-
-
-def _anthropic_tool(tool: AnthropicTool) -> protocol.Tool:
-    return _checked(tool.name, tool.description, tool.input_schema, tool.strict)
-
-
-def _checked(
-    name: str, description: str | None, schema: Mapping[str, Any] | None, strict: bool | None
-) -> protocol.Tool:
-    if not NAME.fullmatch(name):
+def _tool(tool: FunctionTool | AnthropicTool) -> protocol.Tool:
+    """Returns a tool as the host takes it. Raises ApiError for a name that a model could not write."""
+    if not NAME.fullmatch(tool.name):
         allowed = "letters, digits and the signs _ . : / @ -"
-        raise ApiError(400, "invalid_value", f"the tool {name[:40]!r}: a name may contain only {allowed}", "tools")
-    given = {} if schema is None else {"parameters": msgspec.json.encode(schema).decode()}
-    return protocol.Tool(name=name, description=description or "", strict=strict is True, **given)
+        raise ApiError(400, "invalid_value", f"the tool {tool.name[:40]!r}: a name may contain only {allowed}", "tools")
+    given = {} if tool.parameters is None else {"parameters": msgspec.json.encode(tool.parameters).decode()}
+    return protocol.Tool(name=tool.name, description=tool.description or "", strict=tool.strict is True, **given)

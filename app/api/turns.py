@@ -15,8 +15,7 @@ import msgspec
 from msgspec import structs
 
 from app import protocol
-from app.api.api_errors import ApiError
-from app.api.omissions import Omissions
+from app.api.api_errors import ApiError, Omissions
 from app.api.request_schema import (
     AnthropicMessage,
     CalledFunction,

@@ -53,7 +53,6 @@ _WITHOUT = "skip drafters by their name in the table; * and ? are wildcards; may
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "bench", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("prompts", nargs="?", type=Path, metavar="PROMPTS.jsonl", help=_PROMPTS)

@@ -46,7 +46,6 @@ _NO_HISTORY = "do not draft from the replies of the app's conversations; the tex
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "chat", run, "Chat with a model, or get one reply to --prompt.", _EXAMPLES)
     parser.add_argument("--prompt", metavar="TEXT", help="reply to this prompt and exit; - reads standard input")
     parser.add_argument("--system", default="", metavar="TEXT", help="instructions for the model (the system prompt)")
@@ -83,14 +82,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(options: Options, system: str) -> Conversation:
-    status = Status(sys.stderr)
-    status(f"loading {target_name(options)}")
-    from app.inference.conversation import open_conversation  # which loads MLX
+    with Status(sys.stderr) as status:
+        status(f"loading {target_name(options)}")
+        from app.inference.conversation import open_conversation  # which loads MLX
 
-    try:
         return open_conversation(options, system, status)
-    finally:
-        status.clear()
 
 
 def _shows_thoughts(args: argparse.Namespace, look: Look) -> bool:

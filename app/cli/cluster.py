@@ -27,7 +27,6 @@ other while they compute is not encrypted: join them by a cable or a network tha
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     text = "Find, check and measure the machines that share a model too large for any one of them."
     parser = add_command(commands, "cluster", run, text, _EXAMPLES)
     add = parser.add_argument

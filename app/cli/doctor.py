@@ -54,7 +54,6 @@ class Finding:
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "doctor", run, _DESCRIPTION)
     add_common(parser)
     parser.add_argument("--metal", action="store_true", help=_METAL)
@@ -71,10 +70,8 @@ def run(args: argparse.Namespace) -> int:
     findings = examine(args.cache_dir)
     if args.json:
         print_json(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2, ensure_ascii=False))
-    elif sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        _print_table(findings)
     else:
-        print(plain(findings))
+        _print_table(findings)
     return FAILURE if any(finding.state == "missing" for finding in findings) else OK
 
 
@@ -95,30 +92,20 @@ def _measure(args: argparse.Namespace) -> int:
     return FAILURE if has_failed(report) else OK
 
 
-def plain(findings: Sequence[Finding]) -> str:
-    """Returns the findings for a pipe: a line each, and under it what to do."""
-    width = max(len(finding.name) for finding in findings)
-    lines = []
-    for finding in findings:
-        state = "" if finding.state == "ok" else f"{finding.state}: "
-        lines.append(f"{finding.name:{width}}  {state}{finding.value}")
-        if finding.advice:
-            lines.append(f"{'':{width}}  -> {finding.advice}")
-    return "\n".join(map(safe, lines))
-
-
 def _print_table(findings: Sequence[Finding]) -> None:
+    """Prints a row for each finding, and in it what to do."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
     for finding in findings:
         mark, colour = _MARKS[finding.state]
-        value = Text(safe(finding.value), overflow="fold")
+        state = "" if finding.state == "ok" else f"{finding.state}: "
+        value = Text(f"{state}{safe(finding.value)}", overflow="fold")
         if finding.advice:
             value.append(f"\n→ {safe(finding.advice)}", style=colour)
         table.add_row(Text(mark, style=colour), Text(finding.name, "bold", no_wrap=True), value)
-    output_console().print(table)
+    output_console(wide=True).print(table)
 
 
 def examine(cache_root: Path | None = None) -> list[Finding]:

@@ -15,21 +15,20 @@ from app.command_line import FAILURE, INTERRUPTED, OK, add_command, notify, prin
 from app.inference.options import Options
 from engine.errors import UsageError
 from models.paths import BUILTIN
+from models.training.training_plan import KINDS, TrainingOptions
 
 if TYPE_CHECKING:
     from app.command_line import Commands
     from models.forecast.forecast import RoundTimes
     from models.loader import Loaded
     from models.training.plan_measurement import PreparedTraining
-    from models.training.training_plan import TrainingOptions, TrainingPlan
+    from models.training.training_plan import TrainingPlan
     from models.training.workspace import Workspace
 
-KINDS = ("eagle3", "medusa", "draft", "mtp", "dflash")
 _PLANNED = (  # options that are fixed when a fit begins
     *("minutes", "conversations", "steps", "draft_vocabulary", "layers", "depths", "reply_tokens", "learning_rate"),
     "seed",
 )
-_USUAL_MINUTES = 60  # as models.training.training_plan has it
 _MANY_REPLIES = 2  # to one prompt, from where on more prompts would be better
 _MUCH_LOST_S = 60.0  # by stopping
 _DESCRIPTION = (
@@ -51,7 +50,6 @@ _VOCABULARY = "size of the draft vocabulary (default: 8192 for a head; for a dra
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "fit", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("target", nargs="?", metavar="TARGET", help="model folder, or builtin for the built-in model")
@@ -108,7 +106,8 @@ def _is_meant(args: argparse.Namespace) -> bool:
     """Returns whether an hour's work is wanted: asks if no target is named. Raises UsageError if nobody can answer."""
     if args.target is not None or args.resume or args.yes:
         return True
-    takes = "until all steps are done" if args.steps else f"for about {args.minutes or _USUAL_MINUTES:g} minutes"
+    minutes = args.minutes or TrainingOptions.minutes
+    takes = "until all steps are done" if args.steps else f"for about {minutes:g} minutes"
     what = f"this trains a drafter of kind {args.kind or KINDS[0]} for the built-in model, {takes}"
     if args.json or not sys.stdin.isatty():
         raise UsageError(f"{what}: use `redline fit {BUILTIN}` or --yes to begin, or name another TARGET")
@@ -124,8 +123,6 @@ def _again(args: argparse.Namespace, place: Workspace) -> str:
 
 def _training_options(args: argparse.Namespace) -> TrainingOptions:
     """Returns the options of a new fit. Raises UsageError."""
-    from models.training.training_plan import TrainingOptions
-
     given: dict[str, Any] = {"kind": args.kind or KINDS[0]}
     given |= {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
     if "draft_vocabulary" in given:

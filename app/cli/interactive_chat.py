@@ -194,7 +194,11 @@ class Talk:
         if not name:
             raise UsageError("give the name of a file")
         path = Path(name).expanduser()
-        save(path, markdown(self._conversation))
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(markdown(self._conversation))
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written ({error.strerror}): give another name") from error
         self._say(f"written to {path}")
 
     def _do_quit(self, _: str) -> None:
@@ -266,12 +270,3 @@ def editor(past: History, **streams: Any) -> Ask:
         **streams,
     )
     return lambda: session.prompt(FormattedText([("bold", "> ")]))
-
-
-def save(path: Path, text: str) -> None:
-    """Writes a new file. Raises UsageError when it exists or cannot be written."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}): give another name") from error

@@ -38,7 +38,6 @@ _PROMPTS = "one prompt per line, or Spec-Bench's format (default: the twelve inc
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "predict", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in model)")

@@ -50,7 +50,6 @@ _SPEED = f"speed of the replay: {', '.join(f'{speed:g}' for speed in SPEEDS)} (d
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "race", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--prompt", metavar="TEXT", help="prompt for both sides")
@@ -83,10 +82,11 @@ def run(args: argparse.Namespace) -> int:
     if args.png is not None or args.animation is not None:
         from app.race.race_export import export_pictures
 
-        status, scheme = Status(sys.stderr), choose_look(True, os.environ, args.theme).theme
-        export_pictures(
-            document, args.png, args.animation, scheme, lambda done, total: status(f"drawing: {done} of {total}")
-        )
+        scheme = choose_look(True, os.environ, args.theme).theme
+        with Status(sys.stderr) as status:
+            export_pictures(
+                document, args.png, args.animation, scheme, lambda done, total: status(f"drawing: {done} of {total}")
+            )
     if any(receipt.failed for receipt in document.receipts):
         return FAILURE
     return INTERRUPTED if stopped else OK
@@ -143,8 +143,7 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
     sides = level(sides_of(args, options))
     order_seed = secrets.randbelow(2**31) if args.order_seed is None else args.order_seed
     race = RaceOptions(1, args.prompt, options, sides, args.runs, order_seed, args.pause)
-    status = Status(sys.stderr)
-    try:
+    with Status(sys.stderr) as status:
         status(f"loading {target_name(options)}")
         pair = open_target(options)
         status(pair.note)
@@ -164,8 +163,6 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
                 if progress := builder.progress:
                     side = f": {write_side(sides[progress.side])}" if progress.run else ""
                     status(f"{progress.message}{side}")
-    finally:
-        status.clear()
     return _document(builder), _stopped(builder)
 
 

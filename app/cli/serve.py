@@ -45,7 +45,6 @@ _EXAMPLES = """examples:
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     text = "Serve a model to programs on this machine over the OpenAI and Anthropic protocols, until Ctrl-C."
     parser = add_command(commands, "serve", run, text, _EXAMPLES)
     parser.allow_abbrev = False  # or --host ADDRESS would be taken for --hosts FILE

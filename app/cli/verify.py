@@ -31,7 +31,7 @@ from app.cli.terminal.keyboard import ctrl_c
 from app.cli.terminal.output import output_console, plain_table
 from app.cli.terminal.progress import progress
 from app.cli.terminal.token_style import add_theme
-from app.command_line import FAILURE, INTERRUPTED, OK, add_command, print_json
+from app.command_line import FAILURE, INTERRUPTED, OK, add_command, add_common, print_json
 from app.reply_statistics import count, drafting_in_words, sampling_in_words
 from app.safe_text import safe
 from engine.errors import UsageError
@@ -63,15 +63,13 @@ _STYLES = {"identical": "green", "possible": "", "near-tie": "yellow", "failure"
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "verify", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("files", nargs="+", type=Path, metavar="EXPORT.json", help="conversations exported from the window as JSON")
     add("--message", type=int, metavar="N", help="check only message N, as numbered in the table")
     add("--target", metavar="FOLDER", help="model folder to check with, if it is not where it was recorded")
-    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
     add("--write", action="store_true", help="save each receipt with its reply in the file")
-    add("--json", action="store_true", help="print one JSON document")
+    add_common(parser)
     add_theme(parser)
 
 

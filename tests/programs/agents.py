@@ -30,10 +30,10 @@ from typing import Any
 from app import protocol
 from app.api.access import AccessRules
 from app.api.agents import AGENTS, agent_lines
+from app.api.api_errors import HEADER
 from app.api.application import application
 from app.api.engine_client import EngineClient
 from app.api.loopback_server import LoopbackServer, open_socket
-from app.api.omissions import HEADER
 from app.api.reply_stream import Engine
 from app.task_queue import Task, TaskQueue
 from engine.events import Finished, PromptProgress, Round

@@ -65,7 +65,6 @@ class _Subcommands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 def add_parser(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "models", _overview, _DESCRIPTION)
     add_common(parser)
     subcommands = parser.add_subparsers(metavar="SUBCOMMAND", parser_class=Parser, action=_Subcommands)

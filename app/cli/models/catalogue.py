@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +32,6 @@ from app.safe_text import safe_line
 from models.catalogue.entries import Catalogue, Entry, Measured, Target, read_catalogue
 from models.catalogue.search import (
     KINDS,
-    MacFit,
     fit_within,
     needed_bytes,
     read_memory,
@@ -58,27 +56,15 @@ _MODELS_NAMED = 6  # installed models
 # --- the overview
 
 
-@dataclass(frozen=True)
-class Row:
-    """A target for this machine. drafter: the name of the best one that loads, or lookup; drafter_repository: None for
-    lookup. here: whether target and drafter are installed. measured: the speed-ups that others found for the pair."""
-
-    target: Target
-    room: MacFit
-    drafter: str
-    drafter_repository: str | None
-    here: tuple[bool, bool]
-    measured: tuple[Measured, ...]
-
-
 def run_overview(args: argparse.Namespace) -> int:
     """Prints what this machine can run. Needs no network."""
-    machine, (names, repositories) = this_machine(), _installed(args)
-    found = rows(read_catalogue(), machine, repositories)
+    machine, catalogue, (names, repositories) = this_machine(), read_catalogue(), _installed(args)
+    targets = recommended_targets(catalogue, machine, repositories)
     if args.json:
-        print_json(document_json(overview_document(found, machine, repositories)))
+        here = tuple(sorted(repositories))
+        print_json(document_json(MachineOverview(machine=machine, here=here, targets=tuple(targets))))
     else:
-        _show_overview(found, machine, names)
+        _show_overview(targets, catalogue, machine, names)
     return OK
 
 
@@ -99,62 +85,44 @@ def _installed(args: argparse.Namespace) -> tuple[list[str], set[str]]:
     return [one.name for one in models], {one.repository for one in models if one.repository}
 
 
-def rows(catalogue: Catalogue, machine: MachineMemory, here: Set[str]) -> list[Row]:
+def recommended_targets(catalogue: Catalogue, machine: MachineMemory, here: Set[str]) -> list[RecommendedTarget]:
     """Returns the largest target of each family that fits into the memory that a model may take, with its drafter and
     comfortably if one does; the largest first. here: the installed repositories."""
-    best: dict[str, Row] = {}
+    best: dict[str, tuple[tuple[bool, float, float], RecommendedTarget]] = {}
     for target in catalogue.targets:
-        row = _row(catalogue, target, machine, here)
-        other = best.get(target.family)
-        if row.room != "no" and (other is None or _rank(row) > _rank(other)):
-            best[target.family] = row
-    return sorted(best.values(), key=lambda row: -row.target.parameters_b)
+        found = _recommended(catalogue, target, machine, here)
+        rank = found.room == "good", target.parameters_b, target.bits
+        if found.room != "no" and (target.family not in best or rank > best[target.family][0]):
+            best[target.family] = rank, found
+    return [found for _, found in sorted(best.values(), key=lambda one: -one[0][1])]
 
 
-def _rank(row: Row) -> tuple[bool, float, float]:
-    return row.room == "good", row.target.parameters_b, row.target.bits
-
-
-def _row(catalogue: Catalogue, target: Target, machine: MachineMemory, here: Set[str]) -> Row:
+def _recommended(catalogue: Catalogue, target: Target, machine: MachineMemory, here: Set[str]) -> RecommendedTarget:
     """Returns a target with the best drafter that loads: an installed one before one that is not."""
     known = [one for one in catalogue.drafters_of(target) if not one.trouble]
     known.sort(key=lambda one: one.repository not in here)
     best = known[0] if known else None
-    needed = needed_bytes([target, *known[:1]], machine.in_float32)
-    return Row(
-        target,
-        fit_within(needed, machine.for_models_bytes),
-        best.name if best else LOOKUP,
-        best.repository if best else None,
-        (target.repository in here, best is None or best.repository in here),
-        tuple(catalogue.speedups(target, best)) if best else (),
+    measured = catalogue.speedups(target, best) if best else []
+    return RecommendedTarget(
+        target=target.repository,
+        name=target.name,
+        size_bytes=target.size_bytes,
+        size=target.size,
+        room=fit_within(needed_bytes([target, *known[:1]], machine.in_float32), machine.for_models_bytes),
+        drafter=best.repository if best else LOOKUP,
+        target_here=target.repository in here,
+        drafter_here=best is None or best.repository in here,
+        measured=tuple(map(_measured_speedup, measured)),
     )
-
-
-def overview_document(found: Sequence[Row], machine: MachineMemory, here: Set[str]) -> MachineOverview:
-    """Returns the overview as a document."""
-    targets = tuple(
-        RecommendedTarget(
-            target=row.target.repository,
-            name=row.target.name,
-            size_bytes=row.target.size_bytes,
-            size=row.target.size,
-            room=row.room,
-            drafter=row.drafter_repository or row.drafter,
-            target_here=row.here[0],
-            drafter_here=row.here[1],
-            measured=tuple(map(_measured_speedup, row.measured)),
-        )
-        for row in found
-    )
-    return MachineOverview(machine=machine, here=tuple(sorted(here)), targets=targets)
 
 
 def _measured_speedup(measured: Measured) -> MeasuredSpeedup:
     return msgspec.convert(measured, MeasuredSpeedup, from_attributes=True)
 
 
-def _show_overview(found: Sequence[Row], machine: MachineMemory, here: Sequence[str]) -> None:
+def _show_overview(
+    found: Sequence[RecommendedTarget], catalogue: Catalogue, machine: MachineMemory, here: Sequence[str]
+) -> None:
     """Prints the machine, the table, what was measured where, and what to do next. here: the installed models."""
     console = output_console()
     total, most = memory_words(machine.memory_bytes), memory_words(machine.for_models_bytes)
@@ -167,10 +135,10 @@ def _show_overview(found: Sequence[Row], machine: MachineMemory, here: Sequence[
     console.print(Text(f"installed: {names}{more}" if here else "no models are installed"))
     console.print(Text("the built-in SmolLM2 135M needs no download: `redline chat`", "dim"))
     console.print()
-    console.print(_overview_table(found))
+    console.print(_overview_table(found, catalogue))
     console.print()
     notes = [
-        f"{row.target.name} with {row.drafter}: {one.speedup:g} times on {one.on} ({one.source})"
+        f"{row.name} with {_drafter_name(row, catalogue)}: {one.speedup:g} times on {one.on} ({one.source})"
         for row in found
         for one in row.measured
     ]
@@ -183,22 +151,28 @@ def _show_overview(found: Sequence[Row], machine: MachineMemory, here: Sequence[
         console.print(Text(note, "dim"))
 
 
-def _overview_table(found: Sequence[Row]) -> Table:
+def _overview_table(found: Sequence[RecommendedTarget], catalogue: Catalogue) -> Table:
     table = plain_table(["this machine can run"], ["size"])
     table.add_column("fits", no_wrap=True)
     table.add_column("best drafter", overflow="fold")
     if measured := any(row.measured for row in found):
         table.add_column("times as fast", justify="right", no_wrap=True)
     for row in found:
-        name = Text(f"{'● ' if row.here[0] else '  '}{_title(row.target)}")
-        drafter = Text(f"{'● ' if row.drafter_repository and row.here[1] else ''}{row.drafter}")
+        target = catalogue.entries[row.target]
+        name = Text(f"{'● ' if row.target_here else '  '}{_title(target)}")
+        is_installed = row.drafter_here and row.drafter != LOOKUP
+        drafter = Text(f"{'● ' if is_installed else ''}{_drafter_name(row, catalogue)}")
         fits = Text(row.room, "yellow" if row.room == "tight" else "green")
         speedups = [speedup_range(row.measured)] if measured else []
-        table.add_row(name, _size(row.target), fits, drafter, *speedups)
+        table.add_row(name, _size(target), fits, drafter, *speedups)
     return table
 
 
-def speedup_range(measured: Sequence[Measured]) -> str:
+def _drafter_name(row: RecommendedTarget, catalogue: Catalogue) -> str:
+    return LOOKUP if row.drafter == LOOKUP else catalogue.entries[row.drafter].name
+
+
+def speedup_range(measured: Sequence[MeasuredSpeedup]) -> str:
     """Returns the range that was measured; "" where nothing was."""
     found = sorted({one.speedup for one in measured})
     return " to ".join(f"{speedup:g}" for speedup in (found if len(found) < 2 else (found[0], found[-1])))
@@ -215,7 +189,6 @@ _EXAMPLES = """examples:
 
 
 def add_search(commands: Commands) -> None:
-    """Adds the command `search`."""
     about = (
         "Search targets and drafters for Apple Silicon, and see which drafter goes with which target. "
         "Works offline; `redline models check` checks that they still exist."

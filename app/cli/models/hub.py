@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,7 @@ from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from app.command_line import Commands
-    from models.catalogue.entries import Entry
     from models.catalogue.hub_check import EntryState, State
-    from models.hub.client import Hub
 
 _LONGEST_LINE = 4096
 _WORST_FIRST: tuple[State, ...] = ("gone", "unknown", "gated", "there")
@@ -32,7 +30,6 @@ _WORST_FIRST: tuple[State, ...] = ("gone", "unknown", "gated", "there")
 
 
 def add_check(commands: Commands) -> None:
-    """Adds the command `check`."""
     about = (
         "Check on the hub that every entry of the catalogue still exists at its revision. Downloads nothing. "
         "Exit status 1 if an entry is gone or could not be checked."
@@ -45,6 +42,7 @@ def add_check(commands: Commands) -> None:
 def run_check(args: argparse.Namespace) -> int:
     """Checks the entries. Raises HubError if the hub cannot be asked, UsageError if no entry has the words."""
     from models.catalogue.entries import read_catalogue
+    from models.catalogue.hub_check import check_entries
     from models.catalogue.search import search
     from models.hub.client import default_hub
 
@@ -52,25 +50,16 @@ def run_check(args: argparse.Namespace) -> int:
     if not entries:
         raise UsageError(f"nothing in the catalogue is called {' '.join(args.words)!r}: see `redline models search`")
     hub = default_hub()
-    found = list(_check(replace(hub, token=read_token(hub.endpoint)), entries))
+    found = []
+    with Status(sys.stderr) as status:
+        for one in check_entries(replace(hub, token=read_token(hub.endpoint)), entries, time.sleep):
+            found.append(one)
+            status(f"checked {len(found)} of {len(entries)}")
     if args.json:
         print_json(json.dumps({"entries": [asdict(one) for one in found]}, indent=1, ensure_ascii=False))
     else:
         _show(found)
     return FAILURE if any(one.state in ("gone", "unknown") for one in found) else OK
-
-
-def _check(hub: Hub, entries: Sequence[Entry]) -> Iterator[EntryState]:
-    """Yields the state of each entry, with a line on a terminal that counts them."""
-    from models.catalogue.hub_check import check_entries
-
-    status = Status(sys.stderr)
-    try:
-        for number, one in enumerate(check_entries(hub, entries, time.sleep), 1):
-            status(f"checked {number} of {len(entries)}")
-            yield one
-    finally:
-        status.clear()
 
 
 def _show(found: Sequence[EntryState]) -> None:
@@ -87,7 +76,6 @@ def _show(found: Sequence[EntryState]) -> None:
 
 
 def add_login(commands: Commands) -> None:
-    """Adds the command `login`."""
     about = (
         "Save a Hugging Face token in the keychain, for gated or private models. A token with read access is enough; "
         "create one at huggingface.co under Settings > Access Tokens."
@@ -97,7 +85,6 @@ def add_login(commands: Commands) -> None:
 
 
 def add_logout(commands: Commands) -> None:
-    """Adds the command `logout`."""
     add_command(commands, "logout", run_logout, "Delete the Hugging Face token from the keychain.")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.cli.terminal.output import error_console
-from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
+from app.command_line import INTERRUPTED, OK, add_command, add_common, notify, print_json
 from app.duration_text import duration_words
 from app.safe_text import safe
 from engine.errors import UsageError
@@ -50,14 +50,12 @@ _GROUP_SIZE = "weights that share a scale, for --bits 2 to 8 (default: 64)"
 
 
 def add_import(commands: Commands) -> None:
-    """Adds the command `import`."""
     parser = add_command(commands, "import", run, _IMPORT, _IMPORT_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of an installed model")
     _add_storage(parser)
 
 
 def add_convert(commands: Commands) -> None:
-    """Adds the command `convert`."""
     parser = add_command(commands, "convert", functools.partial(run, convert=True), _CONVERT, _CONVERT_EXAMPLES)
     source = "a folder with config.json, safetensors and tokenizer.json, or the name of an installed model"
     parser.add_argument("path", metavar="FOLDER", help=source)
@@ -72,8 +70,7 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
     add("--group-size", type=int, choices=(32, 64, 128), help=_GROUP_SIZE)
     add("--dtype", choices=("float16", "bfloat16", "float32"), help="type of the weights that are not quantized")
     add("--replace", action="store_true", help="replace a model of the same name")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
+    add_common(parser)
 
 
 def run(args: argparse.Namespace, convert: bool = False) -> int:

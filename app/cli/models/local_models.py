@@ -37,7 +37,6 @@ _PIPE_COLUMNS = 200  # where standard output is not a terminal
 
 
 def add_list(commands: Commands) -> None:
-    """Adds the command `list`."""
     about = (
         "List the models in the Hugging Face cache, LM Studio's folder and Redline's own. "
         "Use their names with --target and --drafter."
@@ -118,7 +117,6 @@ def _table(rows: list[tuple[str, str, str, str]], width: int) -> list[str]:
 
 
 def add_remove(commands: Commands) -> None:
-    """Adds the command `remove`."""
     about = (
         "Delete a model from this machine. Shows what is deleted, what stays and which other programs use the same "
         "files, then asks."
@@ -218,7 +216,6 @@ class Place:
 
 
 def add_where(commands: Commands) -> None:
-    """Adds the command `where`."""
     about = "Show where Redline's files are, how large they are, and who shares them."
     add_common(add_command(commands, "where", run_where, about))
 

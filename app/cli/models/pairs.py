@@ -47,7 +47,6 @@ CONTEXTS = (512, 2048, 8192, 32768, 131072)
 
 
 def add_pairs(commands: Commands) -> None:
-    """Adds the command `pairs`."""
     about = (
         "Show which installed drafters work with which targets, and what `--drafter auto` would choose. "
         "Compares token maps, sizes and layers; loads nothing. Exit status 1 if no pair works."
@@ -174,7 +173,6 @@ _COLOURS = {"good": "green", "tight": "yellow", "refused": "red"}
 
 
 def add_fits(commands: Commands) -> None:
-    """Adds the command `fits`."""
     about = (
         "Show whether a model and its drafter fit in memory: weights, keys and values by context, and working memory. "
         "Loads nothing. Exit status 1 if they do not fit."

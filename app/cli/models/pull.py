@@ -43,6 +43,7 @@ from app.protocol.download_events import (
 from app.reply_statistics import count
 from app.safe_text import safe, safe_line
 from engine.errors import HubError, RedlineError, UsageError
+from models.catalogue.entries import read_catalogue
 from models.size_text import size_words
 
 if TYPE_CHECKING:
@@ -73,7 +74,6 @@ set the folder, HF_ENDPOINT a mirror, HTTPS_PROXY a proxy, HF_TOKEN a token for 
 
 
 def add_pull(commands: Commands) -> None:
-    """Adds the command."""
     parser = add_command(commands, "pull", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("repo", metavar="OWNER/NAME", help="name of the model on the hub, or the address of its page")
@@ -140,7 +140,6 @@ def _head_events(hub: Hub, done: Done, root: Path | None) -> Generator[DownloadE
 
 def _discard_head(repo: str, root: Path | None) -> int:
     """Deletes what an unfinished fetch of the head of `repo` has left; returns the number of bytes freed."""
-    from models.catalogue.entries import read_catalogue
     from models.convert.stored_head import discard_head
     from models.paths import cache_dir
 
@@ -150,7 +149,6 @@ def _discard_head(repo: str, root: Path | None) -> int:
 
 def _original(done: Done) -> str | None:
     """Returns the repository whose MTP head the downloaded model lacks, None where it has one or none is known."""
-    from models.catalogue.entries import read_catalogue
     from models.drafters import own_head
 
     entry = read_catalogue().target(done.repo)
@@ -223,8 +221,6 @@ def read_reference(argument: str, revision: str | None, endpoint: str) -> HubRef
 
 def known_trouble(repo: str) -> str:
     """Returns why Redline cannot load this model according to the catalogue, or ""."""
-    from models.catalogue.entries import read_catalogue
-
     entry = read_catalogue().entries.get(repo)
     return entry.trouble if entry is not None else ""
 
@@ -233,8 +229,6 @@ def with_suggestion(error: HubError, repo: str) -> HubError:
     """Returns `error`, with the model of the catalogue that may have been meant if there is none of this name."""
     if error.reason not in ("missing", "token"):
         return error
-    from models.catalogue.entries import read_catalogue
-
     known = read_catalogue().entries
     names = {name.rpartition("/")[2].casefold(): name for name in known}
     close = get_close_matches(repo.rpartition("/")[2].casefold(), names, n=1, cutoff=_SIMILARITY)

@@ -27,7 +27,7 @@ Step = Callable[[int, str], None]
 
 
 class Status:
-    """One line on a terminal that says what the user is waiting for."""
+    """One line on a terminal that says what the user is waiting for; gone at the end of the `with` block."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = trusted(stream) if stream.isatty() else None
@@ -38,8 +38,10 @@ class Status:
             self._stream.write(f"\r\x1b[K\x1b[2m{safe_line(text)} …\x1b[0m" if text else "\r\x1b[K")
             self._stream.flush()
 
-    def clear(self) -> None:
-        """Clears the line."""
+    def __enter__(self) -> Status:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self("")
 
 

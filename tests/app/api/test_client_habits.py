@@ -9,14 +9,12 @@ from msgspec import structs
 
 from app import protocol
 from app.api import http_replies
-from app.api.api_errors import ApiError
+from app.api.api_errors import HEADER, ApiError
 from app.api.http_replies import PING_S
-from app.api.omissions import HEADER
 from app.api.recent_responses import RecentResponses
 from app.api.request_schema import ResponseItem, ResponsesRequest
 from app.task_queue import Work
 from engine.events import Finished, PromptProgress, Round
-from engine.settings import Grammar
 from tests.app.api import stepped_loop
 from tests.app.api.api_calls import CHAT, KEY, MODEL, PORT, Answer, Api, FakeEngine, post, with_api
 from tests.app.api.test_tools import CHAT_TOOLS, CLAUDE_TOOLS, FLAT_TOOLS
@@ -139,13 +137,6 @@ def test_a_choice_of_allowed_tools_narrows_the_offer():
     assert tools is not None and len(tools.offered) == 1 and not tools.required
 
 
-@pytest.mark.parametrize("wanted", ["output_config", "output_format"])
-def test_a_format_on_messages_becomes_a_grammar(wanted: str):
-    format_ = {"type": "json_schema", "schema": {"type": "integer"}}
-    value = {"output_config": {"format": format_}} if wanted == "output_config" else {"output_format": format_}
-    assert asked(CLAUDE, CLAUDE_CHAT | value)[1].sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
-
-
 def test_words_of_a_schema_that_no_grammar_enforces_are_told():
     schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "format": "password"}}
     value = {**CHAT, "response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
@@ -155,12 +146,6 @@ def test_words_of_a_schema_that_no_grammar_enforces_are_told():
         "response_format: uniqueItems at / is not enforced",
         "response_format: format at /items is not enforced",
     ]
-
-
-def test_tools_and_a_format_of_the_answer_both_reach_the_host():
-    wanted = {"type": "json_schema", "json_schema": {"schema": {"type": "integer"}}}
-    reply = asked(COMPLETE, {**CHAT, "tools": CHAT_TOOLS, "response_format": wanted})[1]
-    assert reply.tools is not None and reply.sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
 
 
 # --- thinking ---------------------------------------------------------------------------------------

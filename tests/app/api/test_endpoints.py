@@ -68,9 +68,19 @@ def test_a_stream_adds_up_to_the_whole_reply_on_every_endpoint():
 
 def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_models():
     value = {**CHAT, "temperature": 0.5, "top_k": 7, "seed": 11, "stop": "END", "logit_bias": {"3": -100}}
-    sampling = request_of("/v1/chat/completions", {**value, "max_completion_tokens": 9, "max_tokens": 4}).sampling
+    value |= {
+        "prediction": {"type": "content", "content": [{"type": "text", "text": "a = 1"}]},
+        "user": "u",
+        "tools": [],
+    }
+    value |= {"repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": -0.5}
+    request = request_of("/v1/chat/completions", {**value, "max_completion_tokens": 9, "max_tokens": 4})
+    assert request.prediction == "a = 1"
+    sampling = request.sampling
     assert (sampling.temperature, sampling.top_k, sampling.seed, sampling.stop) == (0.5, 7, 11, ("END",))
     assert (sampling.logit_bias, sampling.max_tokens, sampling.fresh) == ({3: -100.0}, 9, False)
+    penalties = sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty
+    assert penalties == (1.1, 0.5, -0.5)
     assert set(sampling.from_model) & {"temperature", "top_k"} == set() and "top_p" in sampling.from_model
 
 
@@ -81,16 +91,14 @@ def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_
         ("/v1/completions", {"response_format": {"type": "json_schema", "schema": SCHEMA}}),
         ("/v1/chat/completions", {"response_format": {"type": "json_object", "schema": SCHEMA}}),
         ("/v1/responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}}),
+        ("/v1/messages", {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+        ("/v1/messages", {"output_format": {"type": "json_schema", "schema": SCHEMA}}),
     ],
 )
 def test_a_schema_becomes_the_grammar_of_the_reply(path: str, value: dict[str, Any]) -> None:
-    value |= {"/v1/chat/completions": CHAT, "/v1/completions": {"prompt": "x"}, "/v1/responses": {"input": "x"}}[path]
+    chat = {**CHAT, "model": MODEL, "max_tokens": 9}
+    value |= {"/v1/completions": {"prompt": "x"}, "/v1/responses": {"input": "x"}}.get(path, chat)
     assert request_of(path, value).sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
-
-
-def test_a_prediction_reaches_the_host():
-    value = {**CHAT, "prediction": {"type": "content", "content": [{"type": "text", "text": "a = 1"}]}}
-    assert request_of("/v1/chat/completions", value).prediction == "a = 1"
 
 
 def test_messages_reach_the_host_whole():
@@ -107,6 +115,8 @@ def test_messages_reach_the_host_whole():
     plain = request_of("/v1/completions", {"prompt": "Once"})
     assert (plain.prompt, plain.target) == ("Once", protocol.Pair().target)
     claude = {"model": MODEL, "max_tokens": 5, "system": "s", **CHAT, "stop_sequences": ["x"]}
+    error = post("/v1/messages", {**claude, "model": "claude"})
+    assert (error.status, error.json["type"], error.json["error"]["type"]) == (404, "error", "not_found_error")
     reply = request_of("/v1/messages", claude)
     assert [one.role for one in reply.messages] == ["system", "user"] and reply.sampling.stop == ("x",)
 
@@ -211,12 +221,6 @@ def test_what_would_give_another_reply_is_refused_by_name(value: dict, code: str
         assert answer.status == (404 if code == "model_not_found" else 400)
         assert set(answer.json["error"]) == {"message", "type", "param", "code"}
         assert (answer.json["error"]["code"], answer.json["error"]["param"]) == (code, param)
-
-
-def test_fields_that_change_nothing_are_ignored_and_anthropics_errors_have_their_shape():
-    assert post("/v1/chat/completions", {**CHAT, "user": "u", "store": True, "tools": []}).status == 200
-    answer = post("/v1/messages", {"model": "claude", "max_tokens": 5, **CHAT})
-    assert (answer.status, answer.json["type"], answer.json["error"]["type"]) == (404, "error", "not_found_error")
 
 
 def test_models_counts_and_the_page_of_the_interface():

@@ -129,38 +129,26 @@ def test_models_that_cannot_be_loaded_are_the_error_of_what_waits_and_what_comes
 def test_an_engine_that_hangs_fails_what_it_has_what_waits_and_what_comes_until_it_goes_on() -> None:
     async def scenario(api: GatedApi) -> None:
         api.worker.steps = 2
-        calls = [await api.begin(), await api.begin(stream=True)]
+        calls = [await api.begin(stream=True), await api.begin()]
         await api.until_tokens(6)
+        claude = {"model": "Fake", "max_tokens": 60, "stream": True, **CHAT}
+        calls.append(asyncio.create_task(api.post("/v1/messages", claude)))
+        await until(lambda: api.client.waiting == 2)
         await wait(LIMITS.silent_s)
         assert all(call.done() for call in calls)
-        whole, streamed = await asyncio.gather(*calls)
+        streamed, whole, waited = await asyncio.gather(*calls)
         assert is_refused(whole) and whole.headers["retry-after"]
+        said = "".join(event["choices"][0]["delta"].get("content", "") for event in streamed.events[:-1])
+        assert streamed.complete and said == text_of(6)
         assert streamed.events[-1]["error"]["message"] == RESTART  # its head was sent long before
+        error = {"type": "error", "error": {"type": "overloaded_error", "message": RESTART}}
+        assert waited.events[-1] == error
         assert is_refused(await api.chat()) and is_refused(await api.call("GET", "/health"))
         assert api.stuck == [False]
         api.worker.go_on()
         await until(lambda: not api.tasks.running)
         await wait(CHECK_S)
         assert text(await api.chat()) == TEXT and api.stuck == [False]
-
-    with_engine(scenario)
-
-
-def test_streams_that_have_begun_end_with_the_error() -> None:
-    async def scenario(api: GatedApi) -> None:
-        api.worker.steps = 2
-        streamed = await api.begin(stream=True)
-        await api.until_tokens(6)
-        claude = {"model": "Fake", "max_tokens": 60, "stream": True, **CHAT}
-        waits = asyncio.create_task(api.post("/v1/messages", claude))
-        await until(lambda: api.client.waiting)
-        await wait(LIMITS.silent_s)
-        answer = await streamed
-        assert answer.status == 200 and answer.complete
-        assert "".join(event["choices"][0]["delta"].get("content", "") for event in answer.events[:-1]) == text_of(6)
-        assert answer.events[-1]["error"]["message"] == RESTART
-        error = {"type": "error", "error": {"type": "overloaded_error", "message": RESTART}}
-        assert (await waits).events[-1] == error
 
     with_engine(scenario)
 

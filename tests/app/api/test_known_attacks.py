@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from app.api.access import LONGEST_BODY, depth_exceeds
+from app.api.access import LONGEST_BODY
 from app.api.key_file import read_or_make_key
 from app.api.loopback_server import open_socket
 from app.cli.serve import add_parser
@@ -13,12 +14,17 @@ from app.command_line import Parser
 from engine.errors import UsageError
 from tests.app.api.api_calls import CHAT, KEY, PORT, Api, post, with_api
 
+NESTED = b'{"messages": [{"role": "user", "content": "[[[["}], "user": %s%s}'
 FOREIGN_HOSTS = [
     "attacker.example",
     f"attacker.example:{PORT}",
     "127.0.0.1:1",
     f"127.0.0.1.x:{PORT}",
     f"0.0.0.0:{PORT}",
+    f"127.0.0.1:{PORT}/health?",
+    f"127.0.0.1:{PORT}#@x",
+    f"x@127.0.0.1:{PORT}",
+    "a/health",
 ]
 
 
@@ -26,7 +32,8 @@ FOREIGN_HOSTS = [
 def test_a_name_that_was_rebound_to_loopback_is_refused(host: str):
     """CVE-2024-28224 (Ollama), CVE-2025-66414, CVE-2025-66416 and CVE-2026-34742 (the MCP SDKs for TypeScript, Python
     and Go): a web page reaches a server on loopback under its own name, by DNS rebinding, because the Host header is
-    not checked. Here it is, on every route and before the key."""
+    not checked. CVE-2026-48710 (Starlette): a malformed Host changes the path of `request.url`. Here the Host is one of
+    a few exact texts, on every route and before the key, and paths come from the scope."""
 
     async def scenario(api: Api) -> None:
         for method, path in (("GET", "/health"), ("GET", "/v1/models"), ("POST", "/v1/chat/completions")):
@@ -57,16 +64,6 @@ def test_other_web_pages_are_refused_and_no_page_may_read(origin: str):
 
 
 @pytest.mark.parametrize(
-    "host", [f"127.0.0.1:{PORT}/health?", f"127.0.0.1:{PORT}#@x", f"x@127.0.0.1:{PORT}", "a/health"]
-)
-def test_a_malformed_host_moves_no_check_to_another_path(host: str):
-    """CVE-2026-48710 (Starlette): a malformed Host header changes the path of `request.url`, so that a check of the
-    path sees another than the router. Here the Host is one of a few exact texts, and paths come from the scope."""
-    answer = with_api(lambda api: api.call("GET", "/v1/models", headers={"host": host, "authorization": ""}))
-    assert answer.status == 403
-
-
-@pytest.mark.parametrize(
     "given", ["", "Bearer ", f"Bearer {KEY}x", f"Bearer {KEY[:-1]}", f"Basic {KEY}", "Bearer \xff"]
 )
 def test_every_route_but_health_needs_the_key(given: str):
@@ -82,14 +79,6 @@ def test_every_route_but_health_needs_the_key(given: str):
         assert named.status == 200
 
     with_api(scenario)
-
-
-def test_ranges_are_not_parsed():
-    """CVE-2025-62727 (Starlette): a Range header costs quadratic time in FileResponse. No route serves files, so the
-    header has no meaning here."""
-    headers = {"range": "bytes=" + ",".join(f"{i}-" for i in range(3000))}
-    answer = with_api(lambda api: api.call("GET", "/v1/models", headers=headers))
-    assert answer.status == 200 and "content-range" not in answer.headers
 
 
 def test_numbers_that_shift_the_context_are_refused():
@@ -125,13 +114,6 @@ def test_schemas_of_tools_cannot_end_the_engine(parameters: object):
             assert answer.status == 400 and api.engine.requests == []
 
     with_api(scenario)
-
-
-def test_penalties_reach_the_engine_as_they_are():
-    """CVE-2026-44223 (vLLM): any penalty ends an engine whose drafter returns another shape after its first step. That
-    drafts and penalties agree is tested in tests/engine; here, that a request with them is an ordinary one."""
-    value = {**CHAT, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": -0.5}
-    assert post("/v1/chat/completions", value).status == 200
 
 
 def test_there_are_no_routes_that_change_what_is_installed():
@@ -173,10 +155,10 @@ def test_bodies_are_bounded_in_size_time_and_depth():
     assert with_api(scenario, body_time_s=0.0) == [413, 413, 408, 400, 400, 400]
 
 
-def test_depth_is_counted_outside_of_strings():
-    assert depth_exceeds(b"[[[1]]]", 2) and not depth_exceeds(b"[[[1]]]", 3)
-    assert not depth_exceeds(json.dumps(["[" * 99, '\\"[[[[', "\\"]).encode(), 1)
-    assert depth_exceeds(json.dumps(["\\", [["x"]]]).encode(), 2)
+@pytest.mark.parametrize(("depth", "status"), [(63, 200), (64, 400)])
+def test_objects_and_lists_nest_to_a_bound(depth: int, status: int):
+    answer = with_api(lambda api: api.call("POST", "/v1/chat/completions", NESTED % (b"[" * depth, b"]" * depth)))
+    assert answer.status == status and (status == 200 or answer.json["error"]["code"] == "too_deep")
 
 
 # --- the socket and the key -------------------------------------------------------------------
@@ -204,15 +186,8 @@ def test_the_key_is_private_and_stays(tmp_path: Path):
 def test_a_request_may_not_name_two_hosts():
     async def scenario(api: Api) -> int:
         scope = {"type": "http", "method": "GET", "path": "/health", "headers": [(b"host", b"127.0.0.1:8080")] * 2}
-        statuses = []
-
-        async def send(message) -> None:
-            statuses.append(message.get("status"))
-
-        async def receive() -> dict[str, str]:
-            return {"type": "http.disconnect"}
-
+        send, receive = mock.AsyncMock(), mock.AsyncMock(return_value={"type": "http.disconnect"})
         await api.app(scope, receive, send)
-        return statuses[0]
+        return send.await_args_list[0].args[0]["status"]
 
     assert with_api(scenario) == 403

@@ -91,11 +91,11 @@ def test_a_mac_stays_awake_for_each_reply_and_not_at_the_prompt(
 
 def test_each_turn_is_answered_in_the_light_of_those_before() -> None:
     chat = RecordedChat()
-    chat.type("/system Be brief.", "one", "two", "/quit", "three")
+    chat.type("/system Be brief.", "one", "two", "/clear", "three", "/quit", "four")
     asked = [[message["content"] for message in messages] for messages in chat.session.asked]
-    assert asked == [["Be brief.", "one"], ["Be brief.", "one", TEXT, "two"]]
+    assert asked == [["Be brief.", "one"], ["Be brief.", "one", TEXT, "two"], ["Be brief.", "three"]]
     assert [message["role"] for message in chat.session.asked[1]] == ["system", "user", "assistant", "user"]
-    assert chat.out.getvalue() == f"{TEXT}\n" * 2
+    assert chat.out.getvalue() == f"{TEXT}\n" * 3
 
 
 def test_a_stopped_reply_stays_and_one_without_a_token_takes_its_question_back() -> None:
@@ -115,24 +115,20 @@ def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("take", "said"),
+    ("take", "said", "kept"),
     [
-        (stopped_early, "the old one stays"),
-        (broken_off_at_once, "stopped\n"),
-        (too_long, "the prompt is too long"),
-        (refused, "the template refuses this"),
+        (stopped_early, "the old one stays", TEXT),
+        (broken_off_at_once, "stopped\n", TEXT),
+        (broken_off_halfway, "stopped\n", "half"),
+        (too_long, "the prompt is too long", TEXT),
+        (lost, "a machine that computes a part of this model is gone", TEXT),
+        (refused, "the template refuses this", TEXT),
     ],
 )
-def test_regenerate_keeps_the_old_reply_until_there_is_a_new_one(take: Take, said: str) -> None:
+def test_regenerate_keeps_the_old_reply_until_there_is_a_new_one(take: Take, said: str, kept: str) -> None:
     chat = RecordedChat(whole, take)
     assert said in chat.type("one", "/regenerate")
-    assert chat.said == ["one", TEXT]
-
-
-def test_a_regenerated_reply_replaces_the_old_one_even_when_it_was_stopped() -> None:
-    chat = RecordedChat(whole, broken_off_halfway)
-    chat.type("one", "/regenerate")
-    assert chat.said == ["one", "half"]
+    assert chat.said == ["one", kept]
 
 
 def test_a_second_ctrl_c_during_a_reply_ends_the_reply_and_not_the_conversation() -> None:
@@ -147,18 +143,6 @@ def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> Non
     assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
     assert "forgot 2 messages, kept 2" in notes and "say how many of the last messages to keep" in notes
     assert chat.said == ["two", TEXT, "four", TEXT]
-
-
-def test_a_lost_machine_ends_the_reply_and_not_the_conversation() -> None:
-    chat = RecordedChat(whole, lost)
-    assert "a machine that computes a part of this model is gone" in chat.type("one", "two")
-    assert chat.said == ["one", TEXT]
-
-
-def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:
-    chat = RecordedChat()
-    chat.type("/system Be brief.", "one", "/clear", "two")
-    assert [message["content"] for message in chat.session.asked[-1]] == ["Be brief.", "two"]
 
 
 @pytest.mark.parametrize(

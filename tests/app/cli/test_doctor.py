@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -43,16 +44,6 @@ def test_found_models_are_listed_and_damaged_ones_named(toy_folder: Path, tmp_pa
     assert broken.state == "warning" and "download it again" in broken.advice
 
 
-def test_a_missing_built_in_model_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def gone() -> Path:
-        raise ModelError("the built-in model is missing; run `uv sync`")
-
-    monkeypatch.setattr(doctor, "builtin_gguf", gone)
-    assert doctor._builtin(tmp_path) == doctor.Finding(
-        "Built-in model", "warning", "not installed", "the built-in model is missing; run `uv sync`"
-    )
-
-
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -68,6 +59,14 @@ def test_a_probe_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch, code:
     (mlx,) = doctor._mlx()
     assert mlx.state == "missing" and said in mlx.value and mlx.advice
     assert doctor._qt().state == "warning" and said in doctor._qt().value
+
+
+def test_a_slow_blas_and_a_missing_model_are_warnings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = {"version": "1", "device": "cpu", "detail": "run uv sync", "dtype": "float32", "gflops": 1.4}
+    monkeypatch.setattr(doctor, "_probe", lambda code: told | {"library": "reference"})
+    assert [finding.state for finding in doctor._mlx()] == ["ok", "warning"]
+    monkeypatch.setattr(doctor, "builtin_gguf", mock.Mock(side_effect=ModelError("run `uv sync`")))
+    assert doctor._builtin(tmp_path) == doctor.Finding("Built-in model", "warning", "not installed", "run `uv sync`")
 
 
 def test_missing_libraries_of_qt_come_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,12 +85,6 @@ def test_without_mlx_the_exit_code_says_so(redline: Redline, monkeypatch: pytest
     monkeypatch.setattr(doctor, "_probe", lambda code: {"error": "cannot be loaded"})
     done = redline("doctor", "--cache-dir", tmp_path)
     assert done.code == 1 and "missing: cannot be loaded" in done.out and "\x1b" not in done.out
-
-
-def test_a_slow_blas_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"version": "1", "device": "cpu", "detail": "run uv sync", "dtype": "float32", "gflops": 1.4}
-    monkeypatch.setattr(doctor, "_probe", lambda code: told | {"library": "reference"})
-    assert [finding.state for finding in doctor._mlx()] == ["ok", "warning"]
 
 
 @pytest.mark.parametrize(("used", "free"), [("400000", 600_000), ("1000001", 0)])

@@ -65,9 +65,6 @@ def test_a_context_that_nobody_asked_for_is_cut_to_what_fits_with_ease(folder: M
     found, note = fitted(folder, Options(drafters=("none",)))
     assert 2048 < found.context < 8192 and found.level == "good"
     assert note.startswith(f"the context is limited to {found.context:,} of the model's 8,192 tokens")
-
-
-def test_where_nothing_fits_with_ease_the_context_is_what_fits_at_all(folder: ModelFolder, room_for: RoomFor) -> None:
     room_for(folder, 1024)
     found, note = fitted(folder, Options(drafters=("none",)))
     assert found.context == 1024 and found.level == "tight" and "1,024" in note
@@ -80,13 +77,9 @@ def test_a_context_that_was_asked_for_is_given_or_refused(folder: ModelFolder, r
         ModelError, match=r"does not fit: needs .* GB for a context of 8,192 tokens.*; a context of 4,096 tokens fits"
     ):
         check_memory(folder, Options(drafters=("none",), context=8192))
+    assert check_memory(folder, Options(drafters=("none",), context=8192, kv_bits=8)).context == 8192
     with pytest.raises(UsageError, match="made for at most 8192"):
         check_memory(folder, Options(context=9000))
-
-
-def test_eight_bits_make_room(folder: ModelFolder, room_for: RoomFor) -> None:
-    room_for(folder, 4096)
-    assert check_memory(folder, Options(drafters=("none",), context=8192, kv_bits=8)).context == 8192
 
 
 def test_heads_too_narrow_for_fewer_bits_are_refused_with_the_reason(toy_folder: Path) -> None:

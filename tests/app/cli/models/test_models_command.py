@@ -203,14 +203,14 @@ def catalogue() -> Catalogue:
 def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
     catalogue: Catalogue, memory_gb: int
 ) -> None:
-    found = commands.rows(catalogue, mac(memory_gb), set())
+    found = commands.recommended_targets(catalogue, mac(memory_gb), set())
     assert 8 <= len(found) <= 21
     for row in found:
-        drafter = catalogue.entries.get(row.drafter_repository or "")
-        both = row.target.size_bytes + (drafter.size_bytes or 0 if drafter else 0)
+        drafter = catalogue.entries.get(row.drafter)
+        both = row.size_bytes + (drafter.size_bytes or 0 if drafter else 0)
         assert row.room != "no" and both * 1.05 <= memory_gb * GIB * 0.75
         assert drafter is None or not drafter.trouble
-    sizes = [row.target.parameters_b for row in found]
+    sizes = [catalogue.entries[row.target].parameters_b for row in found]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -219,14 +219,15 @@ def test_what_becomes_32_bit_floats_is_judged_by_them(catalogue: Catalogue, mode
     large = catalogue.entries["mlx-community/Qwen3-14B-4bit"]
     needed = needed_bytes([large], in_float32=True)
     assert abs(needed - 62.9 * GIB) < 0.05 * needed
-    assert "Qwen3 14B" in {row.target.name for row in commands.rows(catalogue, mac(24), set())}
+    assert "Qwen3 14B" in {row.name for row in commands.recommended_targets(catalogue, mac(24), set())}
     for gigabytes in (16, 24, 64):
-        found = commands.rows(catalogue, pc(gigabytes), set())
-        assert found and all(row.target.parameters_b * 4e9 < 0.9 * gigabytes * GIB for row in found)
+        found = commands.recommended_targets(catalogue, pc(gigabytes), set())
+        sizes = [catalogue.entries[row.target].parameters_b for row in found]
+        assert sizes and max(sizes) * 4e9 < 0.9 * gigabytes * GIB
 
 
 @pytest.mark.parametrize("in_float32", [False, True])
-@pytest.mark.parametrize("parameters_b", [0.6, 3.0, 4.0, 4.5, 5.0, 8.0, 14.0, 32.0])
+@pytest.mark.parametrize("parameters_b", [0.6, 4.5, 32.0])
 def test_the_catalogue_and_the_files_of_a_model_get_one_verdict(parameters_b: float, in_float32: bool) -> None:
     """Within a tenth of the memory, as the catalogue does not know the keys and values of a context."""
     stored = int(parameters_b * 4.5e9 / 8)
@@ -244,7 +245,7 @@ def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -
     spoilt = tuple(msgspec.structs.replace(one, obstacle="a pickle") for one in catalogue.drafters)
     changed = Catalogue(catalogue.targets, spoilt, catalogue.measured)
     before, after = (
-        {row.target.name: row.drafter_repository for row in commands.rows(one, mac(24), set())}
+        {row.name: row.drafter for row in commands.recommended_targets(one, mac(24), set())}
         for one in (catalogue, changed)
     )
     assert before["Qwen3 14B"] in {one.repository for one in spoilt}
@@ -254,11 +255,12 @@ def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -
 def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue) -> None:
     small = "mlx-community/Qwen3-0.6B-4bit"
     absent, here = (
-        next(row for row in commands.rows(catalogue, mac(24), found) if row.target.name == "Qwen3 14B")
+        next(row for row in commands.recommended_targets(catalogue, mac(24), found) if row.name == "Qwen3 14B")
         for found in (set(), {small})
     )
-    assert absent.drafter == "Qwen3 14B EAGLE-3" and absent.here == (False, False)
-    assert here.drafter_repository == small and here.here == (False, True)
+    assert catalogue.entries[absent.drafter].name == "Qwen3 14B EAGLE-3"
+    assert (absent.target_here, absent.drafter_here) == (False, False)
+    assert (here.drafter, here.target_here, here.drafter_here) == (small, False, True)
 
 
 def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,22 +15,15 @@ from app.protocol.download_events import (
     Failed,
     Fetched,
     MalformedError,
-    Paused,
     Planned,
     Resolving,
     read_line,
     to_line,
 )
-from models.hub.download import WORKERS
-from models.local.inventory import installed
-from models.local.locations import ModelLocations
 from tests.app.command import Redline
 from tests.models.hub.hub_contents import Repo
-from tests.models.hub.loopback import PIECE, Loopback
+from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, NEVER, read_folder, wanted
-from tests.waiting import HANG_S
-
-ROOT = Path(__file__).parents[4]
 
 LINES = (
     '{"type":"Resolving","repo":"o/m","revision":"main"}',
@@ -93,6 +82,7 @@ def test_a_pull_is_asked_planned_fetched_and_done(pull: Pull, server: Loopback, 
     assert isinstance(done, Done) and read_folder(Path(done.path)) == wanted(repo)
     assert (done.fetched_bytes, done.verified_bytes) == (total, total)
     assert [type(event) for event in pull(NAME)[1]] == [Resolving, Planned, Done]
+    assert pull(NAME, "--discard") == (0, [Discarded(NAME, 0)])
 
 
 @pytest.mark.parametrize(
@@ -121,58 +111,3 @@ def test_settings_that_cannot_be_fail_as_an_event_too(
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "nowhere")
     code, events = pull(NAME)
     assert code == 1 and "HF_ENDPOINT is 'nowhere'" in events[0].message
-
-
-def test_to_discard_is_one_line(pull: Pull, server: Loopback) -> None:
-    assert pull(NAME, "--discard") == (0, [Discarded(NAME, 0)])
-
-
-# --- as a child -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def child(server: Loopback, places: ModelLocations, tmp_path: Path) -> Callable[[int], subprocess.Popen[str]]:
-    """Starts `redline models pull` of the tiny model; the hub holds every answer after so many bytes."""
-    environment = os.environ | {
-        "HF_ENDPOINT": server.endpoint,
-        "HF_HUB_CACHE": str(places.hub),
-        "HOME": str(tmp_path),
-        "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
-    }
-
-    def start(after_bytes: int) -> subprocess.Popen[str]:
-        server.allowed_bytes = server.sent_bytes + after_bytes
-        server.held.clear()
-        command = [sys.executable, "-m", "app", "models", "pull", NAME, "--json"]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True)
-
-    return start
-
-
-@pytest.mark.slow
-def test_a_child_pauses_goes_on_and_ends_with_its_reader(
-    child: Callable[[int], subprocess.Popen[str]], server: Loopback, repo: Repo, places: ModelLocations, pull: Pull
-) -> None:
-    paused = child(300_000)
-    assert server.held.wait(HANG_S)
-    paused.send_signal(signal.SIGTERM)
-    out, err = paused.communicate(timeout=HANG_S)
-    last = read_line(out.splitlines()[-1])
-    assert paused.returncode == 130 and err == ""
-    assert isinstance(last, Paused) and last.repo == NAME and last.total_bytes == sum(map(len, wanted(repo).values()))
-    assert [(model.name, model.complete) for model in installed(places)] == [(NAME, False)]
-    here = installed(places)[0].size_bytes
-    assert 0 < last.done_bytes <= here <= 300_000 + WORKERS * PIECE  # of the last bytes nobody was told any more
-
-    unread = child(60_000)
-    assert unread.stdout is not None and unread.stderr is not None
-    assert isinstance(read_line(unread.stdout.readline()), Resolving)
-    assert isinstance(planned := read_line(unread.stdout.readline()), Planned) and planned.present_bytes == here
-    unread.stdout.close()
-    assert unread.wait(HANG_S) == 1 and unread.stderr.read() == ""
-
-    server.allowed_bytes = None
-    server.go.set()
-    code, (*_, done) = pull(NAME)
-    assert code == 0 and read_folder(Path(done.path)) == wanted(repo)

@@ -96,9 +96,6 @@ def test_a_guess_is_made_of_what_is_missing_and_of_nothing_else() -> None:
 )
 def test_the_address_of_a_models_page_means_the_model(said: str, revision: str | None, meant: HubReference) -> None:
     assert read_reference(said, revision, HUB) == meant
-
-
-def test_two_revisions_are_one_too_many() -> None:
     with pytest.raises(UsageError, match="the address and --revision name different revisions"):
         read_reference(f"{HUB}/o/m/tree/v2", "v1", HUB)
 
@@ -227,7 +224,7 @@ def without_head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[
         yield Resolving(original, "main")
         raise HubError("the hub is silent", "hub")
 
-    monkeypatch.setattr("models.catalogue.entries.read_catalogue", lambda: known)
+    monkeypatch.setattr("app.cli.models.pull.read_catalogue", lambda: known)
     monkeypatch.setattr("models.convert.stored_head.fetch_head", fetch)
     return calls
 

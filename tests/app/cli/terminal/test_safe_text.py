@@ -45,20 +45,21 @@ def test_no_error_argument_or_view_lets_a_control_character_out(source: object, 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_an_error_is_one_line_of_bounded_length(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    notify(f"the model {text} is unknown: choose another")
-    said = capsys.readouterr().err
-    assert count_raw(said, terminal=False) == 0
-    assert said.startswith("redline: the model ") and said.endswith("choose another\n")
-    assert len(said) < LONGEST_LINE + 20 and len(said.splitlines()) == 1
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_an_argument_is_shown_on_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         Parser(prog="redline").error(f"there is no {text}")
+    argument = capsys.readouterr().err
+    notify(f"the model {text} is unknown: choose another")
     said = capsys.readouterr().err
-    assert count_raw(said, terminal=False) == 0
-    assert said.startswith("redline: there is no ") and len(said.splitlines()) == 1
+    assert count_raw(said + argument, terminal=False) == 0
+    assert said.startswith("redline: the model ") and said.endswith("choose another\n")
+    assert len(said) < LONGEST_LINE + 20 and len(said.splitlines()) == 1
+    assert argument.startswith("redline: there is no ") and len(argument.splitlines()) == 1
+
+
+def test_controls_become_visible_and_other_text_stays_as_it_is() -> None:
+    hostile = "\x1b]0;t\x07\x9b31m\x08\x7f\u202eevil\u2066x\r\nnext\tz\u2028y\ud800"
+    assert safe(hostile) == "\u241b]0;t\u2407\ufffd31m\u2408\u2421\ufffdevil\ufffdx\nnext\tz\ny\ufffd"
+    assert safe("naïve 日本語 👩\u200d👧 العربية\n\t") == "naïve 日本語 👩\u200d👧 العربية\n\t"
 
 
 def test_names_that_look_alike_are_told_apart_and_emoji_stay_whole() -> None:

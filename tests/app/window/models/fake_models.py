@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from app.cli.models.catalogue import entry_document, rows
-from app.cli.models.catalogue import overview_document as document
-from app.protocol.model_documents import MachineMemory
+from app.cli.models.catalogue import entry_document, recommended_targets
+from app.protocol.model_documents import MachineMemory, MachineOverview
 from models.catalogue.entries import read_catalogue
 from models.catalogue.search import wired_bytes
 
@@ -34,7 +33,8 @@ class FakeModels:
         folder.mkdir(parents=True, exist_ok=True)
         limit = wired_bytes(gb * GIB)
         machine = MachineMemory(processor=processor, memory_bytes=gb * GIB, for_models_bytes=limit)
-        overview = msgspec.to_builtins(document(rows(read_catalogue(), machine, set()), machine, set()))
+        targets = recommended_targets(read_catalogue(), machine, set())
+        overview = msgspec.to_builtins(MachineOverview(machine=machine, targets=tuple(targets)))
         self.answer("overview", overview)
         self.answer("search", _catalogue())
         self.put(BUILTIN)
