@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
@@ -46,12 +46,12 @@ class Run(NamedTuple):
 
 @dataclass
 class TextBlock:
-    """A paragraph, a heading, a line of code. colours: (start, end, kind) of characters of its text, refused tokens not
-    counted. style: of the block itself, which gives an empty one its height."""
+    """A paragraph, a heading, a line of code. colours: (start, end, kind of token of code) of characters of its text,
+    refused tokens not counted. style: of the block itself, which gives an empty one its height."""
 
     shape: QTextBlockFormat
     runs: list[Run] = field(default_factory=list)
-    colours: list[tuple[int, int, str]] = field(default_factory=list)
+    colours: list[tuple[int, int, Any]] = field(default_factory=list)
     style: Style = BODY
 
 
