@@ -11,12 +11,6 @@ from app.window.inspector.charts import axis_end
 from app.window.inspector.round_rows import MAX_POINTS, averaged, compact, stride, wilson
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, MAX_POINTS - 1, MAX_POINTS, MAX_POINTS + 1, 5_000, 20_000])
-def test_a_plot_gets_no_more_points_than_it_has_pixels_for(count: int) -> None:
-    values = array("d", map(float, range(count)))
-    assert len(averaged(values)) <= MAX_POINTS
-
-
 def test_means_leave_out_what_is_unknown() -> None:
     count = 4 * MAX_POINTS
     values = array("d", [nan if i % 3 == 0 else float(i) for i in range(count)])
