@@ -150,17 +150,11 @@ class FormulaLayout:
 
     def node(self, node: Node) -> Box:
         """Returns the layout of a part."""
-        match node:
-            case Space(width):
-                return Box(width * self._em)
-            case Row():
-                return self._row(node)
-            case Classed(body, kind):
-                box = self.node(body)
-                return self._on_axis(box) if kind == "large" and len(body.items) == 1 else box
-            case Styled(body, level):
-                return self._at_level(level).node(body)
         writers: dict[type, Callable[..., Box]] = {
+            Space: self._space,
+            Row: self._row,
+            Classed: self._classed,
+            Styled: lambda styled: self._at_level(styled.level).node(styled.body),
             Symbol: self._symbol,
             Phantom: self._phantom,
             Rule: self._rule,
@@ -211,6 +205,13 @@ class FormulaLayout:
             placed.append((line, indent if number else 0.0, y))
             y += line.descent
         return stacked(placed)
+
+    def _space(self, space: Space) -> Box:
+        return Box(space.width * self._em)
+
+    def _classed(self, classed: Classed) -> Box:
+        box = self.node(classed.body)
+        return self._on_axis(box) if classed.kind == "large" and len(classed.body.items) == 1 else box
 
     def _symbol(self, symbol: Symbol) -> Box:
         if symbol.kind == "large":

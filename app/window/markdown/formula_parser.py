@@ -231,7 +231,7 @@ class _TreeReader:
         if node["mode"] == "text":
             return [Symbol(text, self._last, font=self._font or "upright")]
         letter = node["type"] == "mathord" and text[:1].isalpha()
-        return [self._in_font(text, _FAMILIES.get(node.get("family", ""), "ordinary"), letter)]
+        return [self._in_font(text, _KINDS.get(f"m{node.get('family')}", "ordinary"), letter)]
 
     def _in_font(self, text: str, kind: Kind, letter: bool) -> Symbol:
         if self._alphabet:
@@ -271,8 +271,7 @@ class _TreeReader:
         return [self.row(node)]
 
     def inline(self, node: KatexNode) -> list[Node]:
-        """A node of which only the body is shown: colours belong to tokens here."""
-        return list(self.row(node["body"]).items)
+        return list(self.row(node[_SHOWN[node["type"]]]).items)
 
     def math_font(self, node: KatexNode) -> list[Node]:
         name = node["font"]
@@ -444,33 +443,27 @@ def _lettered(text: str, alphabet: str) -> str:
     return text
 
 
-_FAMILIES: dict[str, Kind] = {
-    "bin": "binary",
-    "rel": "relation",
-    "open": "open",
-    "close": "close",
-    "punct": "punctuation",
-    "inner": "inner",
+# Nodes of which only a part is shown: colours belong to tokens here.
+_SHOWN = {
+    **dict.fromkeys(("color", "href", "html", "hbox", "raisebox", "reflectbox", "sizing", "vcenter"), "body"),
+    "cdlabel": "label",
+    "cdlabelparent": "fragment",
+    "htmlmathml": "mathml",
+    "mathchoice": "display",
 }
 _READERS: dict[str, Callable[[_TreeReader, KatexNode], list[Node]]] = {
     **dict.fromkeys(("textord", "mathord", "atom"), _TreeReader.symbol),
-    **dict.fromkeys(
-        ("color", "href", "html", "hbox", "raisebox", "reflectbox", "sizing", "vcenter"), _TreeReader.inline
-    ),
+    **dict.fromkeys(_SHOWN, _TreeReader.inline),
     **dict.fromkeys(("phantom", "vphantom", "smash", "lap"), _TreeReader.phantom),
     **dict.fromkeys(("accent", "accentUnder", "horizBrace", "enclose", "overline", "underline"), _TreeReader.accent),
     **dict.fromkeys(("delimsizing", "middle"), _TreeReader.delimiter),
     "array": _TreeReader.matrix,
-    "cdlabel": lambda reader, node: list(reader.row(node["label"]).items),
-    "cdlabelparent": lambda reader, node: list(reader.row(node["fragment"]).items),
     "font": _TreeReader.math_font,
     "genfrac": _TreeReader.fraction,
-    "htmlmathml": lambda reader, node: list(reader.row(node["mathml"]).items),
     "includegraphics": lambda reader, node: [reader.as_written("\\includegraphics")],
     "internal": lambda reader, node: [],
     "kern": lambda reader, node: [Space(_em(node["dimension"]))],
     "leftright": _TreeReader.delimited,
-    "mathchoice": lambda reader, node: list(reader.row(node["display"]).items),
     "mclass": _TreeReader.classed,
     "op": _TreeReader.operator,
     "operatorname": _TreeReader.operator_name,
