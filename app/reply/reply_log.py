@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from app.protocol import RoundDone
@@ -50,11 +51,17 @@ class ReplyLog:
             self.failure = str(error)
             self._held[message] = _Held(list(rounds))
 
-    def end(self, message: int, ending: Ending) -> MessageRecord | None:
-        """Ends a reply; returns the message as the store has it, None where its end is held."""
+    def begin_end(self, message: int, ending: Ending) -> Future[MessageRecord] | None:
+        """Has the end of a long reply written in a thread; None where rounds of it are held. No other reply may be
+        appended to or ended before `end` was called with what this returns."""
+        return None if message in self._held else self._store.end_reply_beside(message, ending)
+
+    def end(self, message: int, ending: Ending, begun: Future[MessageRecord] | None = None) -> MessageRecord | None:
+        """Ends a reply; returns the message as the store has it, None where its end is held. begun: what `begin_end`
+        returned, which is waited for."""
         held = self._held.setdefault(message, _Held())
         held.ending = ending
-        return self._write(message)
+        return self._write(message, begun)
 
     def retry(self) -> dict[int, MessageRecord]:
         """Writes what is held; returns the messages whose end was written, as the store has them."""
@@ -62,7 +69,7 @@ class ReplyLog:
         records = {message: self._write(message) for message in list(self._held)}
         return {message: record for message, record in records.items() if record is not None}
 
-    def _write(self, message: int) -> MessageRecord | None:
+    def _write(self, message: int, begun: Future[MessageRecord] | None = None) -> MessageRecord | None:
         """Writes all that is held of a reply, as far as the disk takes it."""
         held, record = self._held[message], None
         try:
@@ -70,7 +77,7 @@ class ReplyLog:
                 self._store.append(message, held.rounds)
                 held.rounds = []
             if held.ending is not None:
-                record = self._store.end_reply(message, held.ending)
+                record = self._store.end_reply(message, held.ending) if begun is None else begun.result()
         except StoreError as error:
             self.failure = str(error)
             return None

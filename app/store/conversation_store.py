@@ -1,6 +1,7 @@
 """The store: every conversation in one SQLite file, under verbs that the window uses.
 
-Use it from the thread that opened it; SQLite refuses any other. Every change is on disk when its verb returns. Errors,
+Use it from the thread that opened it; SQLite refuses any other. Every change is on disk when its verb returns, or its
+future has a result. Errors,
 among them an unknown id, are StoreError, one line each, and change nothing.
 
 While a reply streams, its rounds alone are written: a text that grows would be written whole each time. The end of the
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -270,10 +272,7 @@ class Store:
 
     def message(self, message: int) -> MessageRecord:
         """Returns one message, on whichever branch."""
-        row = self._database.row(MESSAGE, message)
-        if row is None:
-            raise StoreError(f"message {message} no longer exists; open its conversation again")
-        record = message_of(row)
+        record = _stored_message(self._database, message)
         return record if record.state != "streaming" else self._with_rounds(record)
 
     def _with_rounds(self, record: MessageRecord) -> MessageRecord:
@@ -415,9 +414,24 @@ class Store:
 
     def end_reply(self, message: int, ending: Ending) -> MessageRecord:
         """Ends a reply. Raises StoreError where that fails: it still streams, and can be ended again."""
+        return self._end_reply(self._database, message, ending)
+
+    def end_reply_beside(self, message: int, ending: Ending) -> Future[MessageRecord]:
+        """Ends a long reply in a thread: writing 30 MB takes half a second, in which `append` fails."""
+
+        def end() -> MessageRecord:
+            with self._database.beside() as database:
+                return self._end_reply(database, message, ending)
+
+        thread = ThreadPoolExecutor(1, "end of a reply")
+        done = thread.submit(end)
+        thread.shutdown(wait=False)
+        return done
+
+    def _end_reply(self, database: Database, message: int, ending: Ending) -> MessageRecord:
         written = self._written(message)
-        with self._database.change():
-            self._database.run(
+        with database.change():
+            database.run(
                 "UPDATE message SET state = ?, note = ?, tail = ?, statistics = coalesce(?, statistics), "
                 "sampling = coalesce(?, sampling), prompt = coalesce(prompt, ?), text = text || ?, "
                 "thought = nullif(coalesce(thought, '') || ?, '') WHERE id = ?",
@@ -426,7 +440,7 @@ class Store:
                 *("".join(written.answer), "".join(written.thought), message),
             )
         del self._streaming[message]
-        return self.message(message)
+        return _stored_message(database, message)
 
     def _written(self, message: int) -> _Streaming:
         if message not in self._streaming:
@@ -548,6 +562,13 @@ class Store:
             ids = [(conversation,) for conversation in added]
             self._database.connection.executemany("UPDATE conversation SET deleted_s = NULL WHERE id = ?", ids)
         return [self.conversation(conversation) for conversation in reversed(added)]
+
+
+def _stored_message(database: Database, message: int) -> MessageRecord:
+    row = database.row(MESSAGE, message)
+    if row is None:
+        raise StoreError(f"message {message} no longer exists; open its conversation again")
+    return message_of(row)
 
 
 def _conversation_of(row: Row) -> ConversationRecord:

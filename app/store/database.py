@@ -283,6 +283,14 @@ class Database:
             if not wait:
                 self.connection.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
 
+    @contextmanager
+    def beside(self) -> Iterator[Database]:
+        """Yields the store over another connection, for another thread. While that changes something, changes over this
+        one wait for it."""
+        with self.explained(), closing(connect(self.path)) as connection:
+            prepare(connection)
+            yield Database(connection, self.path, None, False, self.writable)
+
     def empty_log(self) -> None:
         """Empties the log into the file, in a thread with a connection of its own: it waits for the drive, up to a
         second, and nobody waits for it."""

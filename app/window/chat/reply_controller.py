@@ -2,11 +2,13 @@
 through. Replies of other models than the loaded ones wait until those are done with what was asked before.
 
 What a frame brought of a reply is on disk before anyone is told. Where the disk refuses, it is shown with a notice, and
-saving is tried again.
+saving is tried again. A reply that the host has ended is shown whole, saved, and reported in turns of the event loop of
+their own; killed in between, it is marked as cut, with all of its text.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -46,6 +48,8 @@ from app.window.common.sentence import sentence
 from app.window.common.timer import Timer, call_later
 
 RETRY_MS = 1000  # from one attempt to save what the disk refused to the next
+LONG = 1_000_000  # characters of a reply that is saved in a thread: they may be 4 MB, for which the disk takes 40 ms
+SAVING_MS = 10  # from one look whether it is saved to the next
 OTHER_MODEL_FIRST = "Waiting for a reply of another model"
 END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
@@ -53,7 +57,8 @@ END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CO
 @dataclass(eq=False)
 class ReplyInProgress:
     """record: the message as it was when it began, with what is known of how it is made. pair, messages: that write it,
-    and that it answers. task: its request. note: what the user should know about the reply."""
+    and that it answers. task: its request. note: what the user should know about the reply. ending: how it ends, once
+    that is known. saving: its end, while a thread writes it."""
 
     record: MessageRecord
     reply: Reply
@@ -61,12 +66,14 @@ class ReplyInProgress:
     messages: tuple[Message, ...]
     task: HostTask
     note: str = ""
+    ending: Ending | None = None
+    saving: Future[MessageRecord] | None = None
 
     def so_far(self) -> MessageRecord:
         """Returns the message with its text so far."""
         return replace(self.record, text=self.reply.answer_since(0), thought=self.reply.thought, note=self.note)
 
-    def ending(self, state: State, note: str, tail: str, seed: int | None) -> Ending:
+    def ending_of(self, state: State, note: str, tail: str, seed: int | None) -> Ending:
         """Returns how the reply ends. tail: text at its end that belongs to no token."""
         sampling = self.record.sampling
         if sampling is not None and seed is not None:
@@ -218,14 +225,17 @@ class ReplyController(QObject):
             self._handle_done(current, answer)
         elif isinstance(answer, Failed):
             stopped = answer.kind == "Cancelled"
-            self._end(current, "stopped" if stopped else "failed", "" if stopped else sentence(answer.message))
+            self._end_soon(current, "stopped" if stopped else "failed", "" if stopped else sentence(answer.message))
         else:
             self._reject(current, f"it answered a reply with {type(answer).__name__}")
 
     def _show_frame(self) -> None:
-        """Saves what a frame brought, and reports it."""
-        for current in list(self.running):
+        """Saves what a frame brought, and reports it; after the end that a thread is writing."""
+        for current in [] if self._is_saving() else list(self.running):
             self._show_change(current)
+
+    def _is_saving(self) -> bool:
+        return any(one.saving is not None for one in self.running)
 
     def _show_change(self, current: ReplyInProgress) -> None:
         change = current.reply.take_change()
@@ -248,7 +258,7 @@ class ReplyController(QObject):
         note = END_NOTES.get(reason, "")
         if reason in ("length", "context", "eos") and current.reply.thinks:
             note = f"{note} {UNANSWERED}".strip()
-        self._end(current, state, note, answer.finished.text, answer.seed)
+        self._end_soon(current, state, note, answer.finished.text, answer.seed)
 
     def _show_drafting(self, reply: Reply) -> None:
         """Has the status say why nothing or little was drafted for a reply, where something was to be."""
@@ -261,20 +271,46 @@ class ReplyController(QObject):
         current.task.stop()
         note = f"The engine sent inconsistent data ({why}). The reply is saved up to that point."
         self.notice.emit(Notice("error", note, (self._host.restart_action,)))
-        self._end(current, "failed", note)
+        self._end_soon(current, "failed", note)
 
-    def _end(
+    def _end_soon(
         self, current: ReplyInProgress, state: State, note: str = "", tail: str = "", seed: int | None = None
-    ) -> MessageRecord:
-        """Ends a reply; returns its message as it stays."""
-        self._show_change(current)
+    ) -> None:
+        """Ends a reply in the next turns; this one shows its last frame."""
+        current.ending = current.ending_of(state, note, tail, seed)
+        current.task.end()
+        call_later(self, partial(self._save_end, current.record.id))
+
+    def _save_end(self, message: int) -> None:
+        """Saves how a reply ends, that of a long one in a thread, and ends it once it is saved."""
+        current = next((one for one in self.running if one.record.id == message), None)
+        if current is None:
+            return
+        if current.saving is None and not self._is_saving():
+            self._show_change(current)
+            assert current.ending is not None
+            if len(current.reply.text) >= LONG:
+                current.saving = self._log.begin_end(message, current.ending)
+            if current.saving is None:
+                self._end(current)
+                return
+        if current.saving is not None and current.saving.done():
+            self._end(current)
+        else:
+            call_later(self, partial(self._save_end, message), SAVING_MS)
+
+    def _end(self, current: ReplyInProgress, state: State = "stopped", note: str = "") -> MessageRecord:
+        """Ends a reply now: as it is known to end, else like this. Returns its message as it stays."""
+        wait(one.saving for one in self.running if one.saving is not None)
+        if current.saving is None:
+            self._show_change(current)
         self.running.remove(current)
         current.task.end()
         for signal in (current.task.answered, current.task.silent):
             signal.disconnect()  # which hold the reply
         current.task.deleteLater()
-        ending = current.ending(state, note, tail, seed)
-        record = self._log.end(current.record.id, ending)
+        ending = current.ending or current.ending_of(state, note, "", None)
+        record = self._log.end(current.record.id, ending, current.saving)
         self._report_saving()
         if record is None:
             record = _as_ended(current, ending)
@@ -312,7 +348,7 @@ class ReplyController(QObject):
         cut = []
         for current in list(self.running):
             began = current.task.sent
-            if current.task.stopping:
+            if current.ending is not None or current.task.stopping:
                 self._end(current, "stopped")
             elif began or self._host.gave_up:
                 when = "while writing" if began else "before writing"

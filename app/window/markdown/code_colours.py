@@ -1,9 +1,11 @@
-"""The colours of code: which characters are keywords, strings and so on, as Pygments finds them."""
+"""The colours of code: what is a keyword, a string and so on, and what these look like, both as Pygments has it."""
 
 from __future__ import annotations
 
 from functools import cache, lru_cache
 from typing import Any
+
+from PySide6.QtGui import QColor, QFont, QTextCharFormat
 
 from app.palette import Scheme
 from app.window.common.appearance import Appearance
@@ -11,89 +13,46 @@ from app.window.markdown.text_formats import readable
 
 LONGEST_CODE = 20_000  # characters; longer code stays plain
 LONGEST_LINE = 1_000  # characters; some lexers take quadratic time on endless lines
+STYLES: dict[Scheme, str] = {"light": "tango", "dark": "github-dark"}  # of Pygments
 
-# Preferred; `code_colour` changes them until they are readable.
-CODE_PALETTE: dict[Scheme, dict[str, str]] = {
-    "light": {
-        "keyword": "#b3213c",
-        "string": "#0a5c36",
-        "number": "#0550ae",
-        "comment": "#67707b",
-        "function": "#6f3fc0",
-        "class": "#8f4a00",
-        "tag": "#116329",
-        "name": "#7a3e9d",
-        "deleted": "#b3213c",
-        "inserted": "#116329",
-    },
-    "dark": {
-        "keyword": "#ff7b8a",
-        "string": "#9fd8a4",
-        "number": "#79c0ff",
-        "comment": "#9aa4af",
-        "function": "#d2a8ff",
-        "class": "#ffb068",
-        "tag": "#7ee787",
-        "name": "#e0b3ff",
-        "deleted": "#ff9a92",
-        "inserted": "#7ee787",
-    },
-}
-
-# The kind of each type of token of Pygments. The longest prefix wins; what has none is not coloured.
-_KINDS = {
-    "Comment": "comment",
-    "Comment.Preproc": "class",
-    "Keyword": "keyword",
-    "Keyword.Type": "class",
-    "Keyword.Constant": "number",
-    "Operator.Word": "keyword",
-    "Name.Builtin": "function",
-    "Name.Builtin.Pseudo": "number",
-    "Name.Function": "function",
-    "Name.Decorator": "function",
-    "Name.Class": "class",
-    "Name.Exception": "class",
-    "Name.Tag": "tag",
-    "Name.Attribute": "name",
-    "Name.Variable": "name",
-    "Name.Constant": "number",
-    "Name.Label": "name",
-    "Literal.String": "string",
-    "Literal.String.Escape": "number",
-    "Literal.String.Interpol": "number",
-    "Literal.Number": "number",
-    "Generic.Deleted": "deleted",
-    "Generic.Inserted": "inserted",
-    "Generic.Heading": "keyword",
-    "Generic.Subheading": "keyword",
-    "Generic.Prompt": "comment",
-}
+Kind = Any  # a type of token of Pygments, which has no stubs
 
 
-def code_colour(kind: str, appearance: Appearance) -> str:
-    """Returns the colour of a kind of token of code, readable on code boxes and on tints."""
-    return readable(
-        CODE_PALETTE[appearance.scheme][kind], appearance.scheme, (appearance.code, *appearance.tints.values())
-    )
-
-
-@lru_cache(maxsize=128)  # a message is written again whenever it comes into view
-def highlighted(code: str, language: str) -> tuple[tuple[int, int, str], ...]:
-    """Returns (start, end, kind) of what is coloured; nothing for unknown languages and for code that is too long."""
-    if len(code) > LONGEST_CODE or any(len(line) > LONGEST_LINE for line in code.split("\n")):
-        return ()
-    lexer = _lexer(language.lower())
-    if lexer is None:
-        return ()
-    found = ((start, text, _kind(token)) for start, token, text in lexer.get_tokens_unprocessed(code))
-    return tuple((start, start + len(text), kind) for start, text, kind in found if kind and text.strip())
+def code_format(kind: Kind, appearance: Appearance) -> QTextCharFormat:
+    """Returns the format of a kind of token of code, readable on code boxes and on tints."""
+    return _format(kind, appearance.scheme, (appearance.code, *appearance.tints.values()))
 
 
 @cache
-def _kind(token: tuple[str, ...]) -> str:
-    prefixes = (".".join(token[:length]) for length in range(len(token), 0, -1))
-    return next((_KINDS[prefix] for prefix in prefixes if prefix in _KINDS), "")
+def _format(kind: Kind, scheme: Scheme, grounds: tuple[str, ...]) -> QTextCharFormat:
+    from pygments.styles import get_style_by_name  # type: ignore[import-untyped]
+
+    style = get_style_by_name(STYLES[scheme]).style_for_token(kind)
+    shape = QTextCharFormat()
+    if style["color"]:
+        shape.setForeground(QColor(readable(f"#{style['color']}", scheme, grounds)))
+    if style["bold"]:
+        shape.setFontWeight(QFont.Weight.DemiBold)
+    shape.setFontItalic(style["italic"])
+    return shape
+
+
+@lru_cache(maxsize=128)  # a message is written again whenever it comes into view
+def highlighted(code: str, language: str) -> tuple[tuple[int, int, Kind], ...]:
+    """Returns (start, end, kind) of the tokens of code; nothing for unknown languages and for code that is too long."""
+    if len(code) > LONGEST_CODE or any(len(line) > LONGEST_LINE for line in code.split("\n")):
+        return ()
+    lexer = _lexer(language.lower())
+    found = lexer.get_tokens_unprocessed(code) if lexer is not None else ()
+    return tuple((start, start + len(text), kind) for start, kind, text in found if _is_coloured(kind) and text.strip())
+
+
+@cache
+def _is_coloured(kind: Kind) -> bool:
+    """Whether a kind differs from the rest of the code; names, operators and punctuation do not."""
+    from pygments.token import Name, Operator, Punctuation, Text  # type: ignore[import-untyped]
+
+    return kind not in (Name, Operator) and kind not in Punctuation and kind not in Text
 
 
 @cache

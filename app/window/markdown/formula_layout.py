@@ -13,32 +13,9 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath
 
+from app.window.markdown import formula_tree as tree
 from app.window.markdown.formula_parser import formula_tree
 from app.window.markdown.formula_strokes import DRAWN_DELIMITERS, LINE, delimiter_path, stroke, strokes, wide_mark
-from app.window.markdown.formula_tree import (
-    WIDE_MARKS,
-    Accent,
-    Arrow,
-    Classed,
-    Delimited,
-    Delimiter,
-    Font,
-    Fraction,
-    Kind,
-    Level,
-    Matrix,
-    Node,
-    Phantom,
-    Root,
-    Row,
-    Rule,
-    Scripts,
-    Space,
-    Styled,
-    Symbol,
-    is_prime,
-    spaced,
-)
 
 FAMILIES = ["STIX Two Text", "Times New Roman", "DejaVu Serif"]  # the first that is there
 MONOSPACED = ["Menlo", "DejaVu Sans Mono", "Courier New"]
@@ -84,7 +61,7 @@ class Spaced(NamedTuple):
 
     space: float
     box: Box
-    kind: Kind
+    kind: tree.Kind
     depth: int
     listed: bool
 
@@ -114,8 +91,8 @@ def stacked(rows: Sequence[tuple[Box, float, float]]) -> Box:
 def formula_box(source: str, size_px: float, display: bool) -> Box | None:
     """Returns the layout of a formula for text of this size; None if it cannot be set. display: on a line of its
     own."""
-    tree = formula_tree(source)
-    return None if tree is None else FormulaLayout(size_px, 0, display).node(tree)
+    root = formula_tree(source)
+    return None if root is None else FormulaLayout(size_px, 0, display).node(root)
 
 
 @lru_cache(maxsize=512)
@@ -126,10 +103,10 @@ def formula_lines(source: str, size_px: float, display: bool, width: float) -> B
     A line ends before a relation or a binary operator, as displays do in The TeXbook, chapter 18: before one outside
     all brackets if that is enough, then within brackets, and after a comma.
     """
-    tree, one = formula_tree(source), formula_box(source, size_px, display)
-    if tree is None or one is None:
+    root, one = formula_tree(source), formula_box(source, size_px, display)
+    if root is None or one is None:
         return None
-    lines = FormulaLayout(size_px, 0, display).lines(tree, width)
+    lines = FormulaLayout(size_px, 0, display).lines(root, width)
     return stacked([(lines, 0.0, one.descent - lines.descent)])
 
 
@@ -148,59 +125,53 @@ class FormulaLayout:
     def _text(self) -> FormulaLayout:
         return FormulaLayout(self._size_px, self._level, False)
 
-    def node(self, node: Node) -> Box:
+    def node(self, node: tree.Node) -> Box:
         """Returns the layout of a part."""
-        match node:
-            case Space(width):
-                return Box(width * self._em)
-            case Row():
-                return self._row(node)
-            case Classed(body, kind):
-                box = self.node(body)
-                return self._on_axis(box) if kind == "large" and len(body.items) == 1 else box
-            case Styled(body, level):
-                return self._at_level(level).node(body)
         writers: dict[type, Callable[..., Box]] = {
-            Symbol: self._symbol,
-            Phantom: self._phantom,
-            Rule: self._rule,
-            Fraction: self._fraction,
-            Root: self._root,
-            Scripts: self._scripts,
-            Accent: self._accent,
-            Arrow: self._arrow,
-            Delimiter: self._fixed_delimiter,
-            Delimited: self._delimited,
-            Matrix: self._matrix,
+            tree.Space: self._space,
+            tree.Row: self._row,
+            tree.Classed: self._classed,
+            tree.Styled: lambda styled: self._at_level(styled.level).node(styled.body),
+            tree.Symbol: self._symbol,
+            tree.Phantom: self._phantom,
+            tree.Rule: self._rule,
+            tree.Fraction: self._fraction,
+            tree.Root: self._root,
+            tree.Scripts: self._scripts,
+            tree.Accent: self._accent,
+            tree.Arrow: self._arrow,
+            tree.Delimiter: self._fixed_delimiter,
+            tree.Delimited: self._delimited,
+            tree.Matrix: self._matrix,
         }
         return writers[type(node)](node)
 
-    def _at_level(self, level: Level) -> FormulaLayout:
+    def _at_level(self, level: tree.Level) -> FormulaLayout:
         levels = {"display": (0, True), "text": (0, False), "script": (1, False), "scriptscript": (2, False)}
         number, display = levels[level]
         return FormulaLayout(self._size_px, number if number else self._level, display)
 
     # --- rows and symbols ---------------------------------------------------------------------------
 
-    def _row(self, row: Row) -> Box:
+    def _row(self, row: tree.Row) -> Box:
         return beside([box for item in self._spaced(row) for box in (Box(item.space), item.box)])
 
-    def _spaced(self, row: Row) -> list[Spaced]:
+    def _spaced(self, row: tree.Row) -> list[Spaced]:
         """Returns the layouts of the items of a row, with the spaces between them."""
         found: list[Spaced] = []
         depth = 0
         listed = False
-        for em, kind, item in spaced(row):
+        for em, kind, item in tree.spaced(row):
             depth -= kind == "close"
             found.append(Spaced(em * self._em if self._level == 0 else 0.0, self.node(item), kind, depth, listed))
             depth += kind == "open"
-            listed = kind == "punctuation" or (listed and isinstance(item, Space))
+            listed = kind == "punctuation" or (listed and isinstance(item, tree.Space))
         return found
 
-    def lines(self, row: Row, width: float) -> Box:
+    def lines(self, row: tree.Row, width: float) -> Box:
         """Returns a row on lines of at most `width` px; a part that cannot be broken may be wider."""
         match row.items:
-            case (Matrix(columns="aligned") as matrix,):
+            case (tree.Matrix(columns="aligned") as matrix,):
                 return self._matrix(matrix, width)
         indent = INDENT * self._em
         placed: list[tuple[Box, float, float]] = []
@@ -212,12 +183,19 @@ class FormulaLayout:
             y += line.descent
         return stacked(placed)
 
-    def _symbol(self, symbol: Symbol) -> Box:
+    def _space(self, space: tree.Space) -> Box:
+        return Box(space.width * self._em)
+
+    def _classed(self, classed: tree.Classed) -> Box:
+        box = self.node(classed.body)
+        return self._on_axis(box) if classed.kind == "large" and len(classed.body.items) == 1 else box
+
+    def _symbol(self, symbol: tree.Symbol) -> Box:
         if symbol.kind == "large":
             return self._on_axis(self._glyph(symbol, _LARGE[not self._display]))
         return self._glyph(symbol, 1.0)
 
-    def _glyph(self, symbol: Symbol, scale: float) -> Box:
+    def _glyph(self, symbol: tree.Symbol, scale: float) -> Box:
         """Returns a symbol in its font."""
         font, width, top, bottom = _measured(symbol.text, symbol.font, round(self._em * scale, 2))
         ascent, descent = max(-top, 0.5 * self._em), max(bottom, 0.0)
@@ -231,7 +209,7 @@ class FormulaLayout:
 
     # --- fractions, roots, accents ------------------------------------------------------------------
 
-    def _fraction(self, fraction: Fraction) -> Box:
+    def _fraction(self, fraction: tree.Fraction) -> Box:
         parts = self._text if self._display else self._script
         above, below = parts.node(fraction.above), parts.node(fraction.below)
         side, gap, line = 0.12 * self._em, 0.16 * self._em, LINE * self._em
@@ -246,7 +224,7 @@ class FormulaLayout:
         made = stacked(rows)
         return Box(width + side, made.ascent, made.descent, made.marks)
 
-    def _root(self, root: Root) -> Box:
+    def _root(self, root: tree.Root) -> Box:
         body = self.node(root.body)
         line, gap, sign = LINE * self._em, 0.14 * self._em, 0.6 * self._em
         top, bottom = -body.ascent - gap, body.descent + 0.05 * self._em
@@ -263,11 +241,11 @@ class FormulaLayout:
         over = max(0.0, degree.width - 0.3 * self._em)
         return stacked([(degree, 0.0, low - 0.18 * self._em - degree.descent), (box, over, 0.0)])
 
-    def _accent(self, accent: Accent) -> Box:
+    def _accent(self, accent: tree.Accent) -> Box:
         body = self.node(accent.body)
         if accent.mark == "box":
             return self._framed(accent.at, body)
-        if accent.mark in WIDE_MARKS:
+        if accent.mark in tree.WIDE_MARKS:
             return self._wide_accent(accent, body)
         size = 0.8 * self._em if accent.mark == "\u20d7" else self._em
         text = "→" if accent.mark == "\u20d7" else accent.mark
@@ -276,7 +254,7 @@ class FormulaLayout:
         mark = Mark(accent.at, QRectF(x, y + top, width, bottom - top), text, y, font)
         return Box(body.width, -y - top, body.descent, (*body.marks, mark))
 
-    def _wide_accent(self, accent: Accent, body: Box) -> Box:
+    def _wide_accent(self, accent: tree.Accent, body: Box) -> Box:
         """Returns a body with a mark over, under or through it that is as wide as it is."""
         gap, height = 0.1 * self._em, (0.0 if accent.mark == "line" else 0.25) * self._em
         if accent.mark in ("cancel", "bcancel", "xcancel", "strike"):
@@ -290,9 +268,9 @@ class FormulaLayout:
         ascent, descent = max(body.ascent, -place.top() + LINE), max(body.descent, place.bottom() + LINE)
         return Box(body.width, ascent, descent, (*body.marks, drawn))
 
-    def _arrow(self, arrow: Arrow) -> Box:
+    def _arrow(self, arrow: tree.Arrow) -> Box:
         """Returns an arrow that is as long as what stands above and below it."""
-        above, below = self._script.node(arrow.above), self._script.node(arrow.below or Row(()))
+        above, below = self._script.node(arrow.above), self._script.node(arrow.below or tree.Row(()))
         side, axis = 0.3 * self._em, -AXIS * self._em
         width = max(above.width, below.width, 1.2 * self._em) + 2 * side
         place = QRectF(0.1 * self._em, axis - 0.14 * self._em, width - 0.2 * self._em, 0.28 * self._em)
@@ -305,14 +283,14 @@ class FormulaLayout:
             rows.append((below, (width - below.width) / 2, place.bottom() + 0.06 * self._em + below.ascent))
         return stacked(rows)
 
-    def _phantom(self, phantom: Phantom) -> Box:
+    def _phantom(self, phantom: tree.Phantom) -> Box:
         body = self.node(phantom.body)
         shift = {"left": -body.width, "centre": -body.width / 2}.get(phantom.side, 0.0)
         marks = (body.moved(0.0 if phantom.width else shift, 0.0)) if phantom.ink else ()
         ascent, descent = (body.ascent, body.descent) if phantom.height else (0.0, 0.0)
         return Box(body.width if phantom.width else 0.0, ascent, descent, marks)
 
-    def _rule(self, rule: Rule) -> Box:
+    def _rule(self, rule: tree.Rule) -> Box:
         width, height, bottom = (length * self._em for length in (rule.width, rule.height, rule.raise_by))
         place = QRectF(0, -bottom - height, max(0.0, width), max(0.0, height))
         drawn = (_filled(rule.at, place, place),) if width > 0 and height > 0 else ()
@@ -330,9 +308,9 @@ class FormulaLayout:
 
     # --- scripts ------------------------------------------------------------------------------------
 
-    def _scripts(self, scripts: Scripts) -> Box:
+    def _scripts(self, scripts: tree.Scripts) -> Box:
         base = self.node(scripts.base)
-        if scripts.below is None and scripts.above is not None and is_prime(scripts.above):
+        if scripts.below is None and scripts.above is not None and tree.is_prime(scripts.above):
             return beside([base, self.node(scripts.above)])  # which the font has raised already
         above = None if scripts.above is None else self._script.node(scripts.above)
         below = None if scripts.below is None else self._script.node(scripts.below)
@@ -363,14 +341,14 @@ class FormulaLayout:
 
     # --- delimiters and matrices --------------------------------------------------------------------
 
-    def _delimited(self, delimited: Delimited) -> Box:
+    def _delimited(self, delimited: tree.Delimited) -> Box:
         bodies = [self.node(body) for body in delimited.bodies]
         axis = AXIS * self._em
         half = max([0.5 * self._em, *(max(body.ascent - axis, body.descent + axis) for body in bodies)])
         first, *others = (self._delimiter(text, half, at) for text, at in delimited.delimiters)
         return beside([first, *(box for pair in zip(bodies, others, strict=True) for box in pair)])
 
-    def _fixed_delimiter(self, delimiter: Delimiter) -> Box:
+    def _fixed_delimiter(self, delimiter: tree.Delimiter) -> Box:
         return self._delimiter(delimiter.text, 0.5 * delimiter.size * self._em, delimiter.at)
 
     def _delimiter(self, text: str, half: float, at: int) -> Box:
@@ -378,15 +356,15 @@ class FormulaLayout:
         if not text:
             return Box(0.1 * self._em)
         if half < 0.62 * self._em:
-            return self._glyph(Symbol(text, at), 1.0)
+            return self._glyph(tree.Symbol(text, at), 1.0)
         if text not in DRAWN_DELIMITERS:
-            return self._on_axis(self._glyph(Symbol(text, at), min(4.0, 2 * half / self._em)))
+            return self._on_axis(self._glyph(tree.Symbol(text, at), min(4.0, 2 * half / self._em)))
         width, axis = (0.3 if text in "|‖" else 0.48) * self._em, -AXIS * self._em
         path = delimiter_path(text, QRectF(0.12 * self._em, axis - half, width - 0.24 * self._em, 2 * half), self._em)
         mark = Mark(at, QRectF(0, axis - half, width, 2 * half), path=path)
         return Box(width, half - axis, half + axis, (mark,))
 
-    def _matrix(self, matrix: Matrix, width: float | None = None) -> Box:
+    def _matrix(self, matrix: tree.Matrix, width: float | None = None) -> Box:
         """width: what the second of its columns is broken to fit into; None for as wide as it is."""
         layout = self._at_level(matrix.level)
         cells = [[layout.node(cell) for cell in row] for row in matrix.rows]
@@ -412,7 +390,9 @@ class FormulaLayout:
         rows += self._ruled(matrix, [*tops, y + 0.12 * self._em], [*lefts, lefts[-1] + widths[-1]])
         return self._on_axis(stacked(rows))
 
-    def _ruled(self, matrix: Matrix, tops: Sequence[float], lefts: Sequence[float]) -> list[tuple[Box, float, float]]:
+    def _ruled(
+        self, matrix: tree.Matrix, tops: Sequence[float], lefts: Sequence[float]
+    ) -> list[tuple[Box, float, float]]:
         """Returns the lines between the rows and columns of a matrix. tops, lefts: of each, and where the last ends."""
         thick, height, side = max(1.0, LINE * self._em), tops[-1] - tops[0], 0.3 * self._em
         made: list[tuple[Box, float, float]] = []
@@ -463,7 +443,7 @@ def _width(line: Sequence[Spaced]) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _measured(text: str, font: Font, size_px: float) -> tuple[QFont, float, float, float]:
+def _measured(text: str, font: tree.Font, size_px: float) -> tuple[QFont, float, float, float]:
     """Returns the font of a symbol, its advance, and the top and bottom of its ink."""
     made = QFont({"typewriter": MONOSPACED, "sans": SANS}.get(font, FAMILIES))
     made.setPixelSize(max(1, round(size_px)))

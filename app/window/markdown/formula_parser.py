@@ -17,29 +17,8 @@ from typing import Any
 
 from PySide6.QtCore import QLoggingCategory
 
+from app.window.markdown import formula_tree as tree
 from app.window.markdown.formula_spans import LONGEST_FORMULA
-from app.window.markdown.formula_tree import (
-    Accent,
-    Arrow,
-    Classed,
-    Delimited,
-    Delimiter,
-    Font,
-    Fraction,
-    Kind,
-    Level,
-    Limits,
-    Matrix,
-    Node,
-    Phantom,
-    Root,
-    Row,
-    Rule,
-    Scripts,
-    Space,
-    Styled,
-    Symbol,
-)
 from app.window.markdown.text_blocks import visible
 
 KatexNode = dict[str, Any]  # as in KaTeX's src/types/nodes.ts, with "at" and "end"
@@ -55,7 +34,7 @@ _SIZES = (0.0, 1.26, 1.8, 2.4, 3.0)  # em, of \big to \Bigg
 _BAR = "\u2223"  # which KaTeX writes for |
 _DELIMITERS = {"<": "⟨", ">": "⟩", _BAR: "|", "\u2225": "‖", "\u2216": "\\", ".": ""}
 _STROKE = "\u0338"
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, tree.Kind] = {
     "mord": "ordinary",
     "mbin": "binary",
     "mrel": "relation",
@@ -65,7 +44,7 @@ _KINDS: dict[str, Kind] = {
     "minner": "inner",
     "mop": "large",
 }
-_MATH_FONTS: dict[str, Font] = {
+_MATH_FONTS: dict[str, tree.Font] = {
     "mathrm": "upright",
     "mathbf": "bold",
     "mathit": "italic",
@@ -75,7 +54,7 @@ _MATH_FONTS: dict[str, Font] = {
     "mathtt": "typewriter",
     "boldsymbol": "bold italic",
 }
-_TEXT_FONTS: dict[str, Font] = {
+_TEXT_FONTS: dict[str, tree.Font] = {
     "\\textbf": "bold",
     "\\textit": "italic",
     "\\emph": "italic",
@@ -91,7 +70,7 @@ _ALPHABETS = {  # by their names in Unicode
 
 
 @lru_cache(maxsize=1024)
-def formula_tree(source: str) -> Row | None:
+def formula_tree(source: str) -> tree.Row | None:
     """Returns the tree of a formula; None if it is too long, too deep, not LaTeX, or has characters that are not what
     they seem. Needs a Qt application."""
     longest = LONGEST_CHEMISTRY if _CHEMISTRY.search(source) else LONGEST_FORMULA
@@ -99,7 +78,7 @@ def formula_tree(source: str) -> Row | None:
         return None
     written = katex().parse(_ENVIRONMENT.sub(_known_environment, source))
     try:
-        row = _TreeReader(source).row(json.loads(written)) if written else Row(())
+        row = _TreeReader(source).row(json.loads(written)) if written else tree.Row(())
     except RecursionError:
         return None
     return row if row.items else None
@@ -178,17 +157,17 @@ class _TreeReader:
     def __init__(self, source: str) -> None:
         self._source = source
         self._places = [i for i, c in enumerate(source) for _ in range(1 + (c > "\uffff"))]  # of UTF-16
-        self._font: Font | None = None  # None: letters are slanted, digits are not
+        self._font: tree.Font | None = None  # None: letters are slanted, digits are not
         self._alphabet = ""  # of MATHEMATICAL letters in Unicode's names
         self._depth = 0
         self._last = 0
 
-    def row(self, body: KatexNode | list[KatexNode] | None) -> Row:
+    def row(self, body: KatexNode | list[KatexNode] | None) -> tree.Row:
         """Returns a row; one of lines if it has line breaks."""
         self._depth += 1
         if self._depth > DEEPEST:
             raise RecursionError
-        lines: list[list[Node]] = [[]]
+        lines: list[list[tree.Node]] = [[]]
         expected = ""  # of a command that is not known: "{" its arguments, "]" the end of one
         for node in _listed(body):
             if node["type"] == "cr":
@@ -204,16 +183,18 @@ class _TreeReader:
         self._depth -= 1
         if len(lines) > 1 and not lines[-1]:
             lines.pop()
-        rows = tuple((Row(tuple(line)),) for line in lines)
-        return rows[0][0] if len(rows) == 1 else Row((Matrix(rows, "c", 0, columns="lines", level="display"),))
+        rows = tuple((tree.Row(tuple(line)),) for line in lines)
+        return (
+            rows[0][0] if len(rows) == 1 else tree.Row((tree.Matrix(rows, "c", 0, columns="lines", level="display"),))
+        )
 
-    def node(self, node: KatexNode) -> list[Node]:
+    def node(self, node: KatexNode) -> list[tree.Node]:
         """Returns what a node of KaTeX's tree stands for."""
         if 0 <= node["at"] < len(self._places):
             self._last = self._places[node["at"]]
         return _READERS[node["type"]](self, node)
 
-    def _inside(self, body: KatexNode | list[KatexNode], font: Font | None, alphabet: str = "") -> Row:
+    def _inside(self, body: KatexNode | list[KatexNode], font: tree.Font | None, alphabet: str = "") -> tree.Row:
         """Returns a row in another font."""
         before = self._font, self._alphabet
         self._font, self._alphabet = font, alphabet
@@ -221,133 +202,132 @@ class _TreeReader:
         self._font, self._alphabet = before
         return row
 
-    def as_written(self, text: str) -> Symbol:
-        return Symbol(text, self._last, font="typewriter")
+    def as_written(self, text: str) -> tree.Symbol:
+        return tree.Symbol(text, self._last, font="typewriter")
 
     # --- symbols ------------------------------------------------------------------------------------
 
-    def symbol(self, node: KatexNode) -> list[Node]:
+    def symbol(self, node: KatexNode) -> list[tree.Node]:
         text = "|" if node["text"] == _BAR else node["text"]
         if node["mode"] == "text":
-            return [Symbol(text, self._last, font=self._font or "upright")]
+            return [tree.Symbol(text, self._last, font=self._font or "upright")]
         letter = node["type"] == "mathord" and text[:1].isalpha()
-        return [self._in_font(text, _FAMILIES.get(node.get("family", ""), "ordinary"), letter)]
+        return [self._in_font(text, _KINDS.get(f"m{node.get('family')}", "ordinary"), letter)]
 
-    def _in_font(self, text: str, kind: Kind, letter: bool) -> Symbol:
+    def _in_font(self, text: str, kind: tree.Kind, letter: bool) -> tree.Symbol:
         if self._alphabet:
-            return Symbol(_lettered(text, self._alphabet), self._last, kind)
-        font: Font = "italic" if letter and text[0] < "\U0001d400" else "upright"
+            return tree.Symbol(_lettered(text, self._alphabet), self._last, kind)
+        font: tree.Font = "italic" if letter and text[0] < "\U0001d400" else "upright"
         if self._font is not None and (kind == "ordinary" or self._font == "bold italic"):
             font = self._font
             if font == "bold italic" and not letter:
                 font = "bold"
             if font == "italic" and not text.isalpha():
                 font = "upright"
-        return Symbol(text, self._last, kind, font)
+        return tree.Symbol(text, self._last, kind, font)
 
-    def spacing(self, node: KatexNode) -> list[Node]:
-        return [] if node["text"] in ("\\nobreak", "\\allowbreak") else [Space(0.25)]
+    def spacing(self, node: KatexNode) -> list[tree.Node]:
+        return [] if node["text"] in ("\\nobreak", "\\allowbreak") else [tree.Space(0.25)]
 
-    def verbatim(self, node: KatexNode) -> list[Node]:
+    def verbatim(self, node: KatexNode) -> list[tree.Node]:
         first = self._last + len("\\verb*" if node["star"] else "\\verb") + 1
-        symbols = [Symbol(text, first + i, font="typewriter") for i, text in enumerate(node["body"])]
-        return [Space(0.5) if symbol.text == " " else symbol for symbol in symbols]
+        symbols = [tree.Symbol(text, first + i, font="typewriter") for i, text in enumerate(node["body"])]
+        return [tree.Space(0.5) if symbol.text == " " else symbol for symbol in symbols]
 
-    def operator(self, node: KatexNode) -> list[Node]:
+    def operator(self, node: KatexNode) -> list[tree.Node]:
         """A large operator, the name of a function, or a body in place of these."""
         if "body" in node:
             row = self.row(node["body"])
-            return [row if "suppressBaseShift" in node else Classed(row, "large", _limits(node))]
+            return [row if "suppressBaseShift" in node else tree.Classed(row, "large", _limits(node))]
         if node["symbol"]:
-            return [Symbol(node["name"], self._last, "large")]
-        return [Symbol(node["name"][1:], self._last, "function")]
+            return [tree.Symbol(node["name"], self._last, "large")]
+        return [tree.Symbol(node["name"][1:], self._last, "function")]
 
-    def operator_name(self, node: KatexNode) -> list[Node]:
-        return [Classed(self._inside(node["body"], "upright"), "function", _limits(node))]
+    def operator_name(self, node: KatexNode) -> list[tree.Node]:
+        return [tree.Classed(self._inside(node["body"], "upright"), "function", _limits(node))]
 
     # --- groups -------------------------------------------------------------------------------------
 
-    def group(self, node: KatexNode) -> list[Node]:
+    def group(self, node: KatexNode) -> list[tree.Node]:
         return [self.row(node)]
 
-    def inline(self, node: KatexNode) -> list[Node]:
-        """A node of which only the body is shown: colours belong to tokens here."""
-        return list(self.row(node["body"]).items)
+    def inline(self, node: KatexNode) -> list[tree.Node]:
+        return list(self.row(node[_SHOWN[node["type"]]]).items)
 
-    def math_font(self, node: KatexNode) -> list[Node]:
+    def math_font(self, node: KatexNode) -> list[tree.Node]:
         name = node["font"]
         return [self._inside(node["body"], _MATH_FONTS.get(name), _ALPHABETS.get(name, ""))]
 
-    def bold(self, node: KatexNode) -> list[Node]:
+    def bold(self, node: KatexNode) -> list[tree.Node]:
         return [self._inside(node["body"], "bold italic")]
 
-    def text(self, node: KatexNode) -> list[Node]:
+    def text(self, node: KatexNode) -> list[tree.Node]:
         return [self._inside(node["body"], _TEXT_FONTS.get(node.get("font", ""), "upright"))]
 
-    def styled(self, node: KatexNode) -> list[Node]:
+    def styled(self, node: KatexNode) -> list[tree.Node]:
         font = (None, "") if node.get("resetFont") else (self._font, self._alphabet)
-        return [Styled(self._inside(node["body"], *font), node["style"])]
+        return [tree.Styled(self._inside(node["body"], *font), node["style"])]
 
-    def classed(self, node: KatexNode) -> list[Node]:
+    def classed(self, node: KatexNode) -> list[tree.Node]:
         row, kind = self.row(node["body"]), _KINDS[node["mclass"]]
         match row.items:
-            case (Symbol(text, at, _, font),):
-                return [Symbol(text, at, kind, font)]
-        return [Classed(row, kind)]
+            case (tree.Symbol(text, at, _, font),):
+                return [tree.Symbol(text, at, kind, font)]
+        return [tree.Classed(row, kind)]
 
-    def scripts(self, node: KatexNode) -> list[Node]:
+    def scripts(self, node: KatexNode) -> list[tree.Node]:
         base = self.row([node["base"]] if node["base"] else []).items
         above, below = (self.row(node[key]) if node.get(key) else None for key in ("sup", "sub"))
-        scripts = Scripts(base[-1] if base else Row(()), above, below, _limits(node["base"] or node))
+        scripts = tree.Scripts(base[-1] if base else tree.Row(()), above, below, _limits(node["base"] or node))
         return [*base[:-1], scripts]
 
-    def phantom(self, node: KatexNode) -> list[Node]:
+    def phantom(self, node: KatexNode) -> list[tree.Node]:
         kind = node["type"]
         if kind == "smash":
-            return [Phantom(self.row(node["body"]), True, True, False)]
+            return [tree.Phantom(self.row(node["body"]), True, True, False)]
         if kind == "lap":
             side = {"llap": "left", "clap": "centre"}.get(node["alignment"], "right")
-            return [Phantom(self.row(node["body"]), True, False, True, side)]
-        return [Phantom(self.row(node["body"]), False, kind == "phantom", True)]
+            return [tree.Phantom(self.row(node["body"]), True, False, True, side)]
+        return [tree.Phantom(self.row(node["body"]), False, kind == "phantom", True)]
 
-    def tagged(self, node: KatexNode) -> list[Node]:
-        return [*self.row(node["body"]).items, Space(2.0), *self.row(node["tag"]).items]
+    def tagged(self, node: KatexNode) -> list[tree.Node]:
+        return [*self.row(node["body"]).items, tree.Space(2.0), *self.row(node["tag"]).items]
 
     # --- what is drawn ------------------------------------------------------------------------------
 
-    def fraction(self, node: KatexNode) -> list[Node]:
+    def fraction(self, node: KatexNode) -> list[tree.Node]:
         at, bar = self._last, node["hasBarLine"] and (node["barSize"] is None or node["barSize"]["number"] > 0)
-        made = Fraction(self.row(node["numer"]), self.row(node["denom"]), bar, at)
+        made = tree.Fraction(self.row(node["numer"]), self.row(node["denom"]), bar, at)
         ends = [_delimiter(node[key]) for key in ("leftDelim", "rightDelim")]
-        return [Delimited(((ends[0], at), (ends[1], at)), (made,))] if any(ends) else [made]
+        return [tree.Delimited(((ends[0], at), (ends[1], at)), (made,))] if any(ends) else [made]
 
-    def root(self, node: KatexNode) -> list[Node]:
+    def root(self, node: KatexNode) -> list[tree.Node]:
         at, degree = self._last, node["index"] and self.row(node["index"])
-        return [Root(degree, self.row(node["body"]), at)]
+        return [tree.Root(degree, self.row(node["body"]), at)]
 
-    def accent(self, node: KatexNode) -> list[Node]:
+    def accent(self, node: KatexNode) -> list[tree.Node]:
         at, label = self._last, node.get("label") or "\\" + node["type"]
         row = self.row(node["base"] if "base" in node else node["body"])
         if label in _marks("text_accents"):
             return _text_accent(row, _marks("text_accents")[label], at)
         mark = _marks("accents").get(label)
         under = node["type"] in ("accentUnder", "underline") or not node.get("isOver", True)
-        return [Accent(row, mark, at, under)] if mark else list(row.items)
+        return [tree.Accent(row, mark, at, under)] if mark else list(row.items)
 
-    def arrow(self, node: KatexNode) -> list[Node]:
+    def arrow(self, node: KatexNode) -> list[tree.Node]:
         at, below = self._last, self.row(node["below"]) if node.get("below") else None
-        return [Arrow(_marks("arrows").get(node["label"], "→"), self.row(node.get("body")), below, at)]
+        return [tree.Arrow(_marks("arrows").get(node["label"], "→"), self.row(node.get("body")), below, at)]
 
-    def rule(self, node: KatexNode) -> list[Node]:
+    def rule(self, node: KatexNode) -> list[tree.Node]:
         width, height, raised = (_em(node[key]) for key in ("width", "height", "shift"))
-        return [Rule(width, height, raised, self._last)]
+        return [tree.Rule(width, height, raised, self._last)]
 
-    def delimiter(self, node: KatexNode) -> list[Node]:
+    def delimiter(self, node: KatexNode) -> list[tree.Node]:
         """One of a fixed height."""
         text, kind = _delimiter(node["delim"]), _KINDS[node.get("mclass", "mrel")]
-        return [Delimiter(text, _SIZES[node.get("size", 1)], kind, self._last)] if text else []
+        return [tree.Delimiter(text, _SIZES[node.get("size", 1)], kind, self._last)] if text else []
 
-    def delimited(self, node: KatexNode) -> list[Node]:
+    def delimited(self, node: KatexNode) -> list[tree.Node]:
         """\\left ... \\right, with any number of \\middle."""
         delimiters = [(_delimiter(node["left"]), self._last)]
         bodies: list[list[KatexNode]] = [[]]
@@ -359,17 +339,17 @@ class _TreeReader:
                 bodies[-1].append(part)
         rows = tuple(map(self.row, bodies))
         end = self._place(node.get("end", -1))
-        return [Delimited((*delimiters, (_delimiter(node["right"]), end)), rows)]
+        return [tree.Delimited((*delimiters, (_delimiter(node["right"]), end)), rows)]
 
     def _place(self, at: int) -> int:
         return self._places[at] if 0 <= at < len(self._places) else self._last
 
-    def matrix(self, node: KatexNode) -> list[Node]:
+    def matrix(self, node: KatexNode) -> list[tree.Node]:
         at = self._last
-        rows = [[self._cell(cell) for cell in row] or [Row(())] for row in node["body"]]
+        rows = [[self._cell(cell) for cell in row] or [tree.Row(())] for row in node["body"]]
         for cells, tag in zip(rows, node.get("tags") or [], strict=False):
             if isinstance(tag, list) and tag:
-                cells[-1] = Row((*cells[-1].items, Space(2.0), *self.row(tag).items))
+                cells[-1] = tree.Row((*cells[-1].items, tree.Space(2.0), *self.row(tag).items))
         columns = node.get("cols") or []
         letters = [column["align"] for column in columns if column["type"] == "align"]
         vertical = [
@@ -377,10 +357,10 @@ class _TreeReader:
             for i, column in enumerate(columns)
             if column["type"] == "separator"
         ]
-        level: Level = next((cell["style"] for row in node["body"] for cell in row if "style" in cell), "text")
+        level: tree.Level = next((cell["style"] for row in node["body"] for cell in row if "style" in cell), "text")
         aligned = node.get("colSeparationType") in ("align", "alignat")
         return [
-            Matrix(
+            tree.Matrix(
                 tuple(map(tuple, rows)),
                 "rl" if aligned else "".join(letters) or "c",
                 at,
@@ -391,13 +371,13 @@ class _TreeReader:
             )
         ]
 
-    def _cell(self, cell: KatexNode) -> Row:
+    def _cell(self, cell: KatexNode) -> tree.Row:
         body = cell["body"] if cell["type"] == "styling" else cell
         only = body[0] if isinstance(body, list) and len(body) == 1 else body
         return self._inside(only, None)
 
 
-def _limits(base: KatexNode) -> Limits:
+def _limits(base: KatexNode) -> tree.Limits:
     """Returns where the limits of a base stand."""
     always, limits = base.get("alwaysHandleSupSub"), base.get("limits")
     if base["type"] == "horizBrace":
@@ -407,25 +387,25 @@ def _limits(base: KatexNode) -> Limits:
     return "beside" if not always else "always" if limits else "display"
 
 
-def _struck(before: list[Node], parts: Sequence[Node]) -> list[Node]:
+def _struck(before: list[tree.Node], parts: Sequence[tree.Node]) -> list[tree.Node]:
     """Returns parts behind others; behind a \\not they are struck through."""
     match before[-1:], parts:
-        case [Symbol(text, at)], [first, *rest] if text == _STROKE:
-            if isinstance(first, Symbol):
-                struck: Node = replace(first, text=unicodedata.normalize("NFC", first.text + _STROKE))
+        case [tree.Symbol(text, at)], [first, *rest] if text == _STROKE:
+            if isinstance(first, tree.Symbol):
+                struck: tree.Node = replace(first, text=unicodedata.normalize("NFC", first.text + _STROKE))
             else:
-                struck = Accent(Row((first,)), "cancel", at)
+                struck = tree.Accent(tree.Row((first,)), "cancel", at)
             return [*before[:-1], struck, *rest]
     return [*before, *parts]
 
 
-def _text_accent(row: Row, mark: str, at: int) -> list[Node]:
+def _text_accent(row: tree.Row, mark: str, at: int) -> list[tree.Node]:
     """Returns the first letter of a row with a mark on it, and the rest."""
     match row.items:
-        case [Symbol(text) as first, *rest]:
+        case [tree.Symbol(text) as first, *rest]:
             letter = text.replace("\u0131", "i") + mark
             return [replace(first, text=unicodedata.normalize("NFC", letter)), *rest]
-    return [Symbol("\u25cc" + mark, at), *row.items]
+    return [tree.Symbol("\u25cc" + mark, at), *row.items]
 
 
 @lru_cache(maxsize=512)
@@ -444,33 +424,27 @@ def _lettered(text: str, alphabet: str) -> str:
     return text
 
 
-_FAMILIES: dict[str, Kind] = {
-    "bin": "binary",
-    "rel": "relation",
-    "open": "open",
-    "close": "close",
-    "punct": "punctuation",
-    "inner": "inner",
+# Nodes of which only a part is shown: colours belong to tokens here.
+_SHOWN = {
+    **dict.fromkeys(("color", "href", "html", "hbox", "raisebox", "reflectbox", "sizing", "vcenter"), "body"),
+    "cdlabel": "label",
+    "cdlabelparent": "fragment",
+    "htmlmathml": "mathml",
+    "mathchoice": "display",
 }
-_READERS: dict[str, Callable[[_TreeReader, KatexNode], list[Node]]] = {
+_READERS: dict[str, Callable[[_TreeReader, KatexNode], list[tree.Node]]] = {
     **dict.fromkeys(("textord", "mathord", "atom"), _TreeReader.symbol),
-    **dict.fromkeys(
-        ("color", "href", "html", "hbox", "raisebox", "reflectbox", "sizing", "vcenter"), _TreeReader.inline
-    ),
+    **dict.fromkeys(_SHOWN, _TreeReader.inline),
     **dict.fromkeys(("phantom", "vphantom", "smash", "lap"), _TreeReader.phantom),
     **dict.fromkeys(("accent", "accentUnder", "horizBrace", "enclose", "overline", "underline"), _TreeReader.accent),
     **dict.fromkeys(("delimsizing", "middle"), _TreeReader.delimiter),
     "array": _TreeReader.matrix,
-    "cdlabel": lambda reader, node: list(reader.row(node["label"]).items),
-    "cdlabelparent": lambda reader, node: list(reader.row(node["fragment"]).items),
     "font": _TreeReader.math_font,
     "genfrac": _TreeReader.fraction,
-    "htmlmathml": lambda reader, node: list(reader.row(node["mathml"]).items),
     "includegraphics": lambda reader, node: [reader.as_written("\\includegraphics")],
     "internal": lambda reader, node: [],
-    "kern": lambda reader, node: [Space(_em(node["dimension"]))],
+    "kern": lambda reader, node: [tree.Space(_em(node["dimension"]))],
     "leftright": _TreeReader.delimited,
-    "mathchoice": lambda reader, node: list(reader.row(node["display"]).items),
     "mclass": _TreeReader.classed,
     "op": _TreeReader.operator,
     "operatorname": _TreeReader.operator_name,

@@ -8,32 +8,13 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from app.window.markdown import formula_tree as tree
 from app.window.markdown.formula_parser import formula_tree
-from app.window.markdown.formula_tree import (
-    PRIME,
-    WIDE_MARKS,
-    Accent,
-    Arrow,
-    Classed,
-    Delimited,
-    Delimiter,
-    Fraction,
-    Matrix,
-    Node,
-    Phantom,
-    Root,
-    Row,
-    Rule,
-    Scripts,
-    Space,
-    Styled,
-    Symbol,
-    spaced,
-)
 from app.window.markdown.traced_parser import Traced
 
 _UP = str.maketrans(
-    "0123456789+\u2212=()nijkxyabcdemtT\u2218\u00b0" + PRIME, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ\u00b0\u00b0" + PRIME
+    "0123456789+\u2212=()nijkxyabcdemtT\u2218\u00b0" + tree.PRIME,
+    "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ\u00b0\u00b0" + tree.PRIME,
 )
 _DOWN = str.maketrans("0123456789+\u2212=()aeijkmnoprtuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₘₙₒₚᵣₜᵤᵥₓ")
 _SCRIPTS = {"^": _UP, "_": _DOWN}
@@ -70,12 +51,12 @@ def readable(source: Traced) -> Traced:
 @lru_cache(maxsize=2048)
 def text_and_places(source: str) -> tuple[str, list[int]]:
     """Returns the text, and the place in the formula of each of its characters; "" if it has no tree."""
-    tree = formula_tree(source)
-    if tree is None:
+    root = formula_tree(source)
+    if root is None:
         return "", []
     text: list[str] = []
     at: list[int] = []
-    for piece, place in _text(tree):
+    for piece, place in _text(root):
         text.append(piece)
         at += (min(max(place, 0), len(source) - 1),) * len(piece)
     return _squeezed("".join(text), at)
@@ -85,8 +66,8 @@ def text_and_places(source: str) -> tuple[str, list[int]]:
 def needs_setting(source: str) -> bool:
     """Whether a formula says less as a line of text: it has fractions, roots, matrices, limits, fonts, or scripts that
     Unicode does not have."""
-    tree = formula_tree(source)
-    return tree is not None and not _is_line(tree)
+    root = formula_tree(source)
+    return root is not None and not _is_line(root)
 
 
 def is_set(source: str, display: bool) -> bool:
@@ -94,19 +75,19 @@ def is_set(source: str, display: bool) -> bool:
     return needs_setting(source) or (display and formula_tree(source) is not None)
 
 
-def _is_line(node: Node) -> bool:
+def _is_line(node: tree.Node) -> bool:
     match node:
-        case Symbol():
+        case tree.Symbol():
             return node.font in ("italic", "upright")
-        case Space():
+        case tree.Space():
             return True
-        case Row(items):
+        case tree.Row(items):
             return all(map(_is_line, items))
-        case Classed(body, _, limits):
+        case tree.Classed(body, _, limits):
             return limits == "beside" and _is_line(body)
-        case Delimited(_, bodies):
+        case tree.Delimited(_, bodies):
             return all(map(_is_line, bodies))
-        case Scripts(base, above, below, limits):
+        case tree.Scripts(base, above, below, limits):
             rows = (("^", above), ("_", below))
             return (
                 limits == "beside" and _is_line(base) and all(row is None or _shifts(row, mark) for mark, row in rows)
@@ -114,7 +95,7 @@ def _is_line(node: Node) -> bool:
     return False
 
 
-def _shifts(row: Row, mark: str) -> bool:
+def _shifts(row: tree.Row, mark: str) -> bool:
     """Whether Unicode has all of a script."""
     return _is_line(row) and _shifted(_row(row), mark) is not None
 
@@ -126,25 +107,25 @@ def _squeezed(text: str, at: list[int]) -> tuple[str, list[int]]:
     return str(shown), list(shown.at)
 
 
-def _text(node: Node | None) -> list[PlacedText]:
+def _text(node: tree.Node | None) -> list[PlacedText]:
     """Returns the text of a part."""
     return [] if node is None else _WRITERS[type(node)](node)
 
 
-def _symbol(symbol: Symbol) -> list[PlacedText]:
+def _symbol(symbol: tree.Symbol) -> list[PlacedText]:
     if len(symbol.text) > 1 and symbol.font == "typewriter":  # a command that is shown as it was written
         return [(character, symbol.at + i) for i, character in enumerate(symbol.text)]
     return [(symbol.text, symbol.at)]
 
 
-def _space(space: Space) -> list[PlacedText]:
+def _space(space: tree.Space) -> list[PlacedText]:
     return [(" ", -1)] if space.width > 0.1 else []
 
 
-def _row(row: Row) -> list[PlacedText]:
+def _row(row: tree.Row) -> list[PlacedText]:
     made: list[PlacedText] = []
     gap = 0.0
-    for before, _, item in spaced(row):
+    for before, _, item in tree.spaced(row):
         pieces = _text(item)
         gap = max(gap, before)
         if pieces:
@@ -155,44 +136,44 @@ def _row(row: Row) -> list[PlacedText]:
     return made
 
 
-def _fraction(fraction: Fraction) -> list[PlacedText]:
+def _fraction(fraction: tree.Fraction) -> list[PlacedText]:
     above, below = _grouped(_row(fraction.above)), _grouped(_row(fraction.below))
     return [*above, ("/" if fraction.bar else " choose ", fraction.at), *below]
 
 
-def _root(root: Root) -> list[PlacedText]:
+def _root(root: tree.Root) -> list[PlacedText]:
     degree = [] if root.degree is None else _script(_row(root.degree), "^")
     return [*[piece for piece in degree if piece[0] != "^"], ("√", root.at), *_grouped(_row(root.body))]
 
 
-def _scripts(scripts: Scripts) -> list[PlacedText]:
+def _scripts(scripts: tree.Scripts) -> list[PlacedText]:
     base = _text(scripts.base)
-    if isinstance(scripts.base, Row | Accent):
+    if isinstance(scripts.base, tree.Row | tree.Accent):
         base = _grouped(base)
     return [*base, *_script(_text(scripts.below), "_"), *_script(_text(scripts.above), "^")]
 
 
-def _accent(accent: Accent) -> list[PlacedText]:
+def _accent(accent: tree.Accent) -> list[PlacedText]:
     body = _row(accent.body)
     mark = (_UNDER if accent.under else _OVER).get(accent.mark, "")
-    if not mark or (len(body) > 1 and accent.mark not in WIDE_MARKS):
+    if not mark or (len(body) > 1 and accent.mark not in tree.WIDE_MARKS):
         return body
     return [(unicodedata.normalize("NFC", text + mark) if text.strip() else text, at) for text, at in body]
 
 
-def _arrow(arrow: Arrow) -> list[PlacedText]:
+def _arrow(arrow: tree.Arrow) -> list[PlacedText]:
     above, below = _text(arrow.above), _text(arrow.below)
     return [(arrow.text, arrow.at), *_script(below, "_"), *_script(above, "^")]
 
 
-def _delimited(delimited: Delimited) -> list[PlacedText]:
+def _delimited(delimited: tree.Delimited) -> list[PlacedText]:
     made = [delimited.delimiters[0]]
     for body, delimiter in zip(delimited.bodies, delimited.delimiters[1:], strict=True):
         made += [*_text(body), delimiter]
     return made
 
 
-def _matrix(matrix: Matrix) -> list[PlacedText]:
+def _matrix(matrix: tree.Matrix) -> list[PlacedText]:
     aligned = matrix.columns in ("aligned", "lines")
     made: list[PlacedText] = []
     for number, row in enumerate(matrix.rows):
@@ -204,21 +185,21 @@ def _matrix(matrix: Matrix) -> list[PlacedText]:
 
 
 _WRITERS: dict[type, Callable[..., list[PlacedText]]] = {
-    Symbol: _symbol,
-    Space: _space,
-    Row: _row,
-    Classed: lambda node: _row(node.body),
-    Styled: lambda node: _row(node.body),
-    Phantom: lambda node: _row(node.body) if node.ink else [(" ", -1)] if node.width else [],
-    Rule: lambda node: [("▮", node.at)] if node.width and node.height else [],
-    Fraction: _fraction,
-    Root: _root,
-    Scripts: _scripts,
-    Accent: _accent,
-    Arrow: _arrow,
-    Delimiter: lambda node: [(node.text, node.at)],
-    Delimited: _delimited,
-    Matrix: _matrix,
+    tree.Symbol: _symbol,
+    tree.Space: _space,
+    tree.Row: _row,
+    tree.Classed: lambda node: _row(node.body),
+    tree.Styled: lambda node: _row(node.body),
+    tree.Phantom: lambda node: _row(node.body) if node.ink else [(" ", -1)] if node.width else [],
+    tree.Rule: lambda node: [("▮", node.at)] if node.width and node.height else [],
+    tree.Fraction: _fraction,
+    tree.Root: _root,
+    tree.Scripts: _scripts,
+    tree.Accent: _accent,
+    tree.Arrow: _arrow,
+    tree.Delimiter: lambda node: [(node.text, node.at)],
+    tree.Delimited: _delimited,
+    tree.Matrix: _matrix,
 }
 
 

@@ -12,8 +12,12 @@ Level = Literal["display", "text", "script", "scriptscript"]
 Limits = Literal["beside", "display", "always"]  # stand above and below never, in displays, or always
 
 
+class Node:
+    """A part of a formula."""
+
+
 @dataclass(frozen=True)
-class Symbol:
+class Symbol(Node):
     """Characters that are set as one. at: their place in the formula."""
 
     text: str
@@ -23,21 +27,21 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Space:
+class Space(Node):
     """A space. width: em."""
 
     width: float
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Node):
     """Things beside each other."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
-class Classed:
+class Classed(Node):
     """A body that is spaced as one of another kind, such as the name of an operator."""
 
     body: Row
@@ -46,7 +50,7 @@ class Classed:
 
 
 @dataclass(frozen=True)
-class Styled:
+class Styled(Node):
     """A body that is set as in a display, in text or in scripts, wherever it stands."""
 
     body: Row
@@ -54,7 +58,7 @@ class Styled:
 
 
 @dataclass(frozen=True)
-class Phantom:
+class Phantom(Node):
     """A body of which only some is there: its ink, its width, its height. side: where a body without a width sticks
     out, "left", "right" or "centre"."""
 
@@ -66,7 +70,7 @@ class Phantom:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Node):
     """A filled rectangle. width, height, raise_by: em."""
 
     width: float
@@ -76,7 +80,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Fraction:
+class Fraction(Node):
     """One row over another. bar: whether there is a line between them."""
 
     above: Row
@@ -86,7 +90,7 @@ class Fraction:
 
 
 @dataclass(frozen=True)
-class Root:
+class Root(Node):
     """A root. degree: None for a square root."""
 
     degree: Row | None
@@ -95,7 +99,7 @@ class Root:
 
 
 @dataclass(frozen=True)
-class Scripts:
+class Scripts(Node):
     """A base with a superscript, a subscript or both."""
 
     base: Node
@@ -105,7 +109,7 @@ class Scripts:
 
 
 @dataclass(frozen=True)
-class Accent:
+class Accent(Node):
     """A mark over, under, around or through a body: a character, or a name in WIDE_MARKS, which is as wide as the
     body."""
 
@@ -116,7 +120,7 @@ class Accent:
 
 
 @dataclass(frozen=True)
-class Arrow:
+class Arrow(Node):
     """An arrow as long as what stands above and below it."""
 
     text: str
@@ -126,7 +130,7 @@ class Arrow:
 
 
 @dataclass(frozen=True)
-class Delimiter:
+class Delimiter(Node):
     """A delimiter of a fixed height. size: em."""
 
     text: str
@@ -136,7 +140,7 @@ class Delimiter:
 
 
 @dataclass(frozen=True)
-class Delimited:
+class Delimited(Node):
     """Bodies between delimiters as tall as they are. delimiters: (text, place), "" for none; one more than bodies."""
 
     delimiters: tuple[tuple[str, int], ...]
@@ -144,7 +148,7 @@ class Delimited:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class Matrix(Node):
     """Rows of cells. alignment: of the columns in turn, "l", "c" or "r". columns: how they stand, "wide" apart as in a
     table, "aligned" in pairs, "tight", or as "lines" of one cell. level: of the cells. vertical, horizontal: columns
     and rows with a line before them."""
@@ -157,24 +161,6 @@ class Matrix:
     vertical: tuple[int, ...] = ()
     horizontal: tuple[int, ...] = ()
 
-
-Node = (
-    Symbol
-    | Space
-    | Row
-    | Classed
-    | Styled
-    | Phantom
-    | Rule
-    | Fraction
-    | Root
-    | Scripts
-    | Accent
-    | Arrow
-    | Delimiter
-    | Delimited
-    | Matrix
-)
 
 PRIME = "\u2032"
 WIDE_MARKS = frozenset(

@@ -10,7 +10,6 @@ from PySide6.QtGui import (
     QAccessible,
     QBrush,
     QColor,
-    QFont,
     QTextBlock,
     QTextBlockFormat,
     QTextCharFormat,
@@ -23,7 +22,7 @@ from PySide6.QtGui import (
 
 from app.reply import Span
 from app.window.common.appearance import Appearance
-from app.window.markdown.code_colours import code_colour
+from app.window.markdown.code_colours import code_format
 from app.window.markdown.formula_object import formula_format, install_formulas
 from app.window.markdown.formula_text import text_and_places
 from app.window.markdown.markdown_writer import MarkdownWriter, plain_blocks
@@ -276,9 +275,8 @@ class GrowingDocument:
                 first, last = max(start - place, 0), min(end - place, len(run.text))
                 if first < last:
                     left = units + utf16_length(run.text[:first])
-                    ranges.append(
-                        _range(left, utf16_length(run.text[first:last]), kind, code_colour(kind, self._appearance))
-                    )
+                    shape = code_format(kind, self._appearance)
+                    ranges.append(_range(left, utf16_length(run.text[first:last]), shape))
             place += 0 if run.style.refused else len(run.text)
             units += utf16_length(run.text)
         at.layout().setFormats(ranges)
@@ -296,13 +294,7 @@ def _cell_format(line_below: str, first: bool) -> QTextTableCellFormat:
     return shape
 
 
-def _range(start: int, length: int, kind: str, colour: str) -> QTextLayout.FormatRange:
-    shape = QTextCharFormat()
-    shape.setForeground(QColor(colour))
-    if kind == "comment":
-        shape.setFontItalic(True)
-    if kind == "keyword":
-        shape.setFontWeight(QFont.Weight.DemiBold)
+def _range(start: int, length: int, shape: QTextCharFormat) -> QTextLayout.FormatRange:
     made: Any = QTextLayout.FormatRange()  # whose fields PySide's stubs do not know
     made.start, made.length, made.format = start, length, shape
     ranged: QTextLayout.FormatRange = made

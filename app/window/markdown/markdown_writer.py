@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, takewhile
-from typing import Literal
+from typing import Any, Literal
 
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
@@ -310,7 +310,7 @@ class MarkdownWriter:
         code = code.part(0, len(code) - code.endswith("\n"))
         shape = QTextBlockFormat(self._code_shape(CODE_HEAD, GAP + 8, 6))
         note(shape, LANGUAGE, label)
-        colours: Sequence[tuple[int, int, str]] = ()
+        colours: Sequence[tuple[int, int, Any]] = ()
         if is_closed([token, *within, token], self._source):
             note(shape, CODE, code.encode("utf-8", "replace").decode())
             colours = highlighted(str(code), str(label))
@@ -356,7 +356,7 @@ def _prose(tokens: Iterable[Token]) -> str:
     return "".join(text)
 
 
-def _colour(lines: list[TextBlock], code: str, colours: Iterable[tuple[int, int, str]]) -> None:
+def _colour(lines: list[TextBlock], code: str, colours: Iterable[tuple[int, int, Any]]) -> None:
     """Gives each line its colours, of which one may span several."""
     starts = [0, *accumulate(len(line) + 1 for line in code.split("\n"))]
     for start, end, kind in colours:

@@ -278,21 +278,10 @@ def sections(source: str) -> list[Section]:
 
     After MOST_THOUGHTS sections of thought, each of which has a header of its own in the window, and after the first
     LARGEST_REPLY characters all is text, tags included, but for the end of a thought that began before."""
-    return _without_empty(source, _all_sections(source))
-
-
-def _without_empty(source: str, found: list[Section]) -> list[Section]:
-    return [part for part in found if part.open or source[part.start : part.end].strip()]
-
-
-def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
-    """Returns the sections, empty ones included. known: the first of them, of which the last one may be longer."""
-    found = list(known[:-1])
-    start, thinks = (known[-1].start, known[-1].kind == "think") if known else (0, False)
-    fence, at = "", start
-    last_tag = _end_of_last_tag(source, start)
-    thoughts = sum(part.kind == "think" for part in found)
-    while at < last_tag and thoughts < MOST_THOUGHTS:
+    found: list[Section] = []
+    start, thinks, fence, at = 0, False, "", 0
+    last_tag = _end_of_last_tag(source)
+    while at < last_tag and sum(part.kind == "think" for part in found) < MOST_THOUGHTS:
         can_matter = _IN_FENCE if fence else _IN_THOUGHT if thinks else _IN_TEXT
         relevant = can_matter.search(source, at, last_tag)
         if relevant is None:
@@ -304,27 +293,23 @@ def _all_sections(source: str, known: Sequence[Section] = ()) -> list[Section]:
             fence = "" if _ends(line, fence) else fence
         elif opening := _FENCE.match(line):
             fence = opening.group(1)
-        elif thinks and (tag := _CLOSES.search(line)):
-            found.append(Section("think", start, at + tag.start(), False))
-            start, thinks, thoughts = at + tag.end(), False, thoughts + 1
-            end = start
-        elif not thinks and (tag := _OPENS.match(line)):
-            found.append(Section("text", start, at, False))
-            start, thinks = at + tag.end(), True
-            end = start
+        elif tag := _CLOSES.search(line) if thinks else _OPENS.match(line):
+            found.append(Section("think" if thinks else "text", start, at + (tag.start() if thinks else 0), False))
+            start = end = at + tag.end()
+            thinks = not thinks
         at = end
     if thinks and not fence and (tag := _CLOSES.search(source, max(at, last_tag))):
         found.append(Section("think", start, tag.start(), False))
         start, thinks = tag.end(), False
     found.append(Section("think" if thinks else "text", start, len(source), thinks))
-    return found
+    return [part for part in found if part.open or source[part.start : part.end].strip()]
 
 
-def _end_of_last_tag(source: str, start: int) -> int:
-    """Returns where the last tag among the first LARGEST_REPLY characters ends, 0 if there is none from `start` on."""
+def _end_of_last_tag(source: str) -> int:
+    """Returns where the last tag among the first LARGEST_REPLY characters ends, 0 if there is none."""
     low = end = min(len(source), LARGEST_REPLY)
-    while low > start:
-        high, low = low, max(start, low - _LOOK_BACK)
+    while low > 0:
+        high, low = low, max(0, low - _LOOK_BACK)
         if tags := list(_TAG.finditer(source, low, min(end, high + _TAG_LENGTH))):
             return tags[-1].end()
     return 0
@@ -346,8 +331,6 @@ class ReplyPieces:
         self.pieces: list[Piece] = []
         self.sections: list[Section] = []
         self.complete = True
-        self._seen = 0
-        self._all_sections: list[Section] = []  # empty ones included
         self._divided: dict[int, SourcePieces] = {}  # by where the section starts
 
     @property
@@ -358,10 +341,7 @@ class ReplyPieces:
     def follow(self, source: str, whole: bool, known: Sequence[Section] | None = None) -> None:
         """Divides `source`, which begins with what was followed before, for at most BUDGET and one piece. whole: no
         more will come. known: its sections, None to look for the tags of thoughts in the text."""
-        if known is None:
-            self._find_sections(source)
-        else:
-            self.sections = list(known)
+        self.sections = sections(source) if known is None else list(known)
         self.pieces, self.complete, budget = [], True, BUDGET
         for number, section in enumerate(self.sections):
             ended = whole or number + 1 < len(self.sections) or (section.kind == "think" and not section.open)
@@ -371,22 +351,3 @@ class ReplyPieces:
             self.pieces += [piece._replace(section=number) for piece in pieces] if number else pieces
             self.complete &= divided.complete
             budget -= divided.cost - before
-        self._seen = len(source)
-
-    def _find_sections(self, source: str) -> None:
-        """Looks for the tags again only where there may be a new one, or where the last line may have another meaning
-        now."""
-        if self.sections and len(source) == self._seen:
-            return
-        seen = self._seen if len(source) > self._seen else 0
-        line = source.rfind("\n", 0, seen) + 1  # which had not ended
-        tags = _TAG.search(source, max(0, seen - _TAG_LENGTH)) or _TAG.search(source, line, LARGEST_REPLY)
-        last = self.sections[-1] if self.sections else None
-        # A section that begins in a line that had ended stays, and so does all before it.
-        known = [part for part in self._all_sections if part.start < line]
-        grows = last is not None and last.end == seen and self._all_sections in ([last], known)
-        if last is not None and grows and not tags:
-            self.sections[-1] = self._all_sections[-1] = last._replace(end=len(source))
-            return
-        self._all_sections = _all_sections(source, known if len(known) > 1 else ())
-        self.sections = _without_empty(source, self._all_sections)

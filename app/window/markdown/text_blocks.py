@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
@@ -35,23 +35,24 @@ class Formula(NamedTuple):
 class Run(NamedTuple):
     """Text of one style. span: of the token that it came from, None for none. formula: the formula that the text, one
     character, stands for; its first token is that of `span`. written: the text as it was written if some of its
-    characters are shown as signs, else ""."""
+    characters are shown as signs, else "". at: the places in the source of its characters, -1 for none."""
 
     text: str
     style: Style
     span: Span | None
     formula: Formula | None = None
     written: str = ""
+    at: Sequence[int] = ()
 
 
 @dataclass
 class TextBlock:
-    """A paragraph, a heading, a line of code. colours: (start, end, kind) of characters of its text, refused tokens not
-    counted. style: of the block itself, which gives an empty one its height."""
+    """A paragraph, a heading, a line of code. colours: (start, end, kind of token of code) of characters of its text,
+    refused tokens not counted. style: of the block itself, which gives an empty one its height."""
 
     shape: QTextBlockFormat
     runs: list[Run] = field(default_factory=list)
-    colours: list[tuple[int, int, str]] = field(default_factory=list)
+    colours: list[tuple[int, int, Any]] = field(default_factory=list)
     style: Style = BODY
 
 
@@ -92,11 +93,12 @@ class TokenRuns:
                 yield from self._refused_before(span.token, style)
             if not style.formula:
                 written = "" if shown[start:end] == readable[start:end] else text[start:end]
-                yield Run(shown[start:end], style, span, written=written)
+                yield Run(shown[start:end], style, span, written=written, at=text.at[start:end])
             elif span is not None:
                 within.append(span._replace(start=start, end=end))
         if style.formula:
-            yield Run(OBJECT, style, within[0] if within else None, Formula(str(text), tuple(within)))
+            formula = Formula(str(text), tuple(within))
+            yield Run(OBJECT, style, within[0] if within else None, formula, at=text.at[:1])
 
     def _owned(self, text: Traced) -> Iterator[tuple[int, int, Span | None]]:
         """Yields the stretches of `text` that came from one token each, as [start, end)."""

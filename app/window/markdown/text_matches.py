@@ -7,7 +7,7 @@ A formula that is set is one match, as a whole, if its LaTeX or its symbols cont
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from app.window.markdown.formula_text import text_and_places
 from app.window.markdown.markdown_writer import MarkdownWriter
 from app.window.markdown.text_blocks import OBJECT, Run, TableBlock, TokenRuns
 from app.window.markdown.text_formats import SPOKEN, Style, TextFormats
-from app.window.markdown.traced_parser import Traced
 
 _SPACES = "[ \u00a0\u2028]"  # what a space that is looked for finds; blocks are apart by line feeds
 _MARKS = re.compile(r"[\W_]+")
@@ -87,38 +86,20 @@ def _pattern(term: str) -> re.Pattern[str]:
     return re.compile(f"{_SPACES.join(map(re.escape, term.split(' ')))}|{OBJECT}", re.IGNORECASE)
 
 
-class _PlacedRun(Run):
-    """A run that knows the places in the source of its characters."""
-
-    at: Sequence[int]
-
-
-class _PlacedRuns(TokenRuns):
-    """Makes one run of each text, which knows its places."""
-
-    def __init__(self) -> None:
-        super().__init__(0, (), {})
-
-    def of(self, text: Traced, style: Style, marker: bool = False) -> Iterator[Run]:
-        for run in super().of(Traced(text, [-1] * len(text)), style, marker):
-            placed = _PlacedRun(*run)
-            placed.at = text.at[:1] if run.formula else text.at
-            yield placed
-
-
 @lru_cache(maxsize=256)
 def _shown_text(source: str) -> _ShownText:
     text: list[str] = []
     at: list[int] = []
     formulas: dict[int, str] = {}
     same_length = source.replace("\r\n", " \n").replace("\r", "\n")
-    for block in MarkdownWriter(same_length, _PlacedRuns(), TextFormats(LIGHT, QFont()), None).write():
+    runs = TokenRuns(len(source), (), {})
+    for block in MarkdownWriter(same_length, runs, TextFormats(LIGHT, QFont()), None).write():
         rows = block.rows if isinstance(block, TableBlock) else [[block]]
         for run in (run for row in rows for cell in row for run in [*cell.runs, _END]):
             if run.formula is not None:
                 formulas[len(at)] = in_dollars(run.formula.source, run.style.formula == "display")
             text.append(run.text)
-            at += run.at if isinstance(run, _PlacedRun) else [-1] * len(run.text)
+            at += run.at or [-1] * len(run.text)
     last = 0
     for i, place in enumerate(at):  # what has no place in the source stands behind what is before it
         last = at[i] = place if place >= 0 else last

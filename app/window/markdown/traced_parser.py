@@ -2,17 +2,17 @@
 with tables, ~~strikethrough~~, task lists and mathematics.
 
 pulldown-cmark parses, and says for each event which bytes it came from. What is meant otherwise than CommonMark reads
-it is marked before (`_Prepared`): characters are put in or replaced in a copy of the source, whose places are known, so
-that formulas are one word, a vertical bar within code or a formula does not end a cell, tags of HTML are text, and
-emphasis ends beside the punctuation of Chinese, Japanese and Korean. No content is taken from that copy; it is cut from
-the source.
+it is masked before (`_Masked`): in a copy of the source some characters are replaced by others, so that formulas are
+one word, a vertical bar within code or a formula does not end a cell, nor does one behind the last column, tags of HTML
+are text, and emphasis ends beside the punctuation of Chinese, Japanese and Korean. The copy is as long as the source,
+from which all content is cut.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
@@ -109,9 +109,7 @@ class ParsedBlock(NamedTuple):
 
 # --- what is meant otherwise than CommonMark reads it -------------------------------------------------
 
-_PLACEHOLDER = (
-    "\ue000"  # a letter for CommonMark, in place of what it would misread; no such character of a source is lost
-)
+_LETTER, _MARK, _CJK_MARK = "\ue000", ",", "§"  # a letter and punctuation, that can be escaped as "<" can, or cannot
 _TAG = re.compile(r"<(/?)(br|sub|sup|kbd)\s*/?>", re.IGNORECASE)
 _NO_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:[A-Za-z][\w+.-]{1,31}:|[\w.!#$%&'*+/=?^`{|}~-]+@)[^\s<>]*>)(?<!\]\(<)")
 _CODE_WITHIN_LINE = re.compile(r"(?<![`\\])(`+)(?!`)([^\n]*?[^`\n])\1(?!`)")
@@ -146,50 +144,34 @@ def find_formulas(source: str) -> tuple[list[FormulaSpan], list[int]]:
     return found, unclosed
 
 
-Edit = tuple[int, int, str]  # source[start:end] is replaced
-
-
-class _Prepared:
-    """A source as pulldown-cmark is to read it. formulas: by where they begin. unclosed: places of openers of formulas
-    whose end may still come."""
+class _Masked:
+    """A source, and `text`, which pulldown-cmark is to read in its place. formulas: in order. unclosed: places of
+    openers of formulas whose end may still come."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.formulas: dict[int, FormulaSpan] = {}
+        self.formulas: list[FormulaSpan] = []
         self.unclosed: list[int] = []
-        edits: list[Edit] = []
+        text = list(source)
+        for tag in _NO_TAG.finditer(source):
+            text[tag.start()] = _MARK
+        for code in _CODE_WITHIN_LINE.finditer(source) if "|" in source else ():
+            for bar in _BAR.finditer(source, code.start(), code.end()):
+                text[bar.start()] = _LETTER
         if "$" in source or "\\" in source:
-            found, self.unclosed = find_formulas(source)
-            self.formulas = {formula.start: formula for formula in found}
-            edits += ((one.start, one.end, _PLACEHOLDER * (one.end - one.start)) for one in found)
-        edits += ((tag.end(), tag.end(), _PLACEHOLDER) for tag in _NO_TAG.finditer(source))
-        if "|" in source:
-            edits += _bars_in_code(source)
-        if not source.isascii() and ("*" in source or "~~" in source):
-            edits += _beside_cjk(source)
-        self._apply(edits)
-        if "|" in source and (more := self._missing_headers()):
-            self._apply([*edits, *more])
-
-    def _apply(self, edits: Iterable[Edit]) -> None:
-        pieces: list[str] = []
-        places: list[int] = []
-        done = 0
-        for start, end, text in sorted(edits):
-            if start < done:  # within a formula
-                continue
-            pieces += (self.source[done:start], text)
-            places += range(done, start)
-            places += range(start, end) if start < end else [-1] * len(text)
-            done = end
-        pieces.append(self.source[done:])
-        places += range(done, len(self.source) + 1)
-        self.text = "".join(pieces)
-        self._places = places
+            self.formulas, self.unclosed = find_formulas(source)
+            for formula in self.formulas:
+                text[formula.start : formula.end] = _LETTER * (formula.end - formula.start)
+        if not source.isascii():
+            _mask_beside_cjk(source, text)
+        self.text = "".join(text)
+        for place in self._bars_behind_tables() if "|" in source else ():
+            text[place] = _MARK
+        self.text = "".join(text)
 
     def events(self) -> Iterator[tuple[Any, int, int]]:
-        """Yields each event with the characters [start, end) of `text` that it came from. Texts that are as in `text`
-        and follow one another are one."""
+        """Yields each event with the characters [start, end) that it came from. Texts that are as in `text` and follow
+        one another are one."""
         open_text = (0, 0)
         for event, start, end in _events(self.text):
             literal = isinstance(event, dict) and event.get("Text", "") != "" and event["Text"] == self.text[start:end]
@@ -204,16 +186,9 @@ class _Prepared:
         if open_text[0] < open_text[1]:
             yield {"Text": self.text[slice(*open_text)]}, *open_text
 
-    def place(self, character: int) -> int:
-        """Returns the place in the source of a character of `text`, or of the next that has one."""
-        while self._places[character] < 0:
-            character += 1
-        return self._places[character]
-
     def traced(self, start: int, end: int) -> Traced:
-        """Returns what text[start:end] stands for."""
-        at = [place for place in self._places[start:end] if place >= 0]
-        return Traced("".join(map(self.source.__getitem__, at)), at)
+        """Returns source[start:end]."""
+        return Traced(self.source[start:end], range(start, end))
 
     def aligned(self, text: str, start: int, end: int) -> Traced:
         """Returns `text`, each character from the next like it in text[start:end]: what was left out between are marks
@@ -223,38 +198,23 @@ class _Prepared:
         for character in text:
             while start < end and self.text[start] != character and (character != " " or self.text[start] != "\n"):
                 start += 1
-            place = self._places[start] if start < end else -1
-            if place >= 0:
-                shown.append(character if character != _PLACEHOLDER else self.source[place])
-                at.append(place)
+            if start < end:
+                shown.append(" " if character == " " else self.source[start])
+                at.append(start)
             start += 1
         return Traced("".join(shown), at)
 
-    def _missing_headers(self) -> list[Edit]:
-        """Returns what the headers of tables lack so that cells beyond them are shown."""
-        edits: list[Edit] = []
-        columns = most = 0
-        head = (0, 0)
-        for event, start, end in self.events():
+    def _bars_behind_tables(self) -> Iterator[int]:
+        """Yields the bars that begin cells beyond the header, which pulldown-cmark would leave out: as text, they are
+        part of the last cell."""
+        columns = 0
+        for event, start, end in self.events() if _BAR.search(self.text) else ():
             kind, value = _kind(event, "Start")
-            if kind == "Table":
-                columns = most = len(value)
-            elif kind == "TableHead":
-                head = (start, end)
-            elif kind == "TableRow":
-                most = max(most, _cells(self.text[start:end]))
-            elif _kind(event, "End")[0] == "Table" and columns < most <= WIDEST_TABLE:
-                edits += self._padding(head, most - columns)
-        return edits
-
-    def _padding(self, head: tuple[int, int], more: int) -> Iterator[Edit]:
-        """Yields what gives a table so many columns more: in its first line, and in the line below."""
-        line = self.text.find("\n", head[0])
-        for end, text in ((line, " |"), (self.text.find("\n", line + 1), "-|")):
-            end = len(self.text) if end < 0 else end
-            bare = self.text[:end].rstrip()
-            place = self.place(len(bare))
-            yield place, place, ("" if bare.endswith("|") else "|") + text * more
+            columns = len(value) if kind == "Table" else columns
+            if kind == "TableRow":
+                row = self.text[start:end].rstrip()
+                bars = [bar.start() for bar in _BAR.finditer(row) if row[: bar.start()].strip()]
+                yield from (start + bar for bar in bars[columns - 1 :] if bar + 1 < len(row))
 
 
 def _events(text: str) -> Iterator[tuple[Any, int, int]]:
@@ -279,10 +239,6 @@ def _kind(event: Any, side: str) -> tuple[str, Any]:
     return next(iter(inner.items())) if isinstance(inner, dict) else (inner, None)
 
 
-def _cells(row: str) -> int:
-    return len(_BAR.findall(row.strip().removeprefix("|").removesuffix("|"))) + 1
-
-
 def _code_places(source: str) -> list[tuple[int, int]]:
     """Returns where code is if all dollars are text."""
     return [
@@ -292,27 +248,23 @@ def _code_places(source: str) -> list[tuple[int, int]]:
     ]
 
 
-def _bars_in_code(source: str) -> Iterator[Edit]:
-    for code in _CODE_WITHIN_LINE.finditer(source):
-        for bar in _BAR.finditer(source, code.start(), code.end()):
-            yield bar.start(), bar.end(), _PLACEHOLDER
-
-
-def _beside_cjk(source: str) -> Iterator[Edit]:
-    """Yields a letter between stars or tildes and punctuation where either is Chinese, Japanese or Korean or has such a
-    character on the other side of the marks, so that a colon may end "**a:**": the rule of markdown-cjk-friendly."""
-    for marks in _MARKS.finditer(source):
-        before, after = source[marks.start() - 1 : marks.start()], source[marks.end() : marks.end() + 1]
-        if not _CJK.match(before) and not _CJK.match(after):
-            continue
-        if _is_punctuation(before):
-            yield marks.start(), marks.start(), _PLACEHOLDER
-        if _is_punctuation(after):
-            yield marks.end(), marks.end(), _PLACEHOLDER
+def _mask_beside_cjk(source: str, text: list[str]) -> None:
+    """Masks Chinese, Japanese and Korean characters beside stars or tildes, so that a colon may end "**a:**", as the
+    rule of markdown-cjk-friendly has it: punctuation as letters; or where other punctuation stands on the other side of
+    the marks, letters as punctuation."""
+    found = list(_MARKS.finditer(source))
+    for marks in (*found, *reversed(found)):  # a character between two marks is masked for both
+        sides = [place for place in (marks.start() - 1, marks.end()) if 0 <= place < len(text)]
+        cjk = [place for place in sides if _CJK.match(text[place]) and not text[place].isspace()]
+        others = [place for place in sides if place not in cjk]
+        as_mark = any(_is_punctuation(text[place]) for place in others)
+        for place in cjk:
+            if _is_punctuation(text[place]) != as_mark:
+                text[place] = _CJK_MARK if as_mark else _LETTER
 
 
 def _is_punctuation(character: str) -> bool:
-    return character != "" and category(character)[0] in "PS"
+    return category(character)[0] in "PS"
 
 
 # --- tokens -----------------------------------------------------------------------------------------
@@ -325,93 +277,88 @@ def parse(source: str) -> list[Token]:
 
 @lru_cache(maxsize=4)  # where it is cut and what is written are found one after the other
 def _parsed(source: str) -> tuple[list[Token], list[int]]:
-    prepared = _Prepared(source)
-    return list(_with_paragraphs(_tokens(prepared))), prepared.unclosed
+    masked = _Masked(source)
+    return list(_with_paragraphs(_tokens(masked))), masked.unclosed
 
 
-def _tokens(prepared: _Prepared) -> Iterator[Token]:
+def _tokens(masked: _Masked) -> Iterator[Token]:
     in_code, quotes = False, 0
-    for event, start, end in prepared.events():
-        first, last = prepared.place(start), prepared.place(end)
+    for event, start, end in masked.events():
         kind, value = _kind(event, "Start")
         closed, _ = _kind(event, "End")
         quotes += (kind == "BlockQuote") - (closed == "BlockQuote")
         if kind == "CodeBlock":
             in_code = True
-            yield Token("code", 1, first, last, value=_info(prepared, start, value))
+            yield Token("code", 1, start, end, value=_info(masked, start, value))
         elif kind in _KINDS:
-            yield Token(_KINDS[kind], 1, first, last, value=_value(prepared, kind, value, start, end))
+            yield Token(_KINDS[kind], 1, start, end, value=_value(masked, kind, value, start, end))
         elif closed in _KINDS:
             in_code = in_code and closed != "CodeBlock"
-            yield Token(_KINDS[closed], -1, first, last)
+            yield Token(_KINDS[closed], -1, start, end)
         elif isinstance(event, str):
-            yield Token(_KINDS[event], 0, first, last, Traced("\n", [first]))
+            yield Token(_KINDS[event], 0, start, end, Traced("\n", [start]))
         elif "Text" in event:
-            yield from _texts(prepared, event["Text"], start, end, in_code, quotes)
+            yield from _texts(masked, event["Text"], start, end, in_code, quotes)
         elif "InlineHtml" in event or "Html" in event:
-            yield from _texts(prepared, prepared.text[start:end], start, end, in_code, quotes)
+            yield from _texts(masked, masked.text[start:end], start, end, in_code, quotes)
         elif "Code" in event:
-            yield Token("code_span", 0, first, last, prepared.aligned(event["Code"], start, end))
+            yield Token("code_span", 0, start, end, masked.aligned(event["Code"], start, end))
         elif "TaskListMarker" in event:
-            yield Token("task", 0, first, last, value=event["TaskListMarker"])
+            yield Token("task", 0, start, end, value=event["TaskListMarker"])
 
 
-def _value(prepared: _Prepared, kind: str, value: Any, start: int, end: int) -> Any:
+def _value(masked: _Masked, kind: str, value: Any, start: int, end: int) -> Any:
     if kind == "Heading":
         return int(value["level"][1])
     if kind in ("Link", "Image"):
         address = str(value["dest_url"])
-        if _PLACEHOLDER in address and (at := prepared.text.find(address, start, end)) >= 0:
-            address = str(prepared.traced(at, at + len(address)))
+        if (at := masked.text.find(address, start, end)) >= 0:
+            address = masked.source[at : at + len(address)]
         return f"mailto:{address}" if value["link_type"] == "Email" else address
     return value
 
 
-def _info(prepared: _Prepared, start: int, value: Any) -> Traced:
+def _info(masked: _Masked, start: int, value: Any) -> Traced:
     """Returns what follows the fence of a code block."""
     if value == "Indented" or value is None:
         return Traced("", ())
-    line = prepared.text.find("\n", start)
-    info = prepared.traced(start, len(prepared.text) if line < 0 else line)
+    line = masked.text.find("\n", start)
+    info = masked.traced(start, len(masked.text) if line < 0 else line)
     return info.part(len(info) - len(info.lstrip("`~")), len(info)).strip()
 
 
-def _texts(prepared: _Prepared, text: str, start: int, end: int, in_code: bool, quotes: int) -> Iterator[Token]:
+def _texts(masked: _Masked, text: str, start: int, end: int, in_code: bool, quotes: int) -> Iterator[Token]:
     """Yields the text of an event, cut at formulas. What is not as in the source, such as an entity, has the place
     where that begins."""
-    if text != prepared.text[start:end]:
-        place = prepared.place(start)
-        at = [place if start < end else -1] * len(text)  # what is left of a tab has no place
-        yield Token("text", 0, place, prepared.place(end), Traced(text, at))
+    if text != masked.text[start:end]:
+        at = [start if start < end else -1] * len(text)  # what is left of a tab has no place
+        yield Token("text", 0, start, end, Traced(text, at))
         return
-    whole, done = prepared.traced(start, end), 0
-    for first, last, token in [] if in_code else _specials(prepared, whole, quotes):
-        if first < done:
+    done = start
+    for token in [] if in_code else _specials(masked, start, end, quotes):
+        if token.start < done:
             continue
-        if done < first:
-            yield Token("text", 0, whole.at[done], token.start, whole.part(done, first))
+        if done < token.start:
+            yield Token("text", 0, done, token.start, masked.traced(done, token.start))
         yield token
-        done = last
-    if done < len(whole):
-        yield Token("text", 0, whole.at[done], prepared.place(end), whole.part(done, len(whole)))
+        done = token.end
+    if done < end:
+        yield Token("text", 0, done, end, masked.traced(done, end))
 
 
-def _specials(prepared: _Prepared, text: Traced, quotes: int) -> list[tuple[int, int, Token]]:
-    """Returns what is no text within a text, in order, each with the characters [start, end) where it is."""
-    found: list[tuple[int, int, Token]] = []
-    for index, place in enumerate(text.at if prepared.formulas else ()):
-        if formula := prepared.formulas.get(place):
-            inner = Traced(prepared.source[formula.first : formula.last], range(formula.first, formula.last))
-            latex = _without_marks(inner, quotes).strip()
-            token = Token("formula", 0, formula.start, formula.end, latex, formula.display)
-            found.append((index, index + formula.end - formula.start, token))
-    for tag in _TAG.finditer(text) if "<" in text else ():
-        place = text.at[tag.start()]
-        if prepared.source[place - 1 : place] != "\\":
-            whole = text.part(tag.start(), tag.end())
-            name = f"{tag[1]}{tag[2].lower()}"
-            found.append((tag.start(), tag.end(), Token("tag", 0, place, place + len(whole), whole, name)))
-    return sorted(found, key=lambda one: one[0])
+def _specials(masked: _Masked, start: int, end: int, quotes: int) -> list[Token]:
+    """Returns what is no text within source[start:end], in order."""
+    found: list[Token] = []
+    first = bisect_left(masked.formulas, start, key=lambda formula: formula.start)
+    last = bisect_left(masked.formulas, end, key=lambda formula: formula.start)
+    for formula in masked.formulas[first:last]:
+        latex = _without_marks(masked.traced(formula.first, formula.last), quotes).strip()
+        found.append(Token("formula", 0, formula.start, formula.end, latex, formula.display))
+    for tag in _TAG.finditer(masked.source, start, end):
+        if masked.source[tag.start() - 1 : tag.start()] != "\\":
+            whole = masked.traced(tag.start(), tag.end())
+            found.append(Token("tag", 0, tag.start(), tag.end(), whole, f"{tag[1]}{tag[2].lower()}"))
+    return sorted(found, key=lambda token: token.start)
 
 
 def _without_marks(formula: Traced, quotes: int) -> Traced:

@@ -29,10 +29,8 @@ from app.window.transcript.tile_buttons import BUTTON, LabelledButton
 
 _CHIP_HEIGHT, _WIDEST_CHIP = 30, 260  # px
 _LONGEST_PREVIEW = 200_000  # characters
-_TALLEST = 320  # px of the editor, then it scrolls
 _INSET_X, _INSET_Y, _RADIUS = 14, 10, 14  # px around the text of the bubble
 _WIDEST = 0.82  # of the column
-_CONTINUE = "Continue Editing"  # a text that was not sent
 _LINES, _CHARACTERS = 16, 1400  # of a question; what is longer is folded
 
 

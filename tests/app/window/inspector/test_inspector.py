@@ -29,21 +29,19 @@ from tests.app.window.inspector.inspector_views import (
     take_all,
     tiles,
 )
-from tests.app.window.inspector.sample_rounds import chains, mixed, plains, trees
+from tests.app.window.inspector.sample_rounds import chains, mixed, plains
 from tests.app.window.stepped_clock import SteppedClock
 
 pytestmark = pytest.mark.usefixtures("app")
 
 
-@pytest.mark.parametrize(
-    "told", [chains(50), trees(50), mixed(150), plains(30)], ids=["chains", "trees", "mixed", "plain"]
-)
+@pytest.mark.parametrize("told", [mixed(100), plains(30)], ids=["mixed", "plain"])
 def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[RoundDone]) -> None:
     live, reply = open_inspector(), Reply()
     live.show_reply(reply, None)
-    for i in range(0, len(told), 7):
-        add(live, reply, told[i : i + 7])
-        assert len(rows(live)) == len(told[: i + 7])
+    for i in range(0, len(told), 20):
+        add(live, reply, told[i : i + 20])
+        assert len(rows(live)) == len(told[: i + 20])
     live.end(record(reply.statistics))
     whole = open_inspector(told, statistics=reply.statistics)
     assert rows(live) == rows(whole)
@@ -138,7 +136,7 @@ def test_plots_say_in_words_what_they_show() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("count", "timed"), [(1, True), (1, False), (2, False), (3, True)])
+@pytest.mark.parametrize(("count", "timed"), [(1, False), (3, True)])
 def test_the_first_rounds_are_drawn_though_little_is_known(
     count: int, timed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:

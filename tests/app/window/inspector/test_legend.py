@@ -29,9 +29,3 @@ def test_the_legend_leaves_out_refused_tokens_that_are_not_shown() -> None:
     legend.set_refused(False)
     assert legend.sizeHint().width() < width
     assert "struck through" not in legend.accessibleDescription()
-
-
-def test_a_narrow_legend_takes_more_lines() -> None:
-    legend = Legend()
-    wide = legend.sizeHint()
-    assert legend.heightForWidth(wide.width()) == wide.height() < legend.heightForWidth(wide.width() // 2)

@@ -11,6 +11,8 @@ from PySide6.QtGui import QColor, QImage, QPainter, QTextBlock, QTextCharFormat,
 from app.reply import Span
 from app.window.common.appearance import LIGHT, Appearance
 from app.window.markdown import decorate, write
+from app.window.markdown.reader import fragments
+from app.window.markdown.reader import text_blocks as blocks
 from app.window.markdown.text_formats import BARS, BOXED, CODE, DEPTH, GOES_ON, KIND, LANGUAGE, MARKER
 from app.window.markdown.token_tints import token_list
 from engine.events import Origin
@@ -39,14 +41,6 @@ def rendered(source: str, spans: Sequence[Span] = (), look: Appearance = LIGHT, 
     return document
 
 
-def blocks(document: QTextDocument) -> Iterator[QTextBlock]:
-    """All of them, those of tables included."""
-    block = document.begin()
-    while block.isValid():
-        yield block
-        block = block.next()
-
-
 def characters(document: QTextDocument) -> Iterator[Shown]:
     """Every character, without the ends of blocks."""
     for block in blocks(document):
@@ -65,11 +59,7 @@ def characters_of(block: QTextBlock) -> Iterator[Shown]:
 
 def runs(block: QTextBlock) -> Iterator[tuple[str, QTextCharFormat]]:
     """Text and format, as the document keeps them."""
-    place = block.begin()
-    while not place.atEnd():
-        fragment = place.fragment()
-        yield fragment.text(), fragment.charFormat()
-        place += 1
+    return ((fragment.text(), fragment.charFormat()) for fragment in fragments(block))
 
 
 def painted_behind(document: QTextDocument, look: Appearance, width: int = 300) -> QImage:

@@ -38,7 +38,7 @@ def growth(source: str, cuts: list[int], raw: bool = False) -> Iterator[QTextDoc
 CUTS = st.lists(st.integers(0, 10_000), max_size=25)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(documents(), CUTS)
 def test_growing_gives_what_writing_at_once_gives(source: str, cuts: list[int]) -> None:
     assert described(grown(source, cuts)) == described(rendered(source, each(source)))

@@ -48,7 +48,7 @@ def _is_right(one: Shown, source: str) -> bool:
     return one.token is not None and source[one.token] in (one.character, "&", normalize("NFKC", one.character))
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(documents(4))
 @example("> - a *b\n>   c* `d\n>   e`\n")
 @example("- a\n\n\tb\n\n\t\tc\n")
@@ -61,7 +61,7 @@ def test_letters_claim_the_characters_they_came_from(source: str) -> None:
     assert not wrong(source)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(NOISE)
 @example("*a* \nb")
 @example("a\\*b **c")
@@ -101,7 +101,7 @@ def letters_shown(source: str) -> str:
 NO_FORMULAS = st.one_of(documents(4), NOISE).filter(lambda source: not FORMULA.search(source))
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(NO_FORMULAS)
 @example("- [ ] a\n")
 def test_no_letter_is_lost_and_none_made_up(source: str) -> None:

@@ -18,7 +18,7 @@ from app.store.records import THOUGHT_REACHED
 from app.window.transcript.message_editor import MessageEditor
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
-from app.window.transcript.reply_tile import ReplyTile
+from app.window.transcript.reply_tile import ReplyTile, can_continue
 from engine.metrics import Metrics
 from tests.app.window.transcript.conftest import MakeStage, emitted
 from tests.app.window.transcript.samples import CODE, NOTES, PARAGRAPH, REPLY, THOUGHT, question, reply, rounds
@@ -71,14 +71,14 @@ def test_regenerate_and_continue_say_which_reply(stage: MakeStage) -> None:
         ({"state": "failed", "note": "no memory"}, True),
     ],
 )
-def test_continue_is_offered_where_the_last_reply_has_more_to_say(
-    stage: MakeStage, changes: dict[str, Any], offered: bool
-) -> None:
-    record = replace(reply(2, PARAGRAPH, 1, list(rounds(PARAGRAPH))), **changes)
-    tiles = stage().open(question(1), record).tiles
-    assert tiles[1].footer.buttons["Continue"].isVisible() == offered
-    tiles = stage().open(question(1), record, question(3, "And?", 2), reply(4, PARAGRAPH, 3)).tiles
-    assert not tiles[1].footer.buttons["Continue"].isVisible()
+def test_a_reply_that_has_more_to_say_can_be_continued(changes: dict[str, Any], offered: bool) -> None:
+    assert can_continue(replace(reply(2, PARAGRAPH, 1, list(rounds(PARAGRAPH))), **changes)) == offered
+
+
+def test_continue_is_offered_at_the_last_reply_alone(stage: MakeStage) -> None:
+    first, last = (replace(reply(id, PARAGRAPH, id - 1), state="stopped") for id in (2, 4))
+    tiles = stage(800, 900).open(question(1), first, question(3, "And?", 2), last).tiles
+    assert [tiles[place].footer.buttons["Continue"].isVisible() for place in (1, 3)] == [False, True]
 
 
 @pytest.mark.parametrize(

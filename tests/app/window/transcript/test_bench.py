@@ -7,9 +7,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.reply import Reply
-from tests.app.window.transcript.samples import question, reply
-from tests.machine_speed import assert_quick
-from tests.programs.transcript_bench import Gaps, open_long, share_ms, shown, sources, stream
+from tests.app.window.transcript.samples import question
+from tests.programs.transcript_bench import open_long, share_ms, shown, sources, stream
 
 
 @pytest.mark.timing
@@ -30,31 +29,3 @@ def test_a_long_conversation_opens_and_resizes_at_once(app: QApplication) -> Non
     assert opened.first_paint.busy_ms <= 300
     assert opened.resize.busy_ms <= 100
     assert opened.told <= 4
-
-
-COSTLY = {
-    "a line that is no fence": "```" + "a" * 2100 + "```x\n" + "x\n" * 6000,
-    "a table of 500 kB": "| a | b |\n| - | - |\n" + "| x | y |\n" * 50_000,
-    "nested lists of 2 MB": "".join("  " * (i % 12) + "- a\n" for i in range(130_000)),
-    "a line of 10 MB": "word " * 2_000_000,
-    "10 MB without a space": "x" * 10_000_000,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.timing
-@pytest.mark.parametrize("name", COSTLY)
-def test_a_costly_reply_never_stops_the_window_for_long(app: QApplication, name: str) -> None:
-    def largest_gap_s() -> float:
-        transcript, gaps = shown(), Gaps()
-        gaps.start()
-        transcript.show_branch([question(1), reply(2, COSTLY[name], 1)], lambda _: Reply())
-        for _ in range(300):
-            QApplication.processEvents()
-        transcript.column.verticalScrollBar().setValue(0)
-        QApplication.processEvents()
-        gaps.stop()
-        transcript.close()
-        return max(gaps.busy_s)
-
-    assert_quick(largest_gap_s, 0.1)

@@ -13,7 +13,7 @@ from app.reply import Reply
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.text_page import TextPage
 from tests.app.window.transcript.conftest import MakeStage, Stage
-from tests.app.window.transcript.samples import NOTES, PARAGRAPH, REPLY, THOUGHT, conversation, question, reply, rounds
+from tests.app.window.transcript.samples import NOTES, PARAGRAPH, REPLY, THOUGHT, conversation, question, reply
 
 PATH = [
     replace(question(1), attachments=(NOTES,)),
@@ -139,8 +139,7 @@ def test_keys_scroll(stage: MakeStage) -> None:
 def test_select_all_takes_every_page_of_the_message(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = (PARAGRAPH + "\n\n") * 20
-    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: Reply(rounds(text)))
-    one.idle()
+    one.open(question(1), reply(2, text, 1))
     tile = one.tiles[1]
     page = tile.focus_widgets()[0]
     page.setFocus()
@@ -153,8 +152,7 @@ def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = (REPLY + "\n\n") * 2 + "word " * 1500 + "\n\n```text\n" + "a line\n" * 900 + "```"
     one.transcript.set_raw(True)
-    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: Reply(rounds(text)))
-    one.idle()
+    one.open(question(1), reply(2, text, 1))
     tile = one.tiles[-1]
     tile.arrange(700, -100_000, 200_000)
     assert len(tile.focus_widgets()) > 4
@@ -166,8 +164,7 @@ def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
 def test_a_drag_selects_from_one_page_into_the_next(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = "\n\n".join(f"Paragraph {n}. {PARAGRAPH}" for n in range(20))
-    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: Reply(rounds(text)))
-    one.idle()
+    one.open(question(1), reply(2, text, 1))
     tile = one.tiles[1]
     first, second = (stop for stop in tile.focus_widgets()[:2])
     assert isinstance(first, TextPage) and isinstance(second, TextPage)

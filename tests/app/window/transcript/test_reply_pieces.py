@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.reply import Section
-from app.window.markdown import source_pieces
 from app.window.markdown.source_pieces import BUDGET, LONGEST, ReplyPieces, parse_cost, sections
 from tests.app.window.transcript.samples import CODE, PARAGRAPH, REPLY, THOUGHT
 
@@ -59,36 +58,6 @@ def test_sections_are_in_order_and_lose_no_text(source: str) -> None:
     for tag in ("<think>", "</think>", "<thinking>"):
         left = left.replace(tag, "")
     assert not left.strip()
-
-
-@given(PARTS.map("".join), st.lists(st.integers(1, 9), min_size=1), st.integers(1, 3), st.sampled_from([20, 60, 999]))
-def test_sections_do_not_depend_on_how_the_source_arrived(source: str, steps: list[int], most: int, long: int) -> None:
-    pieces, at = ReplyPieces(), 0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source_pieces, "MOST_THOUGHTS", most)
-        patch.setattr(source_pieces, "LARGEST_REPLY", long)
-        for step in steps * (len(source) + 1):
-            at = min(at + step, len(source))
-            pieces.follow(source[:at], whole=False)
-            assert pieces.sections == sections(source[:at])
-            if at == len(source):
-                break
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "</think>\n" + "<think>a</think>\n" * 33,
-        "<think>\nfence\n```text</think> use `x`\n\nyes",
-        "</think> no",
-    ],
-)
-def test_sections_are_those_of_the_whole_at_every_split(source: str) -> None:
-    for first in range(len(source)):
-        pieces = ReplyPieces()
-        pieces.follow(source[:first], whole=False)
-        pieces.follow(source, whole=False)
-        assert pieces.sections == sections(source)
 
 
 LONG_CODE = "```python\n" + "\n".join(CODE.splitlines()[1:-1] * 60) + "\n```\n\nDone."

@@ -24,7 +24,7 @@ from tests.app.window.transcript.samples import REPLY, conversation, live, quest
 WIDE, NARROW = 800, 560
 
 
-def long_chat(stage: MakeStage, messages: int = 60, tokens: int = 20_000) -> tuple[Stage, list[int]]:
+def long_chat(stage: MakeStage, messages: int = 60, tokens: int = 8_000) -> tuple[Stage, list[int]]:
     """A stage with a long conversation, and the messages whose rounds were asked for."""
     one, asked = stage(), []
     path, told = conversation(messages, tokens)
@@ -65,7 +65,7 @@ def test_rounds_are_asked_for_when_a_reply_comes_into_view(stage: MakeStage) -> 
 def test_a_conversation_that_is_opened_while_the_list_is_hidden_stands_at_its_end_when_it_is_shown(
     stage: MakeStage,
 ) -> None:
-    one, path = stage(), conversation(60, 20_000)
+    one, path = stage(), conversation(60, 8_000)
     column = one.transcript.column
     one.transcript.hide()
     one.transcript.show_branch(path[0], lambda message: Reply(path[1].get(message, ())))
@@ -81,8 +81,8 @@ def test_a_conversation_that_is_opened_while_the_list_is_hidden_stands_at_its_en
 def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
     one, _ = long_chat(stage)
     bar = one.transcript.column.verticalScrollBar()
-    for part in range(12):
-        one.scroll_to(bar.maximum() * part // 12)
+    for part in range(6):
+        one.scroll_to(bar.maximum() * part // 6)
         one.idle()
         assert len(one.transcript.column.tiles) <= 20
         assert len(one.transcript.findChildren(ReplyTile)) <= 20
