@@ -3,6 +3,7 @@ prints the table."""
 
 import json
 import re
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from tests.programs.sweep import EveryLength, by_mlx_lm, mistakes
 
 # Factors that mlx-lm multiplies into weights are rounded with them to the 16 bits of the new folder.
 _CONVERTED = {"falcon_h1": 3e-3}
-# One of each kind of cache and of correction; the others are marked as slow.
+# One of each kind of cache and of correction.
 _EVERY_TIME = {"gemma3_text", "jamba", "longcat_flash", "mamba2", "phi3_longrope", "phimoe"}
 _TOKENS = 36  # past every window and original context, and every draft length once
 # The same rotation as files from before transformers 5 have it.
@@ -76,6 +77,11 @@ _OLDER: dict[str, dict[str, Any]] = {
 }
 
 
+def some_every_time(cases: Iterable[str]) -> list[Any]:
+    """All cases, of which only those in `_EVERY_TIME` are not marked as slow."""
+    return [pytest.param(name, marks=[] if name in _EVERY_TIME else pytest.mark.slow) for name in sorted(cases)]
+
+
 def older_form(name: str, path: Path) -> Path:
     """Copies a reference to `path`, with the config.json that transformers 4 would have written."""
     folder_of(name, path)
@@ -95,7 +101,7 @@ def test_logits_are_those_of_transformers_or_the_folder_is_refused(name: str, tm
     assert found.largest < TOLERANCE, found
 
 
-@pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED))
+@pytest.mark.parametrize("name", some_every_time(CORRECTED | RENAMED))
 def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,9 +111,7 @@ def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in _EVERY_TIME else pytest.mark.slow) for name in sorted(CORRECTED)]
-)
+@pytest.mark.parametrize("name", some_every_time(CORRECTED))
 def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, tmp_path: Path) -> None:
     """Greedy and coupled text, over windows and original contexts, with drafts of every length and every mistake."""
     loaded = loader.load(folder_of(name, tmp_path / name))
@@ -151,7 +155,7 @@ def test_imported_and_converted_folders_write_one_text_whichever_transformers_sa
             assert reply(loader.load(folder).model, tokens=_TOKENS)[0] == expected
 
 
-@pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED | _OLDER.keys()))
+@pytest.mark.parametrize("name", some_every_time(CORRECTED | RENAMED | _OLDER.keys()))
 def test_a_converted_folder_computes_the_same(name: str, tmp_path: Path) -> None:
     convert_folder(folder_of(name, tmp_path / "source"), tmp_path / name)
     found = compare(name, tmp_path / name)
