@@ -22,7 +22,7 @@ from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, bui
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 from models.drafters.variant_trial import Variant
 from models.loader import Loaded
-from models.model_folder import config_parts
+from models.model_config import text_of
 
 _ORDERING = "masked_embedding.token_ordering"
 
@@ -64,7 +64,7 @@ def kv_layers(path: Path, config: Mapping[str, object], head: AssistantHead) -> 
         raise PairError(
             f"{path}: made for Gemma 4, not for a {str(config.get('model_type'))[:40]} model; {ANOTHER_DRAFTER}"
         )
-    arguments = gemma4_text.ModelArgs.from_dict(dict(config_parts(config)[-1]))
+    arguments = gemma4_text.ModelArgs.from_dict(dict(text_of(config)))
     kinds = list(arguments.layer_types or ())[: arguments.num_hidden_layers - arguments.num_kv_shared_layers]
     missing = [kind for kind in head.layer_types if kind not in kinds]
     if missing:

@@ -18,7 +18,8 @@ from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import check_states, embed, layers_of
 from models.drafters.head_folder import Fields
 from models.loader import Loaded
-from models.model_folder import ModelFolder, config_parts
+from models.model_config import first_count
+from models.model_folder import ModelFolder
 from models.paths import name_of
 
 _ANOTHER = "choose a drafter that was made for this target"
@@ -148,12 +149,10 @@ def is_copy(own: mx.array, target: Loaded, rows_of: Callable[[mx.array], mx.arra
 
 
 def _size(target: ModelFolder, key: str) -> int:
-    """Returns a size in the part of config.json for text, else in config.json."""
-    for part in reversed(config_parts(target.config)):
-        value = part.get(key)
-        if type(value) is int and value > 0:
-            return value
-    raise ModelError(f"{target.path}: config.json has no {key}; choose a model made for MLX or transformers")
+    size = first_count(target.config, key)
+    if size is None:
+        raise ModelError(f"{target.path}: config.json has no {key}; choose a model made for MLX or transformers")
+    return size
 
 
 def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:

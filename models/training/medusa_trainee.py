@@ -41,7 +41,7 @@ class MedusaTrainee(Trainee):
         self._output = output_rows(target.network, ids).astype(mx.float32)
         self.network.tie_lm_head(self._output)
         self._target = target
-        self._choosing, self._scoring = Ranks(depths), Ranks(depths)
+        self._choosing, self._scoring = Ranks(), Ranks()
         mx.eval(flat_parameters(self.network), self._output)
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
@@ -82,9 +82,9 @@ class Ranks:
     """Counts how often the text after a root followed each path of ranks through the heads' predictions. roots: their
     number."""
 
-    def __init__(self, depths: int) -> None:
+    def __init__(self) -> None:
         self._counts: Counter[RankPath] = Counter()
-        self._depths, self.roots = depths, 0
+        self.roots = 0
 
     def add(self, ranks: NDArray[np.int32]) -> None:
         """Adds a text. ranks: (depths, n), the rank of each token among the predictions of each head."""

@@ -95,7 +95,7 @@ def test_the_static_tree_is_nested_and_the_likeliest_first() -> None:
 def test_ranks_are_counted_along_the_text() -> None:
     ids = mx.array([4, 5, 6], mx.int32)
     logits = [mx.array([[3.0, 2, 1], [1, 2, 3], [3, 2, 1]]), mx.array([[0.0, 1, 2], [3.0, 2, 1], [0, 0, 1]])]
-    ranks = Ranks(2)
+    ranks = Ranks()
     ranks.add(np.stack([_ranks(one, mx.array([4, 5, 9], mx.int32), ids) for one in logits]))
     assert ranks.probs() == {(0,): 0.5, (0, 1): 0.5, (1,): 0.5}
 
