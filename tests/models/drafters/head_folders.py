@@ -71,6 +71,18 @@ def changed_tensors(change: Callable[[dict[str, mx.array]], Any]) -> Change:
     return spoil
 
 
+def quantized_where(chosen: Callable[[str, mx.array], bool]) -> Change:
+    """Quantizes the chosen matrices to 8 bits, as mlx.nn.quantize writes them."""
+
+    def quantize(tensors: dict[str, mx.array]) -> None:
+        for name in [name for name, value in tensors.items() if chosen(name, value)]:
+            parts = mx.quantize(tensors.pop(name), group_size=32, bits=8)
+            names = (name.replace("weight", end) for end in ("weight", "scales", "biases"))
+            tensors.update(zip(names, parts, strict=True))
+
+    return changed_tensors(quantize)
+
+
 def no_tensor(name: str) -> Change:
     return changed_tensors(lambda tensors: tensors.pop(name))
 

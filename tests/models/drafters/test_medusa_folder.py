@@ -16,14 +16,7 @@ from models.drafters.head_folder import Fields
 from models.drafters.medusa import FILES as MEDUSA_FILES
 from models.drafters.medusa import save_medusa, tree_in
 from models.loader import Loaded
-from tests.models.drafters.head_folders import (
-    are_same,
-    changed_tensors,
-    config_of,
-    edit,
-    names_in,
-    tensors_of,
-)
+from tests.models.drafters.head_folders import are_same, config_of, edit, names_in, quantized_where, tensors_of
 from tests.toys.heads import random_medusa
 
 TREE = [(0,), (0, 0), (1,), (0, 0, 0), (0, 1)]
@@ -85,15 +78,8 @@ def test_fasterdecodings_own_files_load(head_target: Loaded, tmp_path: Path) -> 
 
 def test_quantized_heads_load(medusa_folder: Path, head_target: Loaded) -> None:
     """Also where config.json does not say how wide they are."""
-
-    def quantize(tensors: dict[str, mx.array]) -> None:
-        for name in [name for name in tensors if name.endswith("linear.weight")]:
-            parts = mx.quantize(tensors.pop(name), group_size=32, bits=8)
-            ends = ("weight", "scales", "biases")
-            tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=True)})
-
     plain = MEDUSA_FILES.load_head(medusa_folder, head_target)
-    changed_tensors(quantize)(medusa_folder)
+    quantized_where(lambda name, _: name.endswith("linear.weight"))(medusa_folder)
     edit(medusa_folder, hidden_size=None)
     found = MEDUSA_FILES.load_head(medusa_folder, head_target)
     assert not are_same(found, plain, 1e-5) and np.allclose(np.array(found(STATES)), np.array(plain(STATES)), atol=0.1)
