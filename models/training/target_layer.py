@@ -16,6 +16,7 @@ from engine.target.model_layout import embed, layers_of, output_rows
 from models.loader import Loaded
 from models.model_config import first_count, text_of, with_rotation
 
+FINAL_NORMS = ("norm", "ln_f", "final_layernorm", "norm_f")  # as architectures call the norm after the last layer
 SPREAD = 0.02  # of weights that begin at random
 
 
@@ -92,7 +93,7 @@ def final_norm(network: Any, hidden: int) -> mx.array | None:
     """Returns the weight (hidden,) of the norm after the target's last layer, None where none is found."""
     inside = {id(part) for layer in layers_of(network) for part in layer.modules()}
     for name, module in network.named_modules():
-        if name.rpartition(".")[2] in ("norm", "ln_f", "final_layernorm", "norm_f") and id(module) not in inside:
+        if name.rpartition(".")[2] in FINAL_NORMS and id(module) not in inside:
             weight = module.get("weight")
             if weight is not None and weight.shape == (hidden,) and isinstance(module, nn.RMSNorm):
                 return mx.array(weight)

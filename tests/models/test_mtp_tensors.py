@@ -43,7 +43,7 @@ def save(folder: Path, tensors: dict[str, mx.array], name: str = "model.safetens
     mx.save_safetensors(str(folder / name), tensors)
 
 
-@pytest.mark.slow_for("kimi_k2", "glm*", "deepseek_v32", "step3p5", "mimo_v2_flash", "bailing_moe")
+@pytest.mark.slow_for("kimi_k2", "glm*", "deepseek_v32", "step3p5", "mimo*", "bailing_moe")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_checkpoint_with_its_head_is_the_model_and_a_drafter_for_it(
     name: str, toy_folder: Path, tmp_path: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import mlx.core as mx
@@ -16,7 +15,15 @@ from models.drafters.head_folder import Fields
 from models.drafters.medusa import FILES as MEDUSA_FILES
 from models.drafters.medusa import save_medusa, tree_in
 from models.loader import Loaded
-from tests.models.drafters.head_folders import are_same, config_of, edit, names_in, quantized_where, tensors_of
+from tests.models.drafters.head_folders import (
+    are_same,
+    config_of,
+    edit,
+    names_in,
+    quantized_where,
+    tensors_of,
+    write_config,
+)
 from tests.toys.heads import random_medusa
 
 TREE = [(0,), (0, 0), (1,), (0, 0, 0), (0, 1)]
@@ -65,7 +72,7 @@ def test_fasterdecodings_own_files_load(head_target: Loaded, tmp_path: Path) -> 
         path.mkdir()
         kept = {f"{prefix}{key}": value for key, value in whole.items() if own or "linear" in key}
         mx.save_safetensors(str(path / f"{name}.safetensors"), kept)
-        (path / "config.json").write_text(json.dumps(config))
+        write_config(path, **config)
         assert kind_of(path).name == "medusa"
         again, tree = MEDUSA_FILES.load_head(path, head_target), tree_in(Fields(path, config), 3)
         parents_of(tree, 3)

@@ -25,6 +25,7 @@ from models.convert.model_import import import_model, inspect
 from models.corrections import corrected_classes
 from models.model_folder import check_folder
 from models.storage_options import StorageOptions
+from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.models.references.__main__ import PART, table, verdict_of
 from tests.models.references.comparison import compare, folder_of, in_one_pass, names
@@ -111,23 +112,26 @@ def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
 
 
+@pytest.mark.parametrize("temperature", fewer([0.0, 0.8], [0.8]))
 @pytest.mark.parametrize("name", some_every_time(CORRECTED))
-def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, tmp_path: Path) -> None:
+def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(
+    name: str, temperature: float, tmp_path: Path
+) -> None:
     """Greedy and coupled text, over windows and original contexts, with drafts of every length and every mistake."""
     loaded = loader.load(folder_of(name, tmp_path / name))
     target, twin = loaded.model, CachedModel(loaded.network)
-    for sampling in (SamplingSettings(), SamplingSettings(temperature=0.8, seed=3)):
-        expected = reply(target, tokens=_TOKENS, sampling=sampling)[0]
-        if sampling.temperature == 0 and target.rotation.threshold is None:  # else mlx-lm's caches mix both rotations
-            assert expected == by_mlx_lm(loaded.network, _TOKENS)
-        scripted = Scripted(len(PROMPT), expected, mistakes(_TOKENS), target.vocabulary)
-        drafters: list[Drafter] = [scripted, PromptLookup(1)]
-        if target.rotation.threshold is None:  # where it changes, a twin of the same modules would change them as well
-            drafters.append(DraftModel(twin, target.vocabulary))
-        for drafter in drafters:
-            found, rounds, _ = reply(target, drafter, EveryLength(), sampling, tokens=_TOKENS)
-            assert found == expected, drafter.name
-            assert any(round_.drafted for round_ in rounds)
+    sampling = SamplingSettings(temperature=temperature, seed=3)
+    expected = reply(target, tokens=_TOKENS, sampling=sampling)[0]
+    if sampling.temperature == 0 and target.rotation.threshold is None:  # else mlx-lm's caches mix both rotations
+        assert expected == by_mlx_lm(loaded.network, _TOKENS)
+    scripted = Scripted(len(PROMPT), expected, mistakes(_TOKENS), target.vocabulary)
+    drafters: list[Drafter] = [scripted, PromptLookup(1)]
+    if target.rotation.threshold is None:  # where it changes, a twin of the same modules would change them as well
+        drafters.append(DraftModel(twin, target.vocabulary))
+    for drafter in drafters:
+        found, rounds, _ = reply(target, drafter, EveryLength(), sampling, tokens=_TOKENS)
+        assert found == expected, drafter.name
+        assert any(round_.drafted for round_ in rounds)
 
 
 @pytest.mark.parametrize("name", sorted(_OLDER))
@@ -140,7 +144,7 @@ def test_older_and_newer_forms_of_a_configuration_give_one_network(name: str, tm
     assert check_folder(newer).context_length == check_folder(older).context_length
 
 
-@pytest.mark.slow_for("glm4", "llama", "llama_llama3", "phi3_partial", "qwen2_yarn")
+@pytest.mark.slow_for("glm4", "llama", "phi3_longrope", "llama_llama3", "phi3_partial", "qwen2_yarn")
 @pytest.mark.parametrize("name", sorted(_OLDER))
 def test_imported_and_converted_folders_write_one_text_whichever_transformers_saved_them(
     name: str, tmp_path: Path
