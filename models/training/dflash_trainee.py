@@ -15,24 +15,23 @@ import mlx.core as mx
 
 from engine.drafters.dflash import DFlashConfig, DFlashHead
 from engine.target.joint_pass import Attend
-from engine.target.model_layout import embed, layers_of
+from engine.target.model_layout import layers_of
 from models.drafters.dflash import save_dflash
-from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from models.training.batches import Batch
 from models.training.target_layer import begin_like, copy_layer, layer_fields, points
-from models.training.trainee import Trainee, shift
+from models.training.trainee import HeadTrainee, shift
 
 
-class DFlashTrainee(Trainee):
+class DFlashTrainee(HeadTrainee):
     """A block drafter of `layers` layers in training. ids: the draft vocabulary, (n,) int32 increasing. depths: tokens
     of a block. width: of the features of a token."""
 
     def __init__(self, target: Loaded, ids: mx.array, shape: tuple[int, int], width: int, seed: int) -> None:
+        super().__init__(target)
         self.depths, layers = shape
         self.max_depth = self.min_context = self.depths
-        self._target, self._embed = target, embed(target.network)
         self.points = points(len(layers_of(target.network)))
         fields = layer_fields(target, width // len(self.points))
         mx.random.seed(seed)
@@ -71,7 +70,7 @@ class DFlashTrainee(Trainee):
         return logits
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        save_dflash(folder, self.network, {**about, "target": made_for(self._target)})
+        save_dflash(folder, self.network, self.described(about))
 
 
 def _attention(head: DFlashHead, context: tuple[mx.array, mx.array]) -> Attend:
