@@ -20,7 +20,7 @@ from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies, rotary_embedding
 from models.activations import correct_activations, named_as
 from models.fixed_fields import check_fields
-from models.model_config import scaling_of
+from models.model_config import scaling_of, text_of
 from models.stored_weights import renamed, with_every_layer, with_positive_biases
 
 Config = Mapping[str, Any]
@@ -77,12 +77,6 @@ def _cache_for(layer: Any) -> Any:
 
 def _widened(value: mx.array) -> mx.array:
     return value.astype(mx.float32) if value.dtype in (mx.float16, mx.bfloat16) else value
-
-
-def text_of(config: Config) -> Config:
-    """Returns the part of a configuration that is about text."""
-    text = config.get("text_config")
-    return text if isinstance(text, dict) else config
 
 
 def correct(network: Any, config: Config, windows: tuple[int | None, ...]) -> None:

@@ -114,6 +114,15 @@ def locked(path: Path, timeout_s: float, busy: Exception) -> Iterator[None]:
         lock.release()
 
 
+@contextmanager
+def disk_errors(told: Callable[[str], Exception]) -> Iterator[None]:
+    """Raises in place of an OSError what `told` makes of its reason, in words."""
+    try:
+        yield
+    except OSError as error:
+        raise told(error.strerror or str(error)) from error
+
+
 def free_disk_bytes(place: Path) -> int:
     """Returns the free bytes of the disk that `place`, which need not exist, lies on. Raises OSError."""
     while not place.exists() and place != place.parent:

@@ -53,6 +53,25 @@ _MODULES = {"lfm2_vl": "lfm2-vl"}
 _HEADS_FILL = ("exaone4", "exaone_moe", "falcon_h1", "glm4_moe", "kimi_linear", "mellum", "qwen3_moe", "qwen3_vl_moe")
 
 
+def text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the part of a configuration that is about text: all of it, unless it has such a part."""
+    text = config.get("text_config")
+    return text if isinstance(text, dict) else config
+
+
+def config_parts(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Returns the whole and, where there is one, the part about text, in which models of several kinds keep their
+    sizes."""
+    text = text_of(config)
+    return (config,) if text is config else (config, text)
+
+
+def first_count(config: Mapping[str, Any], *keys: str) -> int | None:
+    """Returns the first positive int under one of `keys`, in the part about text or else in the whole."""
+    found = (part.get(key) for part in reversed(config_parts(config)) for key in keys)
+    return next((value for value in found if type(value) is int and value > 0), None)
+
+
 def for_mlx_lm(published: Mapping[str, Any]) -> Config:
     """Returns the configuration, and its text part where it has one, with the fields that mlx-lm reads."""
     config: Config = _with_floats(dict(published))

@@ -13,12 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from engine.errors import ModelError
 from models.chat_templates import TEMPLATE_FOLDER
 from models.durable_files import read_json_object
-from models.model_config import context_length
+from models.model_config import config_parts, context_length, first_count, text_of
 from models.mtp_tensors import HEAD_FILES, tensors_of_heads
 from models.quantization_methods import WHAT_TO_DO, method_of, why_misread
 from models.safetensors_file import Entry, read_entries
@@ -90,13 +89,13 @@ def check_folder(path: Path) -> ModelFolder:
             path=path,
             config=MappingProxyType(config),
             model_type=_model_type(path, config),
-            context_length=context_length(config_parts(config)[-1], first_count(config, _CONTEXT_KEYS)),
-            rows=first_count(config, ("vocab_size",)),
+            context_length=context_length(text_of(config), first_count(config, *_CONTEXT_KEYS)),
+            rows=first_count(config, "vocab_size"),
             eos_token_ids=_eos(path, config, names),
             weights=tuple(sorted(weights)),
             weights_bytes=sum(entry.size_bytes for entries in weights.values() for entry in entries.values()),
             vocabulary=read_vocabulary(path / "tokenizer.json"),
-            head_tensors=tensors_of_heads(path, config, weights, first_count(config, _LAYER_KEYS)),
+            head_tensors=tensors_of_heads(path, config, weights, first_count(config, *_LAYER_KEYS)),
         )
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
@@ -265,18 +264,6 @@ def _model_type(path: Path, config: Mapping[str, object]) -> str:
     if not isinstance(model_type, str) or not model_type:
         raise ModelError(f"{path}: config.json has no model_type; choose a model made for MLX or transformers")
     return model_type
-
-
-def config_parts(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """Returns the config and, where it has one, its text part, in which models of several kinds keep their sizes."""
-    text = config.get("text_config")
-    return (config, text) if isinstance(text, dict) else (config,)
-
-
-def first_count(config: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
-    """Returns the first positive int under one of `keys`, in the config or in its text part."""
-    found = (part.get(key) for part in config_parts(config) for key in keys)
-    return next((value for value in found if type(value) is int and value > 0), None)
 
 
 def _eos(path: Path, config: Mapping[str, object], names: list[str]) -> tuple[int, ...]:

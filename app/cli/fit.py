@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,10 +84,11 @@ def run(args: argparse.Namespace) -> int:
     args.target = args.target or BUILTIN
     options = Options(target=args.target, cache_root=args.cache_dir)
     from app.inference.options import target_name
-    from models.training.workspace import disk_errors
+    from models.durable_files import disk_errors
+    from models.training.workspace import fit_stopped
 
     place = _place(args, target_name(options))
-    with terminated_like_interrupted(), disk_errors(place.out), place.locked():
+    with terminated_like_interrupted(), disk_errors(partial(fit_stopped, place.out)), place.locked():
         if args.resume and place.finished:
             if not place.is_result_of_plan:
                 raise UsageError(f"{place.out} is the result of another fit: move it away to continue this one")

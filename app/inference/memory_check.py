@@ -12,10 +12,10 @@ from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
 from engine import backend
 from engine.errors import ModelError, RedlineError, UsageError
+from models.catalogue.search import TIGHT
 from models.drafters.pair_footprint import pair_footprint
 from models.memory.memory_verdict import (
     KV_BITS,
-    TIGHT,
     AvailableMemory,
     Footprint,
     FootprintAt,

@@ -23,7 +23,7 @@ MAC_SIZES_GB = (8, 16, 24, 32, 48, 64, 96, 128, 192)
 _LARGE = 36 * GIB
 _FOR_SYSTEM = 0.1  # of memory that only processors use
 _CONTEXT_BYTES = 1 * GIB
-_TIGHT = 0.85  # of what can be wired: beyond, a longer context or another program is felt
+TIGHT = 0.85  # of what may be used: beyond, a longer context or another program is felt
 
 
 class StoredWeights(Protocol):
@@ -43,7 +43,7 @@ def mac_fit(weights_bytes: int, memory_bytes: int) -> MacFit:
 def fit_within(needed_bytes: int, limit_bytes: int) -> MacFit:
     """Returns how what a pair needs fits where a model may take this much memory."""
     share = needed_bytes / limit_bytes
-    return "good" if share <= _TIGHT else "tight" if share <= 1 else "no"
+    return "good" if share <= TIGHT else "tight" if share <= 1 else "no"
 
 
 def needed_bytes(models: Sequence[StoredWeights], in_float32: bool) -> int:

@@ -31,7 +31,8 @@ from models.drafters.drafter_kind import LONGEST_CHAIN
 from models.drafters.target_match import is_made_for
 from models.drafters.variant_trial import best_rate
 from models.durable_files import read_json_object
-from models.model_folder import ModelFolder, first_count
+from models.model_config import first_count
+from models.model_folder import ModelFolder
 from models.paths import name_of
 
 LOOKUP = PROMPT_LOOKUP.name
@@ -184,7 +185,7 @@ def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:
     """Whether this is the config.json of an ordinary model with about as many rows as the target."""
     if kinds_in(config) != [MODEL]:
         return False
-    rows = first_count(config, ("vocab_size",))
+    rows = first_count(config, "vocab_size")
     return rows is not None and target.rows is not None and abs(rows - target.rows) <= _PADDING
 
 

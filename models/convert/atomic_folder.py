@@ -11,14 +11,14 @@ Invariants:
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from models.durable_files import free_disk_bytes, locked, read_json_object, sync_folder, write_json
+from models.durable_files import disk_errors, free_disk_bytes, locked, read_json_object, sync_folder, write_json
 
 IMPORTER_VERSION = 4  # raise it whenever the same source would give other files
 MANIFEST = "redline-import.json"
@@ -58,7 +58,7 @@ def build_folder(folder: Path, source: FolderSource, fill: Callable[[Path], None
     Raises ModelError: a source is missing; `folder` was not made by an import; another import does not end; the disk
     refuses.
     """
-    with _disk_errors(folder):
+    with disk_errors(partial(_not_imported, folder)):
         for path in source.files:
             if not path.is_file():
                 raise ModelError(f"{path}: no such file; check the path")
@@ -142,11 +142,6 @@ def _delete_unfinished(folder: Path) -> None:
             shutil.rmtree(path)
 
 
-@contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        to_do = "free some disk space, or choose a folder that you can write to"
-        raise ModelError(f"{folder}: the model could not be imported ({reason}); {to_do}") from error
+def _not_imported(folder: Path, reason: str) -> ModelError:
+    to_do = "free some disk space, or choose a folder that you can write to"
+    return ModelError(f"{folder}: the model could not be imported ({reason}); {to_do}")

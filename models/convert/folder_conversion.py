@@ -32,8 +32,9 @@ from models.convert.stored_head import stored_head
 from models.dequantization import dequantize
 from models.drafters.mtp import write_mtp
 from models.loader import load_network, not_loading
-from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
-from models.parameters import flat_parameters, weights_bytes
+from models.model_config import config_parts
+from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, copy_tokenizer
+from models.parameters import cast, weights_bytes
 from models.storage_options import FLOAT_TYPES, StorageOptions
 from models.tokenizer import FolderTokenizer
 
@@ -105,12 +106,5 @@ def _cast(network: Any, options: StorageOptions, config: dict[str, Any]) -> None
     """Casts floats to the requested type, else to the config's, where the model allows it, as mlx-lm's convert does."""
     declared = [part.get(key) for part in config_parts(config) for key in ("torch_dtype", "dtype")]
     name = options.dtype or next((one for one in declared if one in FLOAT_TYPES), None)
-    if name is None:
-        return
-    dtype, may_cast = getattr(mx, name), getattr(network, "cast_predicate", lambda _: True)
-    changed = [
-        (path, array.astype(dtype))
-        for path, array in flat_parameters(network).items()
-        if mx.issubdtype(array.dtype, mx.floating) and may_cast(path)
-    ]
-    network.load_weights(changed, strict=False)
+    if name is not None:
+        cast(network, getattr(mx, name))

@@ -13,7 +13,7 @@ how much is drafted is decided beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,47 +21,46 @@ import mlx.core as mx
 
 from engine.drafters.dflash import DFlash, DFlashConfig, DFlashHead, Sequential
 from engine.errors import PairError
-from engine.target.model_layout import layers_of, output_rows
+from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
-from models.drafters.head_files import HeadFiles
+from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import (
     Fields,
     HeadFolder,
     building,
-    id_tensors,
-    open_head,
-    read_ids,
     speculators_fields,
     write_head,
 )
-from models.drafters.head_weights import fill
-from models.drafters.target_match import TargetShape, is_copy, sample_embedding, sample_ids
+from models.drafters.head_weights import stored_tensors
+from models.drafters.target_match import TargetShape, is_copy
 from models.drafters.variant_trial import Variant
 from models.loader import Loaded
-from models.parameters import flat_parameters
 
 _NOT_LOADED = ("confidence_head.", "verifier_", "d2t", "t2d", "rotary_emb.")
 _RENAMED = {"midlayer.": "layers.0.", "encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
-_SAMPLED = 256  # rows that are compared with the target's
 
 
-class DFlashFiles(HeadFiles):
-    can_branch = own_embedding = True
+class DFlashFiles(OwnFolderFiles):
+    can_branch = own_embedding = own_vocabulary = True
 
-    def build(
-        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
-    ) -> DFlashHead:
-        folder = open_head(path)
+    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = _tensors(folder)
-        for copy in _copies(tensors, target) if target is not None else []:
-            del tensors[copy]
-        own = _config(folder, tensors, shape)
-        with building(path):
-            head = DFlashHead(own)
-        fill(path, head, tensors)
-        if target is not None:
-            head.set_draft_vocabulary(read_ids(folder, folder.load(), own.draft_vocab_size, own.vocab_size))
-        return head
+        if target is None:
+            return tensors
+        look_up, output = embed(target.network), partial(output_rows, target.network)
+        originals: dict[str, Callable[[mx.array], mx.array]] = {
+            "embed_tokens.weight": look_up,
+            "lm_head.weight": output,
+        }
+        copies = {
+            name: is_copy(tensors[name], target, rows_of) for name, rows_of in originals.items() if name in tensors
+        }
+        return {name: value for name, value in tensors.items() if not copies.get(name)}
+
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> DFlashHead:
+        config = _config(folder, tensors, shape)
+        with building(folder.path):
+            return DFlashHead(config)
 
     def variants(self, head: DFlashHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
         """Two things are disputed: whether layer ids name inputs or outputs (mlx-dspark reads Speculators' as outputs,
@@ -97,8 +96,7 @@ def save_dflash(path: Path, head: DFlashHead, about: Mapping[str, object]) -> No
         "torch_dtype": "float16",
         "transformer_layer_config": written_fields(config, "qwen3"),
     }
-    tensors = {name: value.astype(mx.float16) for name, value in flat_parameters(head).items()}
-    write_head(path, fields, "model.safetensors", {**tensors, **id_tensors(head.ids, config.vocab_size)})
+    write_head(path, fields, "model.safetensors", stored_tensors(head, mx.float16))
 
 
 def _tensors(folder: HeadFolder) -> dict[str, mx.array]:
@@ -111,18 +109,6 @@ def _tensors(folder: HeadFolder) -> dict[str, mx.array]:
         if not name.startswith(_NOT_LOADED) and "rotary_emb." not in name:
             found[name] = value
     return found
-
-
-def _copies(tensors: Mapping[str, mx.array], target: Loaded) -> list[str]:
-    """Returns which of embedding and output matrix are the target's own."""
-    rows = min(_SAMPLED, target.model.vocabulary)
-    ids = sample_ids(target, rows)
-    originals = {
-        "embed_tokens.weight": lambda: sample_embedding(target, rows),
-        "lm_head.weight": lambda: output_rows(target.network, ids),
-    }
-    found = [name for name in originals if name in tensors and tensors[name].shape[0] == target.model.vocabulary]
-    return [name for name in found if is_copy(tensors[name][ids], originals[name]())]
 
 
 # --- config.json -------------------------------------------------------------------------------

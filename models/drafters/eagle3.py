@@ -28,57 +28,43 @@ import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3, Eagle3Config, Eagle3Head
 from engine.errors import PairError
+from engine.target.model_layout import embed
 from models.drafters.drafter_kind import speculator_algorithm
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
-from models.drafters.head_files import HeadFiles
+from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import (
     Fields,
     HeadFolder,
     building,
-    id_tensors,
     open_head,
-    read_ids,
     speculators_fields,
     write_head,
 )
-from models.drafters.head_weights import fill
-from models.drafters.target_match import (
-    TargetShape,
-    check_made_for,
-    is_copy,
-    sample_embedding,
-    sample_ids,
-)
+from models.drafters.head_weights import stored_tensors
+from models.drafters.target_match import TargetShape, is_copy
 from models.drafters.variant_trial import Variant
 from models.loader import Loaded
-from models.parameters import flat_parameters
 
 _EMBEDDING = "embed_tokens.weight"
 _IDS = "eagle_aux_hidden_state_layer_ids"
 _BESIDE = ("d2t", "t2d", "verifier_lm_head.weight", "verifier_norm.weight")
 _DERIVED = "rotary_emb.inv_freq"  # some keep it, though the config says it
-_SAMPLED = 256  # rows of an embedding that are compared
 
 
-class Eagle3Files(HeadFiles):
-    can_branch = True
+class Eagle3Files(OwnFolderFiles):
+    can_branch = own_vocabulary = True
 
-    def build(
-        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
-    ) -> Eagle3Head:
-        folder = open_head(path)
+    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         named = {name.replace("midlayer.", "layers.0.", 1): value for name, value in folder.load().items()}
         tensors = {name: value for name, value in named.items() if name not in _BESIDE and not name.endswith(_DERIVED)}
         if _EMBEDDING in tensors and not _has_own_embedding(folder, tensors[_EMBEDDING], target):
             del tensors[_EMBEDDING]
-        own = config_of(folder, tensors, shape)
-        with building(path):
-            head = Eagle3Head(own)
-        fill(path, head, tensors)
-        check_made_for(folder, shape)
-        if target is not None:
-            head.set_draft_vocabulary(read_ids(folder, folder.load(), own.draft_vocab_size, own.vocab_size))
-        return head
+        return tensors
+
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> Eagle3Head:
+        config = config_of(folder, tensors, shape)
+        with building(folder.path):
+            return Eagle3Head(config)
 
     def variants(self, head: Eagle3Head, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
         """Sources disagree about two things: ids within eagle_config are outputs of layers to SGLang and inputs to
@@ -145,8 +131,6 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype
     measured. Raises ModelError when the disk refuses.
     """
     config, stored = head.config, str(dtype).rpartition(".")[2]
-    tensors = {name: value.astype(dtype) for name, value in flat_parameters(head).items()}
-    tensors |= id_tensors(head.ids, config.vocab_size)
     layer = written_fields(config, "qwen3" if config.qk_norm else "llama")
     fields = {
         **speculators_fields("eagle3", "Eagle3Speculator", about),
@@ -161,7 +145,7 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype
         "torch_dtype": stored,
         "transformer_layer_config": {**layer, "torch_dtype": stored},
     }
-    write_head(path, fields, "model.safetensors", tensors)
+    write_head(path, fields, "model.safetensors", stored_tensors(head, dtype))
 
 
 def _is_parallel(top: Fields) -> bool:
@@ -182,11 +166,10 @@ def _has_own_embedding(folder: HeadFolder, own: mx.array, target: Loaded | None)
     trained = folder.config.flag("embed_requires_grad", _is_parallel(folder.config))
     if target is None:
         return trained
-    shape = (target.model.vocabulary, sample_embedding(target, 1).shape[-1])
-    rows = min(_SAMPLED, target.model.vocabulary)
-    if own.shape == shape and is_copy(own[sample_ids(target, rows)], sample_embedding(target, rows)):
+    look_up = embed(target.network)
+    if is_copy(own, target, look_up):
         return False
-    if trained or own.shape != shape:
+    if trained or own.shape != (target.model.vocabulary, look_up(mx.arange(1)).shape[-1]):
         return True
     raise PairError(
         f"{folder.path}: different embedding (not a copy of {target.name}'s); "

@@ -17,34 +17,32 @@ from mlx_lm.models import gemma4_text
 from engine.drafters.gemma4_assistant import AssistantConfig, AssistantHead, Gemma4Assistant
 from engine.errors import ModelError, PairError
 from models.drafters.head_config import layer_count
-from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, building, open_head
-from models.drafters.head_weights import fill
+from models.drafters.head_files import OwnFolderFiles
+from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, building
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 from models.drafters.variant_trial import Variant
 from models.loader import Loaded
-from models.model_folder import config_parts
+from models.model_config import text_of
 
 _ORDERING = "masked_embedding.token_ordering"
 
 
-class AssistantFiles(HeadFiles):
-    def build(
-        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
-    ) -> AssistantHead:
-        folder = open_head(path)
-        own = _config(folder.config, shape)
-        head = AssistantHead(own, _layers(folder))
-        tensors = {
-            name: value.astype(mx.int32) if name == _ORDERING else value for name, value in folder.load().items()
-        }
-        if own.tied:
+class AssistantFiles(OwnFolderFiles):
+    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
+        tensors = folder.load()
+        if _ORDERING in tensors:
+            tensors[_ORDERING] = tensors[_ORDERING].astype(mx.int32)
+        if _is_tied(folder.config):
             tensors.pop("lm_head.weight", None)
-        fill(path, head, tensors)
+        return tensors
+
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> AssistantHead:
+        return AssistantHead(_config(folder.config, shape), _layers(folder))
+
+    def complete(self, folder: HeadFolder, head: Any, config: Mapping[str, object], target: Loaded | None) -> None:
         if target is not None:
-            _check_ordering(path, head)
-        kv_layers(path, config, head)
-        return head
+            _check_ordering(folder.path, head)
+        kv_layers(folder.path, config, head)
 
     def variants(self, head: AssistantHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
         """At which position an assistant stands is disputed: vLLM, SGLang and mlx-vlm take that of the last token that
@@ -66,7 +64,7 @@ def kv_layers(path: Path, config: Mapping[str, object], head: AssistantHead) -> 
         raise PairError(
             f"{path}: made for Gemma 4, not for a {str(config.get('model_type'))[:40]} model; {ANOTHER_DRAFTER}"
         )
-    arguments = gemma4_text.ModelArgs.from_dict(dict(config_parts(config)[-1]))
+    arguments = gemma4_text.ModelArgs.from_dict(dict(text_of(config)))
     kinds = list(arguments.layer_types or ())[: arguments.num_hidden_layers - arguments.num_kv_shared_layers]
     missing = [kind for kind in head.layer_types if kind not in kinds]
     if missing:
@@ -84,13 +82,17 @@ def _config(top: Fields, target: TargetShape) -> AssistantConfig:
         rms_norm_eps=text.number("rms_norm_eps", 1e-6),
         clusters=top.count("num_centroids", 2048) if ordered else 0,
         best_clusters=top.count("centroid_intermediate_top_k", 32) if ordered else 0,
-        tied=top.get("tie_word_embeddings") is not False,
+        tied=_is_tied(top),
     )
     check_width(top.path, config.backbone_size, target.hidden, target)
     check_vocabulary(top.path, config.vocab_size, target)
     if ordered and (config.vocab_size % config.clusters or config.best_clusters > config.clusters):
         raise top.wrong("num_centroids", f"a divisor of {config.vocab_size}, and no fewer than the best of them")
     return config
+
+
+def _is_tied(top: Fields) -> bool:
+    return top.get("tie_word_embeddings") is not False
 
 
 def _layers(folder: HeadFolder) -> list[Any]:

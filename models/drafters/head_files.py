@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
+
 from engine.target.tree_trial import why_no_trees
 from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, join_notes
-from models.drafters.head_folder import Fields
-from models.drafters.head_weights import evaluate_weights, head_footprint, match_precision
-from models.drafters.target_match import TargetShape, dtype_of, shape_in, shape_of
+from models.drafters.head_folder import Fields, HeadFolder, open_head, read_ids
+from models.drafters.head_weights import evaluate_weights, fill, head_footprint, match_precision
+from models.drafters.target_match import TargetShape, check_made_for, dtype_of, shape_in, shape_of
 from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object
 from models.loader import Loaded
@@ -73,6 +75,40 @@ class HeadFiles(DrafterFiles):
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         return head_footprint(folder, item_bytes, self.own_embedding)
+
+
+class OwnFolderFiles(HeadFiles):
+    """Heads of kinds that have a folder of their own.
+
+    own_vocabulary: whether they may know a part of the vocabulary alone. begins: what the names of their files of
+    weights begin with.
+    """
+
+    own_vocabulary = False
+    begins: tuple[str, ...] = ("model",)
+
+    @abstractmethod
+    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
+        """Returns the tensors by the names of the kind's network, without those that are left on the disk."""
+
+    @abstractmethod
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> Any:
+        """Returns the head without weights, for the `tensors` that it will have."""
+
+    def complete(self, folder: HeadFolder, head: Any, config: Mapping[str, object], target: Loaded | None) -> None:
+        """Does what else a head with its weights needs, and checks what else is in its folder."""
+
+    def build(self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None) -> Any:
+        folder = open_head(path, self.begins)
+        tensors = self.named(folder, target)
+        head = self.network(folder, tensors, shape)
+        fill(path, head, tensors)
+        check_made_for(folder.config, shape)
+        if target is not None and self.own_vocabulary:
+            sizes = head.config
+            head.set_draft_vocabulary(read_ids(folder, folder.load(), sizes.draft_vocab_size, sizes.vocab_size))
+        self.complete(folder, head, config, target)
+        return head
 
 
 def usual_acceptance(path: Path) -> tuple[float, ...]:

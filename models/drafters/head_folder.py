@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from engine.errors import ModelError
-from models.durable_files import read_json_object, replace_json
+from models.durable_files import disk_errors, read_json_object, replace_json
 from models.model_folder import check_links, folder_names, weights_of
 from models.safetensors_file import Entry, write_tensors
 
@@ -199,7 +200,7 @@ def write_head(path: Path, config: Mapping[str, object], weights: str, tensors: 
     Durable when it returns. Raises ModelError when the disk refuses.
     """
     draft = path / f".{weights}.partial"
-    try:
+    with disk_errors(partial(_not_written, path)):
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.json").unlink(missing_ok=True)
         try:
@@ -209,10 +210,11 @@ def write_head(path: Path, config: Mapping[str, object], weights: str, tensors: 
             with suppress(FileNotFoundError):
                 draft.unlink()
         replace_json(path / "config.json", config)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        to_do = "free some disk space, or choose a folder that can be written"
-        raise ModelError(f"{path}: the drafter could not be written ({reason}); {to_do}") from error
+
+
+def _not_written(path: Path, reason: str) -> ModelError:
+    to_do = "free some disk space, or choose a folder that can be written"
+    return ModelError(f"{path}: the drafter could not be written ({reason}); {to_do}")
 
 
 def speculators_fields(algorithm: str, architecture: str, about: Mapping[str, object]) -> dict[str, object]:

@@ -21,7 +21,7 @@ from engine import backend
 from engine.errors import ModelError
 from engine.target.cached_model import PREFILL_CHUNK
 from models.dequantization import dequantize
-from models.drafters.head_folder import DOES_NOT_MATCH
+from models.drafters.head_folder import DOES_NOT_MATCH, id_tensors
 from models.memory.memory_verdict import Share
 from models.model_folder import folder_names
 from models.parameters import cast, flat_parameters
@@ -64,6 +64,12 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
     for name in sorted(tensors.keys() - wanted.keys()):
         raise ModelError(f"{path}: unknown tensor {name[:80]!r} for a head of this kind; choose another drafter")
     network.load_weights(list(tensors.items()))
+
+
+def stored_tensors(head: Any, dtype: mx.Dtype) -> dict[str, mx.array]:
+    """Returns what a head's file holds: its weights as `dtype`, and which tokens it knows, if not all."""
+    weights = {name: value.astype(dtype) for name, value in flat_parameters(head).items()}
+    return weights | id_tensors(head.ids, head.config.vocab_size)
 
 
 def evaluate_weights(network: nn.Module, dtype: mx.Dtype) -> None:

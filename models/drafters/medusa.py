@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
@@ -21,55 +22,39 @@ from engine.drafters.medusa import Medusa, MedusaConfig, MedusaHeads, default_tr
 from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
-from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import (
-    ANOTHER_DRAFTER,
-    Fields,
-    HeadFolder,
-    id_tensors,
-    open_head,
-    read_ids,
-    write_head,
-)
-from models.drafters.head_weights import fill
-from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, dtype_of
+from models.drafters.head_files import OwnFolderFiles
+from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, open_head, write_head
+from models.drafters.head_weights import stored_tensors
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of
 from models.drafters.variant_trial import Variant
 from models.loader import Loaded
-from models.parameters import flat_parameters
 
 RankPath = tuple[int, ...]
 
-_BEGINS = ("medusa_lm_head", "model")
 _PREFIX = "medusa_head."
 _BESIDE = ("d2t", "t2d")
 _MAX_HEADS = 32
 _NODES = 64  # of a tree for heads that bring none
 
 
-class MedusaFiles(HeadFiles):
-    can_branch = True
+class MedusaFiles(OwnFolderFiles):
+    can_branch = own_vocabulary = True
+    begins = ("medusa_lm_head", "model")
 
-    def build(
-        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
-    ) -> MedusaHeads:
-        folder = open_head(path, _BEGINS)
-        loaded = folder.load()
-        tensors = {
-            f"heads.{name.removeprefix(_PREFIX)}": value for name, value in loaded.items() if name not in _BESIDE
-        }
-        own = _config(folder, tensors, shape)
-        heads = MedusaHeads(own)
-        fill(path, heads, tensors)
-        check_made_for(folder, shape)
-        tree_in(folder.config, own.num_heads)
-        if target is not None:
-            heads.set_draft_vocabulary(read_ids(folder, loaded, own.draft_vocab_size, own.vocab_size))
-            if not own.own_output:
-                _share_output(heads, target)
-        return heads
+    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
+        stored = {name: value for name, value in folder.load().items() if name not in _BESIDE}
+        return {f"heads.{name.removeprefix(_PREFIX)}": value for name, value in stored.items()}
+
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MedusaHeads:
+        return MedusaHeads(_config(folder, tensors, shape))
+
+    def complete(self, folder: HeadFolder, head: Any, config: Mapping[str, object], target: Loaded | None) -> None:
+        tree_in(folder.config, head.config.num_heads)
+        if target is not None and not head.config.own_output:
+            _share_output(head, target)
 
     def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
-        tree = tree_in(open_head(path, _BEGINS).config, heads.config.num_heads)
+        tree = tree_in(open_head(path, self.begins).config, heads.config.num_heads)
         return [Variant("as stored", lambda: Medusa(heads, tree, target.model, trees))]
 
 
@@ -91,8 +76,7 @@ def save_medusa(
     config = heads.config
     parents_of(tree, config.num_heads)
     of_target = about.get("target")
-    tensors = {name.removeprefix("heads."): value.astype(dtype) for name, value in flat_parameters(heads).items()}
-    tensors |= id_tensors(heads.ids, config.vocab_size)
+    tensors = {name.removeprefix("heads."): value for name, value in stored_tensors(heads, dtype).items()}
     fields = {
         "architectures": ["MedusaModel"],
         "model_type": "medusa",

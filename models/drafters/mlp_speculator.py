@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import mlx.core as mx
+
 from engine.drafters.mlp_speculator import MlpSpeculator, MlpSpeculatorConfig, MlpSpeculatorNetwork
 from engine.target.layer_taps import NORMED
-from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import Fields, open_head
-from models.drafters.head_weights import fill
-from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width
+from models.drafters.head_files import OwnFolderFiles
+from models.drafters.head_folder import Fields, HeadFolder
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 
@@ -26,19 +27,14 @@ _MAX_STAGES = 32
 _OWN_WHERE_TIED = ("emb.0.", "head.0.", "ln.0.", "proj.0.", "proj.1.")
 
 
-class MlpSpeculatorFiles(HeadFiles):
-    def build(
-        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
-    ) -> MlpSpeculatorNetwork:
-        folder = open_head(path)
-        own = _config(folder.config, shape)
+class MlpSpeculatorFiles(OwnFolderFiles):
+    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = {name.removeprefix(_PREFIX): value for name, value in folder.load().items()}
-        if own.tied:
-            tensors = {name: value for name, value in tensors.items() if name.startswith(_OWN_WHERE_TIED)}
-        network = MlpSpeculatorNetwork(own)
-        fill(path, network, tensors)
-        check_made_for(folder, shape)
-        return network
+        begins = _OWN_WHERE_TIED if folder.config.flag("tie_weights") else ""
+        return {name: value for name, value in tensors.items() if name.startswith(begins)}
+
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MlpSpeculatorNetwork:
+        return MlpSpeculatorNetwork(_config(folder.config, shape))
 
     def variants(self, head: MlpSpeculatorNetwork, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
         return [Variant("as stored", lambda: MlpSpeculator(head, target.model))]

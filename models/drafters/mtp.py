@@ -35,7 +35,7 @@ from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, load_tensors, speculators_fields, write_head
 from models.drafters.head_weights import entries_footprint, fill
 from models.drafters.mtp_families import FAMILIES, LayerFamily, build_layer, convert_layer
-from models.drafters.target_match import TargetShape, check_vocabulary, check_width, sample_ids
+from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, sample_ids
 from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
@@ -108,6 +108,7 @@ class MtpFiles(HeadFiles):
     ) -> MtpHead:
         """An output matrix that copies the target's is left away, so that the target's serves both."""
         folder = _open(path, config)
+        check_made_for(Fields(path, read_json_object(path / "config.json")), shape)
         fields = folder.config
         check_width(path, fields.count("hidden_size"), shape.hidden, shape)
         check_vocabulary(path, fields.count("vocab_size", shape.rows), shape)

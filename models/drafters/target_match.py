@@ -16,12 +16,14 @@ import mlx.core as mx
 from engine.errors import ModelError, PairError
 from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import check_states, embed, layers_of
-from models.drafters.head_folder import HeadFolder
+from models.drafters.head_folder import Fields
 from models.loader import Loaded
-from models.model_folder import ModelFolder, config_parts
+from models.model_config import first_count
+from models.model_folder import ModelFolder
 from models.paths import name_of
 
 _ANOTHER = "choose a drafter that was made for this target"
+_COMPARED = 256  # rows of a matrix
 _ALIKE = 0.7  # the least cosine of a copy: 2 bits leave .87, other rows .45
 
 
@@ -53,7 +55,7 @@ def shape_of(target: Loaded) -> TargetShape:
         name=target.name,
         rows=target.model.vocabulary,
         layers=len(layers_of(target.network)),
-        hidden=sample_embedding(target, 1).shape[-1],
+        hidden=_first_embedding(target).shape[-1],
         states=lambda taps: LayerTaps(target.network, taps).width,
         vocabulary=target.folder.vocabulary,
     )
@@ -81,12 +83,13 @@ def made_for(target: Loaded) -> dict[str, object]:
     }
 
 
-def check_made_for(folder: HeadFolder, target: TargetShape) -> None:
-    """Raises PairError if the folder says that it was made for other tokens than the target's."""
-    recorded = folder.config.part("redline").part("target").values
-    if recorded.get("vocabulary_sha256", "") not in ("", vocabulary_digest(target.vocabulary)):
+def check_made_for(config: Fields, target: TargetShape) -> None:
+    """Raises PairError if the config.json of a head says that it was made for other tokens than the target's."""
+    recorded = config.part("redline").part("target").values
+    digest = recorded.get("vocabulary_sha256", "")
+    if digest != "" and digest != vocabulary_digest(target.vocabulary):
         name = str(recorded.get("name", "another model"))[:60]
-        raise PairError(f"{folder.path}: different tokenizer (made for {name}, not for {target.name}); {_ANOTHER}")
+        raise PairError(f"{config.path}: different tokenizer (made for {name}, not for {target.name}); {_ANOTHER}")
 
 
 def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> bool:
@@ -119,23 +122,26 @@ def check_width(path: Path, width: int, states: int, target: TargetShape) -> Non
 
 def dtype_of(target: Loaded) -> mx.Dtype:
     """Returns the type the target computes in: float32 on CPU, on Metal what its weights are stored in."""
-    return sample_embedding(target, 1).dtype
+    return _first_embedding(target).dtype
 
 
-def sample_embedding(target: Loaded, rows: int) -> mx.array:
-    """Returns some rows of the target's embedding, evenly spread: (rows, hidden)."""
-    return embed(target.network)(sample_ids(target, rows))
+def _first_embedding(target: Loaded) -> mx.array:
+    """Returns the first row of the target's embedding, (1, hidden)."""
+    return embed(target.network)(mx.arange(1))
 
 
 def sample_ids(target: Loaded, rows: int) -> mx.array:
-    """Returns the ids of those rows."""
+    """Returns the ids of some rows of the target's matrices, evenly spread: (rows,)."""
     return mx.arange(rows) * (target.model.vocabulary // rows)
 
 
-def is_copy(mine: mx.array, theirs: mx.array) -> bool:
-    """Whether rows (n, hidden) are a copy of others, up to their precision. They are judged together, as one alone may
-    be zeros."""
-    mine, theirs = mine.astype(mx.float32), theirs.astype(mx.float32)
+def is_copy(own: mx.array, target: Loaded, rows_of: Callable[[mx.array], mx.array]) -> bool:
+    """Whether a head's matrix, a row a token, is a copy of the target's, up to their precision. rows_of: returns the
+    target's rows of some ids. Evenly spread rows are judged together, as one alone may be zeros."""
+    if own.shape[0] != target.model.vocabulary:
+        return False
+    ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
+    mine, theirs = own[ids].astype(mx.float32), rows_of(ids).astype(mx.float32)
     if mine.shape != theirs.shape:
         return False
     alike = mx.sum(mine * theirs) * mx.rsqrt(mx.sum(mine * mine) * mx.sum(theirs * theirs))
@@ -143,12 +149,10 @@ def is_copy(mine: mx.array, theirs: mx.array) -> bool:
 
 
 def _size(target: ModelFolder, key: str) -> int:
-    """Returns a size in the part of config.json for text, else in config.json."""
-    for part in reversed(config_parts(target.config)):
-        value = part.get(key)
-        if type(value) is int and value > 0:
-            return value
-    raise ModelError(f"{target.path}: config.json has no {key}; choose a model made for MLX or transformers")
+    size = first_count(target.config, key)
+    if size is None:
+        raise ModelError(f"{target.path}: config.json has no {key}; choose a model made for MLX or transformers")
+    return size
 
 
 def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:

@@ -21,6 +21,7 @@ rounds with the scale that is stored. Layout: mlx/backend/common/quantized.h; q 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,27 +53,14 @@ def _nibbles(packed: Bytes) -> Bytes:
     return np.concatenate([packed & np.uint8(15), packed >> np.uint8(4)], axis=1)
 
 
-def _with_fifth_bits(packed: Bytes, high: Bytes) -> Bytes:
-    """`high`: 4 bytes, bit j for value j."""
-    return _nibbles(packed) | np.unpackbits(high, axis=1, bitorder="little") << np.uint8(4)
-
-
-def _split_q4_0(blocks: Bytes) -> Groups:
-    scale = _float(blocks, 0)
-    return _nibbles(blocks[:, 2:]), scale, scale * np.float32(-8)
-
-
-def _split_q4_1(blocks: Bytes) -> Groups:
-    return _nibbles(blocks[:, 4:]), _float(blocks, 0), _float(blocks, 2)
-
-
-def _split_q5_0(blocks: Bytes) -> Groups:
-    scale = _float(blocks, 0)
-    return _with_fifth_bits(blocks[:, 6:], blocks[:, 2:6]), scale, scale * np.float32(-16)
-
-
-def _split_q5_1(blocks: Bytes) -> Groups:
-    return _with_fifth_bits(blocks[:, 8:], blocks[:, 4:8]), _float(blocks, 0), _float(blocks, 2)
+def _split_plain(bits: int, has_minimum: bool, blocks: Bytes) -> Groups:
+    """Splits a block of Q4 or Q5. has_minimum: whether m stands in the block, or the middle of the range is zero."""
+    scale, start = _float(blocks, 0), 4 if has_minimum else 2
+    bias = _float(blocks, 2) if has_minimum else scale * np.float32(-(2 ** (bits - 1)))
+    if bits == 4:
+        return _nibbles(blocks[:, start:]), scale, bias
+    fifth = np.unpackbits(blocks[:, start : start + 4], axis=1, bitorder="little")  # bit j for value j
+    return _nibbles(blocks[:, start + 4 :]) | fifth << np.uint8(4), scale, bias
 
 
 def _split_q8_0(blocks: Bytes) -> Groups:
@@ -110,10 +98,10 @@ def _k_scales(blocks: Bytes) -> tuple[Floats, Floats]:
 
 
 AFFINE: Mapping[str, Affine] = {
-    "Q4_0": Affine(4, _split_q4_0),
-    "Q4_1": Affine(4, _split_q4_1),
-    "Q5_0": Affine(5, _split_q5_0),
-    "Q5_1": Affine(5, _split_q5_1),
+    "Q4_0": Affine(4, partial(_split_plain, 4, False)),
+    "Q4_1": Affine(4, partial(_split_plain, 4, True)),
+    "Q5_0": Affine(5, partial(_split_plain, 5, False)),
+    "Q5_1": Affine(5, partial(_split_plain, 5, True)),
     "Q8_0": Affine(8, _split_q8_0),
     "Q4_K": Affine(4, _split_q4_k),
     "Q5_K": Affine(5, _split_q5_k),

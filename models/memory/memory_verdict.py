@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from models.catalogue.search import unwired_bytes
+from models.catalogue.search import TIGHT, unwired_bytes
 from models.size_text import memory_words
 
 PROCESS_BYTES = 150 * 1024**2  # Python, MLX, mlx-lm and the parts of Redline that are loaded
@@ -90,7 +90,6 @@ class Footprint:
 MemoryLevel = Literal["good", "tight", "refused"]
 FootprintAt = Callable[[int], Footprint]  # by the length of the context
 
-TIGHT = 0.85  # of what may be used: above this, other programs slow down
 MIN_CONTEXT = 512
 KV_BITS = 8  # no loss of quality has been found at 8
 _STEP = 256

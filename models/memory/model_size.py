@@ -6,6 +6,7 @@ pass would fill, can be added up for any architecture without reading a weight.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ from engine.target.model_layout import layers_of
 from engine.target.recurrence_replay import RecurrenceReplay
 from models.loader import assemble, not_loading
 from models.memory.memory_verdict import TOKEN_BYTES, Share
-from models.model_folder import ModelFolder, config_parts, first_count
+from models.model_config import first_count
+from models.model_folder import ModelFolder
 from models.parameters import flat_parameters, weights_bytes
 from models.paths import name_of
 
@@ -87,9 +89,9 @@ def _measure(folder: ModelFolder, kv_bits: int | None, group: mx.distributed.Gro
     recurrence.record_next()
     with recurrence.pass_over(1):
         logits = _first_pass(network, cache, folder, kv_bits)
-    config = text_config(folder)
+    config = folder.config
     weights = weights_bytes(network)
-    hidden = first_count(config, ("hidden_size", "n_embd", "d_model", "dim")) or inner_width(network)
+    hidden = first_count(config, "hidden_size", "n_embd", "d_model", "dim") or inner_width(network)
     return ModelSize(
         weights_bytes=weights,
         loading_bytes=_loading_bytes(folder, weights, group),
@@ -135,15 +137,10 @@ def inner_width(network: Any) -> int:
     return max(found)
 
 
-def text_config(folder: ModelFolder) -> dict[str, Any]:
-    """Returns the config, with the fields of its text part on top."""
-    return {key: value for part in config_parts(folder.config) for key, value in part.items()}
-
-
-def _scores(config: dict[str, Any], hidden: int) -> int:
+def _scores(config: Mapping[str, Any], hidden: int) -> int:
     """Returns how many heads keep their scores in memory, one number for each query and key."""
-    heads = first_count(config, _HEADS) or max(1, hidden // 64)
-    size = first_count(config, ("head_dim",)) or hidden // heads
+    heads = first_count(config, *_HEADS) or max(1, hidden // 64)
+    size = first_count(config, "head_dim") or hidden // heads
     return 0 if backend.describe().device == "gpu" and size in FUSED_HEADS else heads
 
 

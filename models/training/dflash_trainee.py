@@ -15,26 +15,23 @@ import mlx.core as mx
 
 from engine.drafters.dflash import DFlashConfig, DFlashHead
 from engine.target.joint_pass import Attend
-from engine.target.model_layout import embed, layers_of, output_rows
+from engine.target.model_layout import layers_of
 from models.drafters.dflash import save_dflash
-from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from models.training.batches import Batch
-from models.training.target_layer import copy_layer, copy_weight, final_norm, layer_fields, points
-from models.training.trainee import Trainee, shift
-
-_SPREAD = 0.02
+from models.training.target_layer import begin_like, copy_layer, layer_fields, points
+from models.training.trainee import HeadTrainee, shift
 
 
-class DFlashTrainee(Trainee):
+class DFlashTrainee(HeadTrainee):
     """A block drafter of `layers` layers in training. ids: the draft vocabulary, (n,) int32 increasing. depths: tokens
     of a block. width: of the features of a token."""
 
     def __init__(self, target: Loaded, ids: mx.array, shape: tuple[int, int], width: int, seed: int) -> None:
+        super().__init__(target)
         self.depths, layers = shape
         self.max_depth = self.min_context = self.depths
-        self._target, self._embed = target, embed(target.network)
         self.points = points(len(layers_of(target.network)))
         fields = layer_fields(target, width // len(self.points))
         mx.random.seed(seed)
@@ -53,7 +50,9 @@ class DFlashTrainee(Trainee):
         )
         self.network.set_draft_vocabulary(ids)
         self.ids: mx.array | None = self.network.ids
-        initialize_from_target(self.network, target)
+        begin_like(self.network, target)
+        for own, theirs in zip(self.network.layers, layers_of(target.network)[-layers:], strict=False):
+            copy_layer(own, theirs)
         mx.eval(flat_parameters(self.network))
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
@@ -71,20 +70,7 @@ class DFlashTrainee(Trainee):
         return logits
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        save_dflash(folder, self.network, {**about, "target": made_for(self._target)})
-
-
-def initialize_from_target(head: DFlashHead, target: Loaded) -> None:
-    """Copies the target's output rows, its last norm and its last layers; the context begins with the highest of the
-    features."""
-    hidden = head.config.hidden_size
-    copy_weight(head.lm_head, output_rows(target.network, head.ids))
-    copy_weight(head.norm, final_norm(target.network, hidden))
-    for own, theirs in zip(head.layers, layers_of(target.network)[-len(head.layers) :], strict=False):
-        copy_layer(own, theirs)
-    fused = mx.random.normal(head.fc.weight.shape, scale=_SPREAD / hidden**0.5)
-    fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(hidden)
-    head.fc.weight = fused
+        save_dflash(folder, self.network, self.described(about))
 
 
 def _attention(head: DFlashHead, context: tuple[mx.array, mx.array]) -> Attend:

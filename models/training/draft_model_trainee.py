@@ -25,12 +25,12 @@ from models.model_folder import copy_tokenizer
 from models.parameters import flat_parameters
 from models.safetensors_file import write_tensors
 from models.training.batches import Batch
+from models.training.target_layer import FINAL_NORMS
 from models.training.trainee import Trainee
 
 _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 # What the code of architectures raises for sizes that it was not made for.
 _AMISS = (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration, RuntimeError)
-_FINAL_NORMS = ("norm", "ln_f", "final_layernorm", "norm_f")
 
 
 def default_layers(layers: int) -> int:
@@ -57,7 +57,7 @@ class DraftTrainee(Trainee):
         for layer in layers_of(self.network):
             layer.unfreeze()
         for name, module in self.network.named_modules():
-            if name.count(".") < 2 and name.rpartition(".")[2] in _FINAL_NORMS:
+            if name.count(".") < 2 and name.rpartition(".")[2] in FINAL_NORMS:
                 module.unfreeze()
         mx.eval(self.network.parameters())
         _try(self.network)

@@ -14,24 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
-from engine.target.model_layout import layers_of, output_rows
+from engine.target.model_layout import layers_of
 from models.loader import Loaded
-from models.training.target_layer import copy_layer, copy_weight, final_norm, weight_at
-
-_SPREAD = 0.02
+from models.training.target_layer import SPREAD, begin_like, copy_layer, copy_weight, weight_at
 
 
 def initialize_from_target(head: Eagle3Head, target: Loaded) -> None:
     """Copies the target's output rows, its last norm and, if names and shapes are llama's, its last layer, which then
     reads the highest of the features as it did in the target."""
-    network, hidden = target.network, head.config.hidden_size
-    head.lm_head.weight = output_rows(network, head.ids).astype(mx.float32)
-    copy_weight(head.norm, final_norm(network, hidden))
-    fused = mx.random.normal(head.fc.weight.shape, scale=_SPREAD / hidden**0.5)
-    if head.config.feature_size == hidden * len(head.config.taps):
-        fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(hidden)
-    head.fc.weight = fused
-    last, layer = layers_of(network)[-1], head.layers[0]
+    begin_like(head, target)
+    last, layer = layers_of(target.network)[-1], head.layers[0]
     copy_layer(layer.mlp, getattr(last, "mlp", None))
     for name, own in (("input_layernorm", "hidden_norm"), ("post_attention_layernorm", "post_attention_layernorm")):
         copy_weight(layer[own], weight_at(last, name))
@@ -50,7 +42,7 @@ def _attend_like(own: Any, theirs: Any, config: Eagle3Config) -> None:
         weight, found = own[name].weight, weight_at(theirs, name)
         rows = weight.shape[0] - last * size
         if found is not None and found.shape[0] in (rows, weight.shape[0]) and found.shape[1] == hidden:
-            kept = mx.concatenate([weight[:rows, :hidden] * _SPREAD, found[:rows].astype(mx.float32)], 1)
+            kept = mx.concatenate([weight[:rows, :hidden] * SPREAD, found[:rows].astype(mx.float32)], 1)
             own[name].weight = mx.concatenate([kept, weight[rows:]])
     weight, found = own.o_proj.weight, weight_at(theirs, "o_proj")
     columns = weight.shape[1] - group * size

@@ -20,28 +20,24 @@ from typing import Any
 import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
-from engine.target.model_layout import embed, layers_of, output_rows
+from engine.target.model_layout import layers_of, output_rows
 from models.drafters.eagle3 import save_eagle3
-from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.eagle3_initialization import StateSums, add_induction_head, initialize_from_target
 from models.training.target_layer import layer_fields, points
-from models.training.trainee import Trainee, shift
-
-DEEPEST = 6
+from models.training.trainee import Step, UnrolledTrainee, shift
 
 
-class Eagle3Trainee(Trainee):
+class Eagle3Trainee(UnrolledTrainee):
     """An EAGLE-3 head in training. ids: the draft vocabulary, (n,) int32 increasing. depths: unrolled steps. width: of
     the features of a token."""
 
     def __init__(self, target: Loaded, ids: mx.array, depths: int, width: int, seed: int) -> None:
-        self._target, self._embed = target, embed(target.network)
+        super().__init__(target, depths)
         self.points = points(len(layers_of(target.network)))
-        self.depths, self.max_depth, self.min_context = depths, max(depths, DEEPEST), max(depths, DEEPEST)
         mx.random.seed(seed)
         self.network: Any = Eagle3Head(geometry(target, self.points, width, ids.size))
         self.network.set_draft_vocabulary(ids)
@@ -61,20 +57,17 @@ class Eagle3Trainee(Trainee):
         add_induction_head(head, sums, self._embed(head.ids), output_rows(self._target.network, head.ids))
         mx.eval(flat_parameters(head))
 
-    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
-        head, width = self.network, self.network.config.feature_size
-        hidden = head.fuse(batch.states[..., :width])
-        embedded = self._embed(mx.concatenate([batch.tokens[:, 1:], batch.tokens[:, :1]], 1)).astype(mx.float32)
-        attend = Unrolled(head)
-        logits = []
-        for _ in range(depths):
-            hidden = head(hidden, embedded, attend)
-            logits.append(head.logits(hidden.reshape(-1, hidden.shape[-1])[batch.rows - 1]))
-            hidden = shift(hidden, 1, 1)
-        return logits
+    def unroll(self, batch: Batch) -> tuple[mx.array, Step]:
+        head, attend = self.network, Unrolled(self.network)
+        features = batch.states[..., : head.config.feature_size]
+        return head.fuse(features), lambda hidden, embedded, _: head(hidden, embedded, attend)
+
+    def logits(self, states: mx.array) -> mx.array:
+        found: mx.array = self.network.logits(states)
+        return found
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        save_eagle3(folder, self.network, {**about, "target": made_for(self._target)}, mx.float16)
+        save_eagle3(folder, self.network, self.described(about))
 
 
 class Unrolled:

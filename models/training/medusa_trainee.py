@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 from engine.drafters.medusa import MedusaConfig, MedusaHeads
 from engine.target.model_layout import output_rows
 from models.drafters.medusa import RankPath, save_medusa
-from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from models.training.batches import Batch
-from models.training.trainee import Trainee
+from models.training.trainee import HeadTrainee
 
 RANKS = 10  # of a head's most likely tokens that a tree may hold
 LARGEST_TREE = 64
 
 
-class MedusaTrainee(Trainee):
+class MedusaTrainee(HeadTrainee):
     """Medusa heads in training. ids: the draft vocabulary, (n,) int32 increasing. depths: the number of heads."""
 
     def __init__(self, target: Loaded, ids: mx.array, depths: int, hidden: int, seed: int) -> None:
+        super().__init__(target)
         self.depths = self.max_depth = self.min_context = depths
         mx.random.seed(seed)
         self.network: Any = MedusaHeads(MedusaConfig(hidden, target.model.vocabulary, ids.size, depths))
@@ -40,8 +40,7 @@ class MedusaTrainee(Trainee):
         self.ids: mx.array | None = self.network.ids
         self._output = output_rows(target.network, ids).astype(mx.float32)
         self.network.tie_lm_head(self._output)
-        self._target = target
-        self._choosing, self._scoring = Ranks(depths), Ranks(depths)
+        self._choosing, self._scoring = Ranks(), Ranks()
         mx.eval(flat_parameters(self.network), self._output)
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
@@ -62,7 +61,7 @@ class MedusaTrainee(Trainee):
         self._scoring.add(scores)
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        about = {**about, "target": made_for(self._target)}
+        about = self.described(about)
         if self._scoring.roots:
             about["tree_tau"] = [round(one, 4) for one in accumulate(self.tree_probs, initial=1.0)]
         save_medusa(folder, self.network, about, self._paths())
@@ -82,9 +81,9 @@ class Ranks:
     """Counts how often the text after a root followed each path of ranks through the heads' predictions. roots: their
     number."""
 
-    def __init__(self, depths: int) -> None:
+    def __init__(self) -> None:
         self._counts: Counter[RankPath] = Counter()
-        self._depths, self.roots = depths, 0
+        self.roots = 0
 
     def add(self, ranks: NDArray[np.int32]) -> None:
         """Adds a text. ranks: (depths, n), the rank of each token among the predictions of each head."""

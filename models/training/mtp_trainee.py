@@ -16,17 +16,15 @@ import numpy as np
 
 from engine.backend.mlx_lm_imports import create_attention_mask
 from engine.drafters.mtp import MtpHead
-from engine.target.model_layout import embed, layers_of, output_rows
+from engine.target.model_layout import layers_of, output_rows
 from models.drafters.mtp import new_mtp, save_mtp
-from models.drafters.target_match import made_for
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.target_layer import copy_layer, copy_weight, final_norm, layer_fields
-from models.training.trainee import Trainee, shift
+from models.training.trainee import Step, UnrolledTrainee
 
-DEEPEST = 6
 _LAYERS = ("llama", "qwen3")  # of which a head's layer can be one; others get a llama layer
 _PLAIN = {  # what would otherwise be taken from the target's config.json when the head is loaded
     "num_hidden_layers": 1,
@@ -42,13 +40,12 @@ _ADDED = 0.1  # the root mean square of what the layer adds before training, ove
 _MEASURED = 512  # rows of a conversation on which that is measured, at most
 
 
-class MtpTrainee(Trainee):
+class MtpTrainee(UnrolledTrainee):
     """A multi-token prediction head in training. ids: the draft vocabulary, (n,) int32 increasing. depths: unrolled
     steps. hidden: of a normed state."""
 
     def __init__(self, target: Loaded, ids: mx.array, depths: int, hidden: int, seed: int) -> None:
-        self._target, self._embed = target, embed(target.network)
-        self.depths, self.max_depth, self.min_context = depths, max(depths, DEEPEST), max(depths, DEEPEST)
+        super().__init__(target, depths)
         named = target.folder.model_type if target.folder.model_type in _LAYERS else _LAYERS[0]
         self._fields = {"model_type": named, **layer_fields(target, hidden), **_PLAIN}
         self.ids: mx.array | None = ids
@@ -79,21 +76,16 @@ class MtpTrainee(Trainee):
             _scale_outputs(head, longest[:_MEASURED])
         mx.eval(flat_parameters(head))
 
-    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
-        head, n = self.network, batch.tokens.shape[1]
-        hidden = batch.states
-        embedded = self._embed(mx.concatenate([batch.tokens[:, 1:], batch.tokens[:, :1]], 1)).astype(mx.float32)
-        cache = UnrolledCache()
-        logits = []
-        for depth in range(depths):
-            hidden = head(hidden, embedded, cache, sight(n, depth))
-            logits.append(hidden.reshape(-1, hidden.shape[-1])[batch.rows - 1] @ self._output.T)
-            hidden = shift(hidden, 1, 1)
-        return logits
+    def unroll(self, batch: Batch) -> tuple[mx.array, Step]:
+        head, cache, n = self.network, UnrolledCache(), batch.tokens.shape[1]
+        return batch.states, lambda hidden, embedded, depth: head(hidden, embedded, cache, sight(n, depth))
+
+    def logits(self, states: mx.array) -> mx.array:
+        return states @ self._output.T
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         assert self.ids is not None
-        save_mtp(folder, self.network, self._fields, self.ids, {**about, "target": made_for(self._target)})
+        save_mtp(folder, self.network, self._fields, self.ids, self.described(about))
 
 
 class UnrolledCache:

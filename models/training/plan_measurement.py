@@ -16,8 +16,8 @@ import numpy as np
 from engine import backend
 from engine.errors import FitError
 from models.loader import Loaded
-from models.memory.model_size import inner_width, text_config
-from models.model_folder import first_count
+from models.memory.model_size import inner_width
+from models.model_config import first_count
 from models.parameters import weights_bytes
 from models.training.batches import Batches
 from models.training.corpus import Conversation, ConversationWriter
@@ -162,7 +162,7 @@ def _sampled(path: Path) -> bytes:
 
 def sizes_of(target: Loaded, reader: TargetStateReader, trainee: Trainee, plan: TrainingPlan) -> NetworkSizes:
     network = target.network
-    heads = first_count(text_config(target.folder), ("num_attention_heads",)) or max(1, reader.hidden // 64)
+    heads = first_count(target.folder.config, "num_attention_heads") or max(1, reader.hidden // 64)
     held_bytes, stored_bytes = weights_bytes(network), target.folder.weights_bytes
     trained = trainable_parameters(trainee.network).values()
     frozen_bytes = weights_bytes(trainee.network) - sum(value.nbytes for value in trained)

@@ -12,11 +12,12 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.errors import FitError
-from engine.target.model_layout import embed, layers_of
+from engine.target.model_layout import embed, layers_of, output_rows
 from models.loader import Loaded
-from models.memory.model_size import text_config
-from models.model_config import with_rotation
-from models.model_folder import first_count
+from models.model_config import first_count, text_of, with_rotation
+
+FINAL_NORMS = ("norm", "ln_f", "final_layernorm", "norm_f")  # as architectures call the norm after the last layer
+SPREAD = 0.02  # of weights that begin at random
 
 
 def points(layers: int) -> tuple[int, ...]:
@@ -31,18 +32,18 @@ def layer_fields(target: Loaded, hidden: int) -> dict[str, Any]:
     """
     if int(embed(target.network)(mx.zeros(1, mx.int32)).shape[-1]) != hidden:
         raise FitError("the target's embedding is not as wide as its hidden states: choose --kind medusa or draft")
-    config = with_rotation(dict(text_config(target.folder)))
-    heads = first_count(config, ("num_attention_heads",)) or max(1, hidden // 64)
+    config = with_rotation({**target.folder.config, **text_of(target.folder.config)})
+    heads = first_count(config, "num_attention_heads") or max(1, hidden // 64)
     return {
         "hidden_size": hidden,
-        "intermediate_size": min(first_count(config, ("intermediate_size",)) or 4 * hidden, 4 * hidden),
+        "intermediate_size": min(first_count(config, "intermediate_size") or 4 * hidden, 4 * hidden),
         "num_attention_heads": heads,
-        "num_key_value_heads": first_count(config, ("num_key_value_heads",)) or heads,
-        "head_dim": first_count(config, ("head_dim",)) or max(2, hidden // heads),
+        "num_key_value_heads": first_count(config, "num_key_value_heads") or heads,
+        "head_dim": first_count(config, "head_dim") or max(2, hidden // heads),
         "vocab_size": target.model.vocabulary,
         "rms_norm_eps": _number(config, "rms_norm_eps", 1e-5),
         "rope_theta": _number(config, "rope_theta", 10_000.0),
-        "max_position_embeddings": first_count(config, ("max_position_embeddings",)) or 8192,
+        "max_position_embeddings": first_count(config, "max_position_embeddings") or 8192,
     }
 
 
@@ -77,11 +78,22 @@ def copy_weight(module: Any, weight: mx.array | None) -> None:
         module.weight = weight.astype(mx.float32)
 
 
+def begin_like(head: Any, target: Loaded) -> None:
+    """Gives a head the target's output rows of the tokens that it knows and the target's last norm, and has `fc`, whose
+    other weights are small and random, pass on the highest of the features."""
+    hidden = head.config.hidden_size
+    copy_weight(head.lm_head, output_rows(target.network, head.ids))
+    copy_weight(head.norm, final_norm(target.network, hidden))
+    fused = mx.random.normal(head.fc.weight.shape, scale=SPREAD / hidden**0.5)
+    fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(hidden)
+    head.fc.weight = fused
+
+
 def final_norm(network: Any, hidden: int) -> mx.array | None:
     """Returns the weight (hidden,) of the norm after the target's last layer, None where none is found."""
     inside = {id(part) for layer in layers_of(network) for part in layer.modules()}
     for name, module in network.named_modules():
-        if name.rpartition(".")[2] in ("norm", "ln_f", "final_layernorm", "norm_f") and id(module) not in inside:
+        if name.rpartition(".")[2] in FINAL_NORMS and id(module) not in inside:
             weight = module.get("weight")
             if weight is not None and weight.shape == (hidden,) and isinstance(module, nn.RMSNorm):
                 return mx.array(weight)

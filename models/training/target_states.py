@@ -23,7 +23,7 @@ from engine.errors import FitError
 from engine.target.layer_taps import NORMED, LayerTaps
 from engine.target.model_layout import output_of, output_rows
 from models.durable_files import replace_with
-from models.model_folder import config_parts
+from models.model_config import config_parts
 from models.training.corpus import Conversation
 
 _LOGITS_BYTES = 64 * 1024**2  # of logits at a time

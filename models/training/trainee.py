@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from engine.target.model_layout import embed
+from models.drafters.target_match import made_for
+from models.loader import Loaded
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
+
+DEEPEST = 6  # depths that an unrolled head can be evaluated at, at least
 
 
 class Trainee(ABC):
@@ -57,6 +62,48 @@ class Trainee(ABC):
     def tree_probs(self) -> list[float]:
         """The probability that each node of the static tree is accepted, in its order; empty if there is no tree."""
         return []
+
+
+class HeadTrainee(Trainee):
+    """A head in training for `target`, whose embedding it reads."""
+
+    def __init__(self, target: Loaded) -> None:
+        self._target, self._embed = target, embed(target.network)
+
+    def described(self, about: Mapping[str, Any]) -> dict[str, object]:
+        """Returns the metadata with the target that the head is made for."""
+        return {**about, "target": made_for(self._target)}
+
+
+Step = Callable[[mx.array, mx.array, int], mx.array]  # from states and embeddings at a depth to the states of the next
+
+
+class UnrolledTrainee(HeadTrainee):
+    """A head in training that drafts from its own states. depths: unrolled steps. Places and depths are those that
+    `models.training.eagle3_trainee` explains."""
+
+    def __init__(self, target: Loaded, depths: int) -> None:
+        super().__init__(target)
+        self.depths, self.max_depth, self.min_context = depths, max(depths, DEEPEST), max(depths, DEEPEST)
+
+    @abstractmethod
+    def unroll(self, batch: Batch) -> tuple[mx.array, Step]:
+        """Returns the states (conversations, length, hidden) that depth 0 reads, and the step from depth to depth,
+        which sees at each depth what drafting has in its cache."""
+
+    @abstractmethod
+    def logits(self, states: mx.array) -> mx.array:
+        """Returns (n, columns) for states (n, hidden)."""
+
+    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
+        hidden, step = self.unroll(batch)
+        embedded = self._embed(mx.concatenate([batch.tokens[:, 1:], batch.tokens[:, :1]], 1)).astype(mx.float32)
+        found = []
+        for depth in range(depths):
+            hidden = step(hidden, embedded, depth)
+            found.append(self.logits(hidden.reshape(-1, hidden.shape[-1])[batch.rows - 1]))
+            hidden = shift(hidden, 1, 1)
+        return found
 
 
 def shift(x: mx.array, by: int, axis: int) -> mx.array:

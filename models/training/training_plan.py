@@ -208,9 +208,12 @@ def rows_in_a_shard(plan: TrainingPlan, rates: MachineRates) -> int:
 def seconds_lost_by_a_kill(plan: TrainingPlan, rates: MachineRates) -> float:
     """Returns the seconds of work that a kill may lose: of writing, of initialization, of training since the last
     checkpoint, or of the whole evaluation."""
-    step_s = plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
-    parts = (_lost_writing_s(plan, rates), _beginning_s(plan, rates), CHECKPOINT_S + step_s)
+    parts = (_lost_writing_s(plan, rates), _beginning_s(plan, rates), CHECKPOINT_S + _step_s(plan, rates))
     return max(*parts, _judging_s(plan.held_out, rates))
+
+
+def _step_s(plan: TrainingPlan, rates: MachineRates) -> float:
+    return plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
 
 
 def _beginning_s(plan: TrainingPlan, rates: MachineRates) -> float:
@@ -232,12 +235,11 @@ def with_stage_times(plan: TrainingPlan, rates: MachineRates) -> TrainingPlan:
     """Returns the plan with the seconds that each stage should take."""
     replies = plan.tokens or plan.conversations * rates.reply_tokens
     whole = replies * rates.conversation_tokens / rates.reply_tokens
-    step_s = plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
     begun = replace(plan, initialization_tokens=min(plan.initialization_tokens, int(whole)))
     stages = {
         "writing": replies / rates.write,
         "reading": whole / rates.read if plan.stored else 0.0,
-        "training": plan.steps * step_s + _beginning_s(begun, rates),
+        "training": plan.steps * _step_s(plan, rates) + _beginning_s(begun, rates),
         "judging": 10 + _judging_s(plan.held_out, rates),
     }
     return replace(plan, stages_s={name: round(seconds, 1) for name, seconds in stages.items()})

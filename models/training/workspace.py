@@ -100,12 +100,7 @@ class Workspace:
         return read_json_object(self.out / "report.json")
 
 
-@contextmanager
-def disk_errors(place: Path) -> Iterator[None]:
-    """Turns an OSError into a FitError."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        to_do = "free disk space or allow writing there, then continue with --resume; or start again with another --out"
-        raise FitError(f"{place}: the fit stopped ({reason}); {to_do}") from error
+def fit_stopped(out: Path, reason: str) -> FitError:
+    """Returns the error for a fit whose disk refused to go on."""
+    to_do = "free disk space or allow writing there, then continue with --resume; or start again with another --out"
+    return FitError(f"{out}: the fit stopped ({reason}); {to_do}")

@@ -37,7 +37,7 @@ def test_any_bytes_are_text(name: str):
     tokenizer = DECODERS[name]
     random_ = random.Random(name)
     size = tokenizer.get_vocab_size()
-    for _ in range(10_000):
+    for _ in range(4000):
         ids = random_.choices(range(size), k=random_.randrange(1, 12))
         text = streamed(tokenizer, ids)
         text.encode()  # raises for what is not Unicode

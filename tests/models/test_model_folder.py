@@ -37,10 +37,6 @@ def refusal_of(path: Path) -> str:
     return str(caught.value)
 
 
-def edit(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 def test_a_whole_folder_passes_and_is_described(folder: Path) -> None:
     found = check_folder(folder)
     assert (found.model_type, found.context_length, found.rows) == ("llama", 128, 264)

@@ -18,7 +18,8 @@ from models.loader import assemble, load
 from models.model_folder import check_folder
 from models.mtp_tensors import HEAD_FILES
 from models.parameters import flat_parameters
-from tests.models.drafters.head_folders import edit
+from tests.engine.fewer import paired
+from tests.models.drafters.head_folders import edit, tensors_of
 from tests.toys.architectures import _config, build
 from tests.toys.head_targets import qwen_with_head
 from tests.toys.mtp_heads import PLACE, PUBLISHED, write_whole_checkpoint
@@ -37,16 +38,12 @@ def _level(name: str, value: mx.array) -> mx.array:
     return value - mx.min(value) if name.endswith("bias") and value.ndim == 1 else value
 
 
-def tensors_of(folder: Path) -> dict[str, mx.array]:
-    return dict(mx.load(str(folder / "model.safetensors")))
-
-
 def save(folder: Path, tensors: dict[str, mx.array], name: str = "model.safetensors") -> None:
     (folder / name).parent.mkdir(exist_ok=True)
     mx.save_safetensors(str(folder / name), tensors)
 
 
-@pytest.mark.slow_for("kimi_k2", "glm*", "deepseek_v32", "step3p5", "mimo_v2_flash", "bailing_moe")
+@pytest.mark.slow_for("kimi_k2", "glm*", "deepseek_v32", "step3p5", "mimo*", "bailing_moe")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_checkpoint_with_its_head_is_the_model_and_a_drafter_for_it(
     name: str, toy_folder: Path, tmp_path: Path
@@ -62,8 +59,7 @@ def test_a_checkpoint_with_its_head_is_the_model_and_a_drafter_for_it(
         assert kind_of(folder, folder).files.load(folder, target, False).drafter.needs.taps
 
 
-@pytest.mark.parametrize("model_type", ["deepseek_v3", "kimi_k2", "joyai_llm_flash"])
-@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize(("model_type", "heads"), paired(["deepseek_v3", "kimi_k2", "joyai_llm_flash"], [1, 2]))
 def test_all_heads_of_a_checkpoint_are_left_out(model_type: str, heads: int, toy_folder: Path, tmp_path: Path) -> None:
     network = write_whole_checkpoint("deepseek_v3", tmp_path, toy_folder)
     edit(tmp_path, model_type=model_type, num_nextn_predict_layers=heads)
@@ -79,8 +75,7 @@ def test_all_heads_of_a_checkpoint_are_left_out(model_type: str, heads: int, toy
     assert same(tmp_path, network)
 
 
-@pytest.mark.parametrize("file", HEAD_FILES)
-@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize(("file", "bare"), paired(HEAD_FILES, [False, True]))
 def test_a_head_in_a_file_beside_the_weights_is_no_part_of_them(
     file: str, bare: bool, toy_folder: Path, tmp_path: Path
 ) -> None:

@@ -24,11 +24,6 @@ TEXTS = ("x   5", "[\n    1,\n    2]", "| a |  10 |", "2023\n\n\nok", " x", "</s
 FAMILIES = {family.name: family for family in families()}
 
 
-@pytest.fixture
-def folder(toy_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(toy_folder, tmp_path / "model"))
-
-
 def write_json(path: Path, **values: Any) -> None:
     path.write_text(json.dumps(values))
 

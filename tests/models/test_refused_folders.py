@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,6 @@ from models.model_folder import check_folder
 from tests.models.drafters.head_folders import edit
 
 MATRIX = "model.layers.0.self_attn.q_proj"  # (32, 32), as AutoAWQ and GPTQ pack it
-
-
-@pytest.fixture
-def folder(toy_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(toy_folder, tmp_path / "model"))
 
 
 def in_place_of_a_matrix(folder: Path, **parts: mx.array) -> None:
@@ -107,16 +101,10 @@ def test_plain_weights_load_whatever_they_were_trained_in(folder: Path, toy_fold
     assert mx.array_equal(assemble(check_folder(folder))(tokens), plain).item()
 
 
-def lora(folder: Path) -> None:
+def lora(folder: Path, weights: str = "adapter_model", base: str = "base_model_name_or_path") -> None:
     (folder / "config.json").unlink()
-    (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "maker/base"}))
-
-
-def mlx_lora(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    (folder / "model.safetensors").rename(folder / "adapters.safetensors")
-    (folder / "adapter_config.json").write_text(json.dumps({"model": "maker/base"}))
+    (folder / "model.safetensors").rename(folder / f"{weights}.safetensors")
+    (folder / "adapter_config.json").write_text(json.dumps({base: "maker/base"}))
 
 
 def beside(name: str) -> Callable[[Path], None]:
@@ -136,7 +124,7 @@ def other_weights(folder: Path) -> None:
     ("change", "said"),
     [
         (lora, r"is an adapter \(LoRA\) for maker/base, not a model; fuse"),
-        (mlx_lora, r"is an adapter \(LoRA\) for maker/base, not a model; fuse"),
+        (lambda folder: lora(folder, "adapters", "model"), r"is an adapter \(LoRA\) for maker/base, not a model; fuse"),
         (beside("adapter_model.safetensors"), r"holds an adapter \(adapter_model.safetensors\).*fuse it"),
         (beside("adapter_model.bin"), r"holds an adapter \(adapter_model.bin\).*fuse it"),
         (original, "its makers' own format.*choose a version with config.json"),

@@ -189,7 +189,7 @@ def test_a_tokenizer_that_wants_more_is_refused_in_a_line(
 
 def test_dates_are_found_in_a_template_of_any_length(folder: Path) -> None:
     """In a time that grows with its length: with its square, this would not end."""
-    change(folder, "tokenizer_config.json", "chat_template", "{{ strftime_now('" * 200_000)
+    change(folder, "tokenizer_config.json", "chat_template", "{{ strftime_now('" * 50_000)
     assert FolderTokenizer(folder).on(date(2024, 7, 26)).has_template
 
 

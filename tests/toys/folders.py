@@ -14,6 +14,7 @@ from pathlib import Path
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models import llama
+from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests.toys.architecture_common import COMMON
@@ -63,6 +64,17 @@ def make_folder(
         assert isinstance(whole, dict)
         weights = {name: _blur(value, noise) for name, value in whole.items()}
     mx.save_safetensors(str(path / "model.safetensors"), weights)
+    return path
+
+
+def quantize_folder(source: Path, path: Path, bits: int = 8, dtype: mx.Dtype | None = None) -> Path:
+    """Writes the model folder `source` anew, its weights in so many bits. dtype: of scales and of what stays plain."""
+    shutil.copytree(source, path)
+    network, config = quantize_model(*load_model(source), 32, bits)
+    if dtype is not None:
+        network.set_dtype(dtype)
+    save_model(path, network)
+    save_config(config, path / "config.json")
     return path
 
 

@@ -18,6 +18,8 @@ from models.convert.folder_conversion import convert_folder
 from models.loader import load
 from models.model_folder import check_folder
 from models.storage_options import StorageOptions
+from tests.engine.fewer import fewer
+from tests.models.drafters.head_folders import edit, tensors_of
 from tests.toys.folders import make_folder
 
 ROOT = Path(__file__).parents[3]
@@ -27,9 +29,7 @@ ROOT = Path(__file__).parents[3]
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As transformers writes one: bf16, with files that no conversion may take along."""
     folder = make_folder(tmp_path_factory.mktemp("hugging") / "model")
-    weights = mx.load(str(folder / "model.safetensors"))
-    assert isinstance(weights, dict)
-    cast = {name: array.astype(mx.bfloat16) for name, array in weights.items()}
+    cast = {name: array.astype(mx.bfloat16) for name, array in tensors_of(folder).items()}
     mx.save_safetensors(str(folder / "model.safetensors"), cast, {"format": "pt"})
     edit(folder, torch_dtype="bfloat16")
     (folder / "modeling.py").write_text("raise SystemExit")
@@ -42,35 +42,24 @@ def source(pristine: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(pristine, tmp_path / "source"))
 
 
-def edit(folder: Path, **changes: object) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
-def weights(folder: Path) -> dict[str, mx.array]:
-    found = mx.load(str(folder / "model.safetensors"))
-    assert isinstance(found, dict)
-    return found
-
-
 def same_weights(one: dict[str, mx.array], other: dict[str, mx.array]) -> bool:
     return one.keys() == other.keys() and all(
         one[name].dtype == other[name].dtype and bool(mx.array_equal(one[name], other[name])) for name in one
     )
 
 
-@pytest.mark.parametrize("bits", [4, 3])
+@pytest.mark.parametrize("bits", fewer([4, 3], [3]))
 def test_quantized_numbers_are_those_of_mlx_lms_own_conversion(source: Path, tmp_path: Path, bits: int) -> None:
     mlx_lm.convert(str(source), str(tmp_path / "theirs"), quantize=True, q_bits=bits, q_group_size=32)
     ours = convert_folder(source, tmp_path / "ours", StorageOptions(bits, 32))
-    assert same_weights(weights(ours), weights(tmp_path / "theirs"))
+    assert same_weights(tensors_of(ours), tensors_of(tmp_path / "theirs"))
     configs = [json.loads((folder / "config.json").read_text()) for folder in (ours, tmp_path / "theirs")]
     assert configs[0] == configs[1] and configs[0]["quantization"]["bits"] == bits
 
 
 def test_a_plain_conversion_keeps_every_number_and_takes_no_code_along(source: Path, tmp_path: Path) -> None:
     folder = convert_folder(source, tmp_path / "made")
-    assert same_weights(weights(folder), weights(source))
+    assert same_weights(tensors_of(folder), tensors_of(source))
     names = {path.name for path in folder.iterdir()}
     expected = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", MANIFEST}
     assert names == expected | {"model.safetensors.index.json"}
@@ -84,7 +73,7 @@ def test_16_bits_make_plain_floats_of_a_quantized_model(source: Path, tmp_path: 
     quantized = convert_folder(source, tmp_path / "quantized", StorageOptions(4, 32))
     plain = convert_folder(quantized, tmp_path / "plain", StorageOptions(16, dtype="float32"))
     assert "quantization" not in check_folder(plain).config
-    assert {array.dtype for array in weights(plain).values()} == {mx.float32}
+    assert {array.dtype for array in tensors_of(plain).values()} == {mx.float32}
     assert check_folder(plain).config["torch_dtype"] == "float32"
     ids = mx.array([[5, 9, 200, 31]])
     found, wanted = (np.array(load(folder).network(ids)) for folder in (plain, quantized))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from models.loader import Loaded, load
-from tests.models.drafters.head_folders import config_of, edit, write_mlp_speculator
+from tests.models.drafters.head_folders import config_of, edit, write_config, write_mlp_speculator
 from tests.models.drafters.oracle_heads import ORACLES
 
 
@@ -38,8 +37,7 @@ def mlp_folder(tmp_path: Path) -> Path:
 def mtp_folder(tmp_path: Path) -> Path:
     """A prediction head under the config of a target."""
     path = Path(shutil.copytree(ORACLES / "qwen3_5_mtp", tmp_path / "head"))
-    config = {"model_type": "qwen3_5", "text_config": config_of(path)["text_config"]}
-    (path / "config.json").write_text(json.dumps(config))
+    write_config(path, model_type="qwen3_5", text_config=config_of(path)["text_config"])
     return path
 
 

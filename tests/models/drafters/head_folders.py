@@ -28,6 +28,10 @@ def config_of(path: Path) -> dict[str, Any]:
     return dict(json.loads((path / "config.json").read_text()))
 
 
+def write_config(path: Path, **fields: Any) -> None:
+    (path / "config.json").write_text(json.dumps(fields))
+
+
 def edit(path: Path, **changes: Any) -> None:
     """Change fields of config.json, None taking them away; `layer` holds those of the transformer layer."""
     config = config_of(path)
@@ -36,7 +40,7 @@ def edit(path: Path, **changes: Any) -> None:
         fields.update(changed)
         for key in [key for key, value in changed.items() if value is None]:
             del fields[key]
-    (path / "config.json").write_text(json.dumps(config))
+    write_config(path, **config)
 
 
 def null(path: Path, *names: str) -> None:
@@ -44,7 +48,7 @@ def null(path: Path, *names: str) -> None:
     config = config_of(path)
     for fields in (config, config["transformer_layer_config"]):
         fields.update(dict.fromkeys(names))
-    (path / "config.json").write_text(json.dumps(config))
+    write_config(path, **config)
 
 
 def file_of(path: Path) -> Path:
@@ -69,6 +73,18 @@ def changed_tensors(change: Callable[[dict[str, mx.array]], Any]) -> Change:
         mx.save_safetensors(str(file_of(path)), tensors)
 
     return spoil
+
+
+def quantized_where(chosen: Callable[[str, mx.array], bool], bits: int = 8, mode: str = "affine") -> Change:
+    """Quantizes the chosen matrices, as mlx.nn.quantize writes them."""
+
+    def quantize(tensors: dict[str, mx.array]) -> None:
+        for name in [name for name, value in tensors.items() if chosen(name, value)]:
+            parts = mx.quantize(tensors.pop(name), group_size=32, bits=bits, mode=mode)
+            names = (name.replace("weight", end) for end in ("weight", "scales", "biases"))
+            tensors.update(zip(names, parts, strict=False))
+
+    return changed_tensors(quantize)
 
 
 def no_tensor(name: str) -> Change:
@@ -134,5 +150,5 @@ def write_mlp_speculator(path: Path, copies: bool = False, **form: Any) -> Path:
         "scale_input": config.scale_input,
         "top_k_tokens_per_head": [4, 3, 2],
     }
-    (path / "config.json").write_text(json.dumps(fields))
+    write_config(path, **fields)
     return path

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import ModelError, PairError
 from models.drafters.gemma4_assistant import FILES, _check_ordering, kv_layers
 from models.drafters.target_match import TargetShape
-from tests.models.drafters.head_folders import SHAPE, changed_tensors, config_of, edit, open_block, tensor
+from tests.models.drafters.head_folders import SHAPE, config_of, edit, open_block, quantized_where, tensor
 from tests.models.drafters.oracle_heads import GEMMA, ORACLES
 
 # --- what a config means -----------------------------------------------------------------------
@@ -67,19 +67,9 @@ def test_block_size_counts_inputs_or_proposals(
 
 
 def test_a_quantized_block_drafter_loads(block_folder: Path) -> None:
-    def quantize(tensors: dict[str, mx.array]) -> None:
-        for name in [name for name, value in tensors.items() if name.endswith("_proj.weight") and value.shape[1] == 32]:
-            parts = mx.quantize(tensors.pop(name), group_size=32, bits=8)
-            tensors.update(
-                {
-                    name.replace("weight", end): part
-                    for end, part in zip(("weight", "scales", "biases"), parts, strict=True)
-                }
-            )
-
     plain = open_block(block_folder).layers[0].self_attn.q_proj.weight
     mx.eval(plain)  # the file is written again
-    changed_tensors(quantize)(block_folder)
+    quantized_where(lambda name, value: name.endswith("_proj.weight") and value.shape[1] == 32)(block_folder)
     found = open_block(block_folder).layers[0].self_attn.q_proj
     whole = mx.dequantize(found.weight, found.scales, found.biases, group_size=32, bits=8)
     assert mx.allclose(whole, plain, atol=0.02)

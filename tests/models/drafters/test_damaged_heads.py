@@ -237,6 +237,7 @@ FAULTS = {
     "mtp": MTP,
     "pard": PARD,
 }
+OTHER = {"name": "Other", "vocabulary_sha256": "ab"}
 MISFITS: dict[str, dict[str, tuple[Change, str]]] = {
     "eagle3": {
         "deeper target": (
@@ -250,7 +251,7 @@ MISFITS: dict[str, dict[str, tuple[Change, str]]] = {
         "another width": (layer(hidden_size=48), "different hidden size (48 numbers a token; target has 32)"),
         "more tokens": (layer(vocab_size=65), "different vocabulary size (65; target has 64)"),
         "other tokens": (
-            config(redline={"target": {"name": "Other", "vocabulary_sha256": "ab"}}),
+            config(redline={"target": OTHER}),
             "different tokenizer (made for Other, not for target)",
         ),
     },
@@ -258,7 +259,7 @@ MISFITS: dict[str, dict[str, tuple[Change, str]]] = {
         "another width": (config(hidden_size=48), "different hidden size (48 numbers a token; target has 32)"),
         "more tokens": (config(vocab_size=65), "different vocabulary size (65; target has 64)"),
         "other tokens": (
-            redline(target={"name": "Other", "vocabulary_sha256": "ab"}),
+            redline(target=OTHER),
             "different tokenizer (made for Other",
         ),
     },
@@ -271,7 +272,9 @@ MISFITS: dict[str, dict[str, tuple[Change, str]]] = {
         "deeper taps": (dflash(target_layer_ids=[0, 9]), "different number of layers (reads layer 10; target has 4)"),
         "fewer states": (dflash(target_layer_ids=[1]), "different hidden size (64 numbers a token; target has 32"),
         "more tokens": (config(vocab_size=65), "different vocabulary size (65; target has 64)"),
+        "other tokens": (config(redline={"target": OTHER}), "different tokenizer (made for Other"),
     },
+    "mtp": {"other tokens": (config(redline={"target": OTHER}), "different tokenizer (made for Other")},
 }
 
 

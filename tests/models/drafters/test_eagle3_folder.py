@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tests.models.drafters.head_folders import (
     no_tensor,
     null,
     tensors_of,
+    write_config,
 )
 from tests.toys.heads import VARIANTS, random_eagle3
 
@@ -122,7 +122,7 @@ def as_safeailab(path: Path, **changes: Any) -> None:
     """SafeAILab/EAGLE, `eagle/traineagle3/config.json` and `eagle/model/cnets.py`."""
     config = config_of(path)
     flat = {**config["transformer_layer_config"], "draft_vocab_size": 24, "architectures": ["LlamaForCausalLMEagle3"]}
-    (path / "config.json").write_text(json.dumps({**flat, "eagle_aux_hidden_state_layer_ids": [0, 1, 3]}))
+    write_config(path, **flat, eagle_aux_hidden_state_layer_ids=[0, 1, 3])
     edit(path, torch_dtype="float16", **changes)
     tensors = {name.replace("layers.0.", "midlayer."): value for name, value in tensors_of(path).items()}
     mx.save_safetensors(str(path / "model.safetensors"), tensors)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import mlx.nn as nn
 import pytest
-from mlx.utils import tree_flatten
 
 from app.inference.pair_loader import open_drafter
 from engine import backend
@@ -23,6 +19,7 @@ from models.drafters.eagle3 import save_eagle3
 from models.drafters.head_weights import MIN_SHARE, Quantization, quantization_of, quantize, share_of
 from models.loader import Loaded, load
 from tests.engine.conversations import chat_reply, read
+from tests.toys.folders import quantize_folder
 from tests.toys.heads import random_eagle3, random_medusa
 
 FOUR_BITS = Quantization(4, 32, "affine")
@@ -32,13 +29,7 @@ HELLO = [{"role": "user", "content": "hello"}]
 @pytest.fixture(scope="module")
 def quantized_folder(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy, stored in 4 bits."""
-    path = Path(shutil.copytree(toy_folder, tmp_path_factory.mktemp("quantized") / "toy"))
-    network = load(toy_folder).network
-    nn.quantize(network, 32, 4)
-    mx.save_safetensors(str(path / "model.safetensors"), dict(tree_flatten(network.parameters())))
-    config = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(json.dumps({**config, "quantization": {"group_size": 32, "bits": 4}}))
-    return path
+    return quantize_folder(toy_folder, tmp_path_factory.mktemp("quantized") / "toy", 4)
 
 
 @pytest.fixture

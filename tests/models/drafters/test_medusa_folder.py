@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import mlx.core as mx
@@ -18,11 +17,12 @@ from models.drafters.medusa import save_medusa, tree_in
 from models.loader import Loaded
 from tests.models.drafters.head_folders import (
     are_same,
-    changed_tensors,
     config_of,
     edit,
     names_in,
+    quantized_where,
     tensors_of,
+    write_config,
 )
 from tests.toys.heads import random_medusa
 
@@ -72,7 +72,7 @@ def test_fasterdecodings_own_files_load(head_target: Loaded, tmp_path: Path) -> 
         path.mkdir()
         kept = {f"{prefix}{key}": value for key, value in whole.items() if own or "linear" in key}
         mx.save_safetensors(str(path / f"{name}.safetensors"), kept)
-        (path / "config.json").write_text(json.dumps(config))
+        write_config(path, **config)
         assert kind_of(path).name == "medusa"
         again, tree = MEDUSA_FILES.load_head(path, head_target), tree_in(Fields(path, config), 3)
         parents_of(tree, 3)
@@ -85,15 +85,8 @@ def test_fasterdecodings_own_files_load(head_target: Loaded, tmp_path: Path) -> 
 
 def test_quantized_heads_load(medusa_folder: Path, head_target: Loaded) -> None:
     """Also where config.json does not say how wide they are."""
-
-    def quantize(tensors: dict[str, mx.array]) -> None:
-        for name in [name for name in tensors if name.endswith("linear.weight")]:
-            parts = mx.quantize(tensors.pop(name), group_size=32, bits=8)
-            ends = ("weight", "scales", "biases")
-            tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=True)})
-
     plain = MEDUSA_FILES.load_head(medusa_folder, head_target)
-    changed_tensors(quantize)(medusa_folder)
+    quantized_where(lambda name, _: name.endswith("linear.weight"))(medusa_folder)
     edit(medusa_folder, hidden_size=None)
     found = MEDUSA_FILES.load_head(medusa_folder, head_target)
     assert not are_same(found, plain, 1e-5) and np.allclose(np.array(found(STATES)), np.array(plain(STATES)), atol=0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,9 +19,18 @@ from models.convert.stored_head import stored_head
 from models.drafters.mtp import FILES, write_mtp
 from models.drafters.target_match import TargetShape
 from models.storage_options import StorageOptions
-from tests.models.drafters.head_folders import SHAPE, changed_tensors, config_of, edit, open_mtp, tensor
+from tests.models.drafters.head_folders import (
+    SHAPE,
+    changed_tensors,
+    config_of,
+    edit,
+    open_mtp,
+    quantized_where,
+    tensor,
+    write_config,
+)
+from tests.models.drafters.oracle_heads import ORACLES
 
-ORACLE = Path(__file__).parent / "oracles" / "qwen3_5_mtp"
 TO_SPECULATORS = {
     "mtp.fc": "mtp_layers.0.input_proj",
     "mtp.norm": "mtp_layers.0.final_layernorm",
@@ -34,7 +42,7 @@ TO_SPECULATORS = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(ORACLE, tmp_path / "head"))
+    return Path(shutil.copytree(ORACLES / "qwen3_5_mtp", tmp_path / "head"))
 
 
 def output(head: MtpHead) -> mx.array:
@@ -56,41 +64,32 @@ def as_speculators(name: str) -> str:
     return name.replace(found, TO_SPECULATORS[found], 1)
 
 
-def write(path: Path, config: dict[str, object]) -> None:
-    (path / "config.json").write_text(json.dumps(config))
-
-
-def text_config(path: Path) -> dict[str, Any]:
-    return dict(json.loads((path / "config.json").read_text())["text_config"])
-
-
 def sidecar(path: Path) -> None:
     renamed(lambda name: name.removeprefix("mtp."))(path)
 
 
 def speculators(path: Path) -> None:
-    layer = text_config(path)
+    layer = config_of(path)["text_config"]
     renamed(as_speculators)(path)
-    write(path, {"speculators_model_type": "mtp", "transformer_layer_config": layer})
+    write_config(path, speculators_model_type="mtp", transformer_layer_config=layer)
 
 
 def checkpoint(path: Path) -> None:
     """Among the weights of a target, below `language_model`, beside a vision tower's and a second head's."""
-    layer = text_config(path)
+    layer = config_of(path)["text_config"]
     renamed(lambda name: f"language_model.{name}")(path)
     tensor("language_model.model.layers.0.mlp.up_proj.weight", mx.ones((4, 4)))(path)
     tensor("language_model.mtp.layers.1.mlp.up_proj.weight", mx.ones((4, 4)))(path)
-    write(path, {"model_type": "qwen3_5", "text_config": layer})
+    write_config(path, model_type="qwen3_5", text_config=layer)
 
 
 def mtplx(path: Path) -> None:
     """A file of its own beside the target's weights, named in the target's config."""
-    layer = text_config(path)
+    layer = config_of(path)["text_config"]
     (path / "model.safetensors").rename(path / "extra.safetensors")
     mx.save_safetensors(str(path / "model.safetensors"), {"model.layers.0.mlp.up_proj.weight": mx.ones((4, 4))})
-    write(
-        path, {"model_type": "qwen3_5", "text_config": layer, "mlx_lm_extra_tensors": {"mtp_file": "extra.safetensors"}}
-    )
+    named = {"mtp_file": "extra.safetensors"}
+    write_config(path, model_type="qwen3_5", text_config=layer, mlx_lm_extra_tensors=named)
 
 
 LAYOUTS = {"sidecar": sidecar, "speculators": speculators, "checkpoint": checkpoint, "mtplx": mtplx}
@@ -116,31 +115,26 @@ def test_norms_that_are_whole_stay_as_they_are(folder: Path) -> None:
 
 
 def test_fields_that_a_sidecar_leaves_out_are_the_targets(folder: Path) -> None:
-    layer, want = text_config(folder), output(open_mtp(folder))
-    write(folder, {"model_type": "qwen3_5_mtp"})
+    layer, want = config_of(folder)["text_config"], output(open_mtp(folder))
+    write_config(folder, model_type="qwen3_5_mtp")
     assert mx.array_equal(output(open_mtp(folder, {"model_type": "qwen3_5", "text_config": layer})), want)
 
 
 @pytest.mark.parametrize(("bits", "mode"), [(8, "affine"), (4, "mxfp4")])
 def test_quantized_heads_load(folder: Path, bits: int, mode: str) -> None:
     """Every matrix but `fc`, as converters leave it, near the head in full."""
-
-    def quantize(tensors: dict[str, mx.array]) -> None:
-        for name, value in list(tensors.items()):
-            if value.ndim == 2 and "fc" not in name and value.shape[1] % 32 == 0:
-                parts = mx.quantize(value, group_size=32, bits=bits, mode=mode)
-                ends = ("weight", "scales", "biases")
-                tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=False)})
-
     want = output(open_mtp(folder))
-    changed_tensors(quantize)(folder)
+    mx.eval(want)  # before the file is written again
+    quantized_where(lambda name, value: value.ndim == 2 and "fc" not in name and value.shape[1] % 32 == 0, bits, mode)(
+        folder
+    )
     found = output(open_mtp(folder))
     assert 0 < mx.mean(mx.abs(found - want)).item() < (0.02 if bits == 8 else 0.4)  # type: ignore[operator]
 
 
 def test_experts_are_stacked(folder: Path) -> None:
     """Alone as Qwen3-Next has them, or all in one matrix as Qwen3.5 has them: the same layer."""
-    layer = text_config(folder) | {
+    layer = config_of(folder)["text_config"] | {
         "num_experts": 4,
         "num_experts_per_tok": 2,
         "moe_intermediate_size": 16,
@@ -169,7 +163,7 @@ def test_experts_are_stacked(folder: Path) -> None:
             tensors.update({f"mtp.layers.0.mlp.{name}{end}": value for name, value in experts.items()})
 
         changed_tensors(change)(path)
-        write(path, {"model_type": "qwen3_5_mtp", "text_config": layer})
+        write_config(path, model_type="qwen3_5_mtp", text_config=layer)
         outputs.append(output(open_mtp(path)))
     assert mx.allclose(outputs[0], outputs[1], atol=1e-5)
 
@@ -179,7 +173,7 @@ def test_a_config_names_no_file_outside_its_folder(folder: Path, tmp_path: Path,
     other = tmp_path / "other"
     other.mkdir()
     named = {"mtp_file": name.format(folder if name.startswith("{") else folder.name)}
-    write(other, {"model_type": "qwen3_5", "text_config": text_config(folder), "mlx_lm_extra_tensors": named})
+    write_config(other, model_type="qwen3_5", text_config=config_of(folder)["text_config"], mlx_lm_extra_tensors=named)
     mx.save_safetensors(str(other / "model.safetensors"), {"model.norm.weight": mx.ones(4)})
     with pytest.raises(ModelError, match="holds no multi-token prediction head"):
         open_mtp(other)
@@ -248,7 +242,7 @@ def test_any_other_contract_is_refused(folder: Path, contract: Any, reason: str)
 
 def test_a_head_is_stored_in_the_bits_of_converted_weights(tmp_path: Path) -> None:
     """Of a whole checkpoint only the head's tensors are taken, and they load from there."""
-    source = Path(shutil.copytree(ORACLE, tmp_path / "source"))
+    source = Path(shutil.copytree(ORACLES / "qwen3_5_mtp", tmp_path / "source"))
     checkpoint(source)
     converted = tmp_path / "converted"
     converted.mkdir()
@@ -266,7 +260,7 @@ def test_a_head_is_stored_in_the_bits_of_converted_weights(tmp_path: Path) -> No
 def test_what_was_converted_is_not_converted_again(tmp_path: Path) -> None:
     """Norms far below 1 that are whole already would be taken for ones that are stored minus one."""
     source = tmp_path / "source"
-    shutil.copytree(ORACLE, source)
+    shutil.copytree(ORACLES / "qwen3_5_mtp", source)
     checkpoint(source)
     head = stored_head(source, StorageOptions())
     assert head is not None

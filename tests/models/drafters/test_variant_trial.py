@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from engine.drafters import Drafter
+from engine.drafters import DraftContext, Drafter
 from engine.errors import MachineLostError
+from engine.sampling import Sampler, TokenCounts
 from engine.session import Prompt, Session
 from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
 from models.drafters import variant_trial
 from models.drafters.drafter_kind import LoadedDrafter
+from models.drafters.gemma4_assistant import FILES
 from models.drafters.variant_trial import TOKENS, Variant, choose_variant
-from models.loader import Loaded
+from models.loader import Loaded, load
 from tests.engine.conversations import read
-from tests.engine.replies import Scripted
+from tests.engine.replies import PROMPT, Scripted, attach
+from tests.models.drafters.oracle_heads import ORACLES
+from tests.toys.architectures import _config, build
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +110,40 @@ def test_a_trial_of_the_same_variants_in_another_order_is_not_taken_for_this_one
     """A pack that says how it is to be read turns the order round; the first variant has an advantage."""
     variant_trial._keep_rates("key", {"after": 0.1, "before": 0.8}, tmp_path)
     assert list(variant_trial._kept_rates("key", tmp_path).items()) == [("after", 0.1), ("before", 0.8)]
+
+
+# --- Gemma 4's assistants ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def gemma(toy_folder: Path) -> Loaded:
+    """A toy Gemma 4 under another toy's tokenizer."""
+    found, network = load(toy_folder), build("gemma4_text")
+    folder = dataclasses.replace(found.folder, config={**_config("gemma4_text"), "model_type": "gemma4_text"})
+    return dataclasses.replace(found, folder=folder, network=network, model=CachedModel(network))
+
+
+@pytest.mark.parametrize(("rates", "ahead"), [([0.6, 0.3], 0), ([0.3, 0.6], 1)])
+def test_an_assistant_stands_where_more_of_its_drafts_are_accepted(
+    rates: list[float], ahead: int, gemma: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sources disagree about the position, so both are tried when it is first used."""
+    path = ORACLES / "gemma4_plain"
+    found = FILES.load(path, gemma, False)
+    monkeypatch.setattr(variant_trial, "try_variants", lambda *_: rates)
+    kept = choose_variant(found, path, gemma, tmp_path)
+    assert ("uses the position after the last token seen: 60% of its drafts" in kept.note) == bool(ahead)
+    drafter, places = kept.drafter, []
+    head = drafter.head  # type: ignore[attr-defined]
+
+    def noted(embedded: object, state: object, kv: object, position: int) -> object:
+        places.append(position)
+        return head(embedded, state, kv, position)
+
+    noted.dtype, noted.config, noted.logits = head.dtype, head.config, head.logits  # type: ignore[attr-defined]
+    monkeypatch.setattr(drafter, "head", noted)
+    attach(drafter, gemma.model)
+    gemma.model.feed(PROMPT[:-1])
+    sampler = Sampler(SamplingSettings(), gemma.model.vocabulary)
+    drafter.propose(DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler), 3)
+    assert places == [len(PROMPT) - 2 + ahead] * 3

@@ -39,5 +39,14 @@ def pull_whole(hub: Hub, repo: Repo) -> list[DownloadEvent]:
     return events
 
 
+def refuse_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a disk does that has none."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.symlink", refuse)
+
+
 def part_of(hub: Hub, repo: Repo, name: str = FIRST) -> Path:
     return RepoCache(hub.cache, NAME).folder / "blobs" / f"{repo.etag(name)}{PARTIAL}"

@@ -18,7 +18,7 @@ from models.local.inventory import installed
 from models.local.locations import ModelLocations
 from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
-from tests.models.hub.outcomes import FIRST, part_of, pull_whole, refusal_of
+from tests.models.hub.outcomes import FIRST, part_of, pull_whole, refusal_of, refuse_links
 from tests.models.hub.tiny import NAME, read_folder, wanted
 
 
@@ -72,11 +72,8 @@ def spoil(hub: Hub, repo: Repo) -> None:
 def test_a_flipped_bit_is_found_by_verify_and_fetched_again(
     hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(1, "Operation not permitted")
-
     if not links:
-        monkeypatch.setattr("os.symlink", refuse)
+        refuse_links(monkeypatch)
     pull_whole(hub, repo)
     spoil(hub, repo)
     *_, unread = pull(hub, NAME)

@@ -16,6 +16,7 @@ from models.hub.download import DownloadWorkers
 from models.hub.download_events import Waiting
 from models.hub.failures import requested_wait_s
 from models.hub.repo_cache import RepoCache
+from tests.engine.fewer import paired
 from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
 from tests.models.hub.outcomes import FIRST, pull_whole, refusal_of
@@ -24,26 +25,26 @@ from tests.models.hub.tiny import NAME
 API, FILES = "/api/models/", "/resolve/"
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "reason", "said"),
-    [
-        (401, {}, "token", "there is no tiny-org/Tiny-4bit at {endpoint}; check the name or, if it is private, run `"),
-        (401, {"X-Error-Code": "GatedRepo"}, "gated", "is gated: accept its terms at {endpoint}/tiny-org/Tiny-4bit"),
-        (403, {"X-Error-Code": "GatedRepo"}, "gated", ", run `redline models login`, then pull again"),
-        (403, {}, "gated", "denied access (403); check the permissions of your token"),
-        (403, {"X-Error-Message": "Access to this resource is disabled."}, "gated", "was disabled by the hub"),
-        (404, {"X-Error-Code": "RepoNotFound"}, "missing", "there is no tiny-org/Tiny-4bit at {endpoint}"),
-        (404, {"X-Error-Code": "RevisionNotFound"}, "missing", "has no revision 'main'; see {endpoint}/tiny-org"),
-        (404, {"X-Error-Code": "EntryNotFound"}, "missing", "was removed during the download; pull again"),
-        (418, {}, "hub", "answered 418; check the name and HF_ENDPOINT"),
-        (429, {}, "busy", "too many requests from here (429); try again in a few minutes; logging in with `"),
-        (500, {}, "server", "the hub is having problems (500); try again later"),
-    ],
-)
-@pytest.mark.parametrize("where", [API, FILES])
+ANSWERS: list[tuple[int, dict[str, str], str, str]] = [
+    (401, {}, "token", "there is no tiny-org/Tiny-4bit at {endpoint}; check the name or, if it is private, run `"),
+    (401, {"X-Error-Code": "GatedRepo"}, "gated", "is gated: accept its terms at {endpoint}/tiny-org/Tiny-4bit"),
+    (403, {"X-Error-Code": "GatedRepo"}, "gated", ", run `redline models login`, then pull again"),
+    (403, {}, "gated", "denied access (403); check the permissions of your token"),
+    (403, {"X-Error-Message": "Access to this resource is disabled."}, "gated", "was disabled by the hub"),
+    (404, {"X-Error-Code": "RepoNotFound"}, "missing", "there is no tiny-org/Tiny-4bit at {endpoint}"),
+    (404, {"X-Error-Code": "RevisionNotFound"}, "missing", "has no revision 'main'; see {endpoint}/tiny-org"),
+    (404, {"X-Error-Code": "EntryNotFound"}, "missing", "was removed during the download; pull again"),
+    (418, {}, "hub", "answered 418; check the name and HF_ENDPOINT"),
+    (429, {}, "busy", "too many requests from here (429); try again in a few minutes; logging in with `"),
+    (500, {}, "server", "the hub is having problems (500); try again later"),
+]
+
+
+@pytest.mark.parametrize(("answer", "where"), paired(ANSWERS, [API, FILES]))
 def test_every_refusal_says_what_to_do(
-    hub: Hub, server: Loopback, where: str, status: int, headers: dict[str, str], reason: str, said: str
+    hub: Hub, server: Loopback, answer: tuple[int, dict[str, str], str, str], where: str
 ) -> None:
+    status, headers, reason, said = answer
     server.trouble(where, status=status, headers=headers, body=b'{"error": "\\u001b[31mno"}', times=None)
     error = refusal_of(hub)
     assert said.format(endpoint=server.endpoint) in str(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from unittest.mock import patch
 
@@ -24,7 +23,7 @@ from models.hub.download_events import (
 from models.hub.repo_cache import PARTIAL, RepoCache, discard
 from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import Loopback
-from tests.models.hub.outcomes import FIRST
+from tests.models.hub.outcomes import FIRST, refuse_links
 from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
 from tests.waiting import HANG_S, until
 
@@ -185,10 +184,7 @@ def test_twins_are_fetched_once(hub: Hub, server: Loopback, repo: Repo) -> None:
 def test_a_disk_without_links_holds_the_files_themselves(
     hub: Hub, server: Loopback, repo: Repo, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "symlink", refuse)
+    refuse_links(monkeypatch)
     done = last_of_pull(hub)
     assert read_folder(Path(done.path)) == wanted(repo)
     assert not any(path.is_symlink() for path in Path(done.path).iterdir())

@@ -31,7 +31,7 @@ def run(name: str, tokens: int) -> tuple[ModelCache, ModelCache]:
     return short, long
 
 
-@pytest.mark.slow_for("*-jamba", "40-mamba")
+@pytest.mark.slow_for("*-jamba", "40-*", "900-llama")
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "mamba", "jamba", "deepseek_v3"])
 @pytest.mark.parametrize("tokens", [40, 900])
 def test_a_cache_takes_what_its_growth_says(name: str, tokens: int) -> None:

@@ -3,6 +3,7 @@ prints the table."""
 
 import json
 import re
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from models.convert.model_import import import_model, inspect
 from models.corrections import corrected_classes
 from models.model_folder import check_folder
 from models.storage_options import StorageOptions
+from tests.engine.fewer import fewer
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.models.references.__main__ import PART, table, verdict_of
 from tests.models.references.comparison import compare, folder_of, in_one_pass, names
@@ -33,7 +35,7 @@ from tests.programs.sweep import EveryLength, by_mlx_lm, mistakes
 
 # Factors that mlx-lm multiplies into weights are rounded with them to the 16 bits of the new folder.
 _CONVERTED = {"falcon_h1": 3e-3}
-# One of each kind of cache and of correction; the others are marked as slow.
+# One of each kind of cache and of correction.
 _EVERY_TIME = {"gemma3_text", "jamba", "longcat_flash", "mamba2", "phi3_longrope", "phimoe"}
 _TOKENS = 36  # past every window and original context, and every draft length once
 # The same rotation as files from before transformers 5 have it.
@@ -76,6 +78,11 @@ _OLDER: dict[str, dict[str, Any]] = {
 }
 
 
+def some_every_time(cases: Iterable[str]) -> list[Any]:
+    """All cases, of which only those in `_EVERY_TIME` are not marked as slow."""
+    return [pytest.param(name, marks=[] if name in _EVERY_TIME else pytest.mark.slow) for name in sorted(cases)]
+
+
 def older_form(name: str, path: Path) -> Path:
     """Copies a reference to `path`, with the config.json that transformers 4 would have written."""
     folder_of(name, path)
@@ -95,7 +102,7 @@ def test_logits_are_those_of_transformers_or_the_folder_is_refused(name: str, tm
     assert found.largest < TOLERANCE, found
 
 
-@pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED))
+@pytest.mark.parametrize("name", some_every_time(CORRECTED | RENAMED))
 def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,25 +112,26 @@ def test_mlx_lm_alone_is_not_right_or_its_correction_goes(
     assert not right, f"mlx-lm computes {name} as transformers now: remove what models/ does for it"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in _EVERY_TIME else pytest.mark.slow) for name in sorted(CORRECTED)]
-)
-def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("temperature", fewer([0.0, 0.8], [0.8]))
+@pytest.mark.parametrize("name", some_every_time(CORRECTED))
+def test_speculation_leaves_the_text_of_a_corrected_network_as_it_is(
+    name: str, temperature: float, tmp_path: Path
+) -> None:
     """Greedy and coupled text, over windows and original contexts, with drafts of every length and every mistake."""
     loaded = loader.load(folder_of(name, tmp_path / name))
     target, twin = loaded.model, CachedModel(loaded.network)
-    for sampling in (SamplingSettings(), SamplingSettings(temperature=0.8, seed=3)):
-        expected = reply(target, tokens=_TOKENS, sampling=sampling)[0]
-        if sampling.temperature == 0 and target.rotation.threshold is None:  # else mlx-lm's caches mix both rotations
-            assert expected == by_mlx_lm(loaded.network, _TOKENS)
-        scripted = Scripted(len(PROMPT), expected, mistakes(_TOKENS), target.vocabulary)
-        drafters: list[Drafter] = [scripted, PromptLookup(1)]
-        if target.rotation.threshold is None:  # where it changes, a twin of the same modules would change them as well
-            drafters.append(DraftModel(twin, target.vocabulary))
-        for drafter in drafters:
-            found, rounds, _ = reply(target, drafter, EveryLength(), sampling, tokens=_TOKENS)
-            assert found == expected, drafter.name
-            assert any(round_.drafted for round_ in rounds)
+    sampling = SamplingSettings(temperature=temperature, seed=3)
+    expected = reply(target, tokens=_TOKENS, sampling=sampling)[0]
+    if sampling.temperature == 0 and target.rotation.threshold is None:  # else mlx-lm's caches mix both rotations
+        assert expected == by_mlx_lm(loaded.network, _TOKENS)
+    scripted = Scripted(len(PROMPT), expected, mistakes(_TOKENS), target.vocabulary)
+    drafters: list[Drafter] = [scripted, PromptLookup(1)]
+    if target.rotation.threshold is None:  # where it changes, a twin of the same modules would change them as well
+        drafters.append(DraftModel(twin, target.vocabulary))
+    for drafter in drafters:
+        found, rounds, _ = reply(target, drafter, EveryLength(), sampling, tokens=_TOKENS)
+        assert found == expected, drafter.name
+        assert any(round_.drafted for round_ in rounds)
 
 
 @pytest.mark.parametrize("name", sorted(_OLDER))
@@ -136,7 +144,7 @@ def test_older_and_newer_forms_of_a_configuration_give_one_network(name: str, tm
     assert check_folder(newer).context_length == check_folder(older).context_length
 
 
-@pytest.mark.slow_for("glm4", "llama", "llama_llama3", "phi3_partial", "qwen2_yarn")
+@pytest.mark.slow_for("glm4", "llama", "phi3_longrope", "llama_llama3", "phi3_partial", "qwen2_yarn")
 @pytest.mark.parametrize("name", sorted(_OLDER))
 def test_imported_and_converted_folders_write_one_text_whichever_transformers_saved_them(
     name: str, tmp_path: Path
@@ -151,7 +159,7 @@ def test_imported_and_converted_folders_write_one_text_whichever_transformers_sa
             assert reply(loader.load(folder).model, tokens=_TOKENS)[0] == expected
 
 
-@pytest.mark.parametrize("name", sorted(CORRECTED | RENAMED | _OLDER.keys()))
+@pytest.mark.parametrize("name", some_every_time(CORRECTED | RENAMED | _OLDER.keys()))
 def test_a_converted_folder_computes_the_same(name: str, tmp_path: Path) -> None:
     convert_folder(folder_of(name, tmp_path / "source"), tmp_path / name)
     found = compare(name, tmp_path / name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlx_lm import load as load_with_mlx_lm
-from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from engine.errors import FitError
 from models.drafters.draft_vocabulary_file import NAME
@@ -21,6 +19,7 @@ from models.token_map import match_tokens
 from models.training.draft_model_trainee import DraftTrainee, default_layers, shorten
 from models.training.trainee import trainable_parameters
 from tests.toys.architectures import build
+from tests.toys.folders import quantize_folder
 
 ALL = mx.arange(310)
 
@@ -90,12 +89,7 @@ def test_the_folder_is_one_that_mlx_lm_loads_too(target: Loaded, tmp_path: Path)
 
 
 def test_a_draft_model_is_quantized_as_its_target_is(toy_folder: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(toy_folder, tmp_path / "target")
-    network, config = load_model(folder)
-    network, config = quantize_model(network, config, 32, 8)
-    save_model(folder, network)
-    save_config(config, folder / "config.json")
-    target = load(folder)
+    target = load(quantize_folder(toy_folder, tmp_path / "target"))
     trainee = DraftTrainee(target, 1, ALL)
     trainee.finalize()
     (tmp_path / "drafter").mkdir()

@@ -18,14 +18,14 @@ from engine.policy.fixed import FixedLength
 from engine.settings import SamplingSettings
 from models.loader import Loaded
 from models.training import pipeline
-from models.training.batches import Batch, Batches
-from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary
+from models.training.batches import Batch
+from models.training.corpus import Conversation, ConversationWriter
 from models.training.evaluation import HeldOutScores, assess, draw_report, evaluate, report_fields
 from models.training.medusa_trainee import MedusaTrainee, Ranks, _ranks, best_tree
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import TrainingKind
 from tests.engine.conversations import chat_reply
-from tests.models.training.training_plans import CHEAP, DEAR, Steps, fit, plan_for
+from tests.models.training.training_plans import CHEAP, DEAR, Steps, fit, plan_for, ready
 
 
 def judged_from(agreed: NDArray[np.bool_], overlap: float = 0.5) -> HeldOutScores:
@@ -96,7 +96,7 @@ def test_the_static_tree_is_nested_and_the_likeliest_first() -> None:
 def test_ranks_are_counted_along_the_text() -> None:
     ids = mx.array([4, 5, 6], mx.int32)
     logits = [mx.array([[3.0, 2, 1], [1, 2, 3], [3, 2, 1]]), mx.array([[0.0, 1, 2], [3.0, 2, 1], [0, 0, 1]])]
-    ranks = Ranks(2)
+    ranks = Ranks()
     ranks.add(np.stack([_ranks(one, mx.array([4, 5, 9], mx.int32), ids) for one in logits]))
     assert ranks.probs() == {(0,): 0.5, (0, 1): 0.5, (1,): 0.5}
 
@@ -168,11 +168,8 @@ def test_evaluation_agrees_with_what_the_loop_accepts(target: Loaded, kind: Trai
     plan = plan_for(target, kind, reply_tokens=40)
     talk = [c for c in ConversationWriter(target, plan).write(range(0, 16, 2)) if isinstance(c, Conversation)]
     assert {c.temperature for c in talk} == {0.0}
-    reader = make_reader(target, kind)
-    ids = choose_draft_vocabulary(talk, plan.vocabulary, target.model.vocabulary)
-    trainee = make_trainee(target, kind, (plan.depths, plan.layers), reader, ids, 0)
+    trainee, batches = ready(target, kind, talk)
     trainee.finalize()
-    batches = Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.min_context)
     judged = HeldOutScores()
     for number in range(len(talk)):
         batch = batches.make([number])

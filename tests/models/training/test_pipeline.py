@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from app.inference.pair_loader import open_drafter
 from engine import backend
@@ -25,6 +23,7 @@ from models.training.pipeline import STAGES, TrainingPipeline
 from models.training.training_plan import TrainingKind, write_plan
 from models.training.workspace import MANIFEST, Workspace
 from tests.models.training.training_plans import CHEAP, begin_fit, contents, fit, plan_for
+from tests.toys.folders import quantize_folder
 
 pytestmark = pytest.mark.slow
 
@@ -168,11 +167,7 @@ def test_a_finished_drafter_is_distinguished_from_that_of_another_fit(target: Lo
 def test_a_target_that_stays_quantized_as_on_metal_is_fitted_too(
     toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TrainingKind
 ) -> None:
-    folder = shutil.copytree(toy_folder, tmp_path / "target")
-    network, config = quantize_model(*load_model(folder), 32, 8)
-    network.set_dtype(mx.bfloat16)
-    save_model(folder, network)
-    save_config(config, folder / "config.json")
+    folder = quantize_folder(toy_folder, tmp_path / "target", dtype=mx.bfloat16)
     monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail=""))
     target = load(folder)
     plan = plan_for(target, kind, conversations=8, shard=8, held_out=2, steps=3, reply_tokens=12)

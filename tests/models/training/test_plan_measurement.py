@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from engine import backend
 from engine.errors import FitError
@@ -31,7 +29,7 @@ from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import MachineRates, TrainingOptions, TrainingPlan
 from models.training.training_prompts import prompts_that_fit
 from tests.models.training.training_plans import MEASURED, ROOMY, conversation, plan_for
-from tests.toys.folders import make_folder
+from tests.toys.folders import make_folder, quantize_folder
 
 SMALL = TrainingOptions("medusa", conversations=24, steps=4, reply_tokens=16)
 
@@ -121,10 +119,7 @@ def test_targets_that_differ_in_their_weights_alone_are_told_apart(tmp_path: Pat
 def test_what_a_draft_model_copies_from_a_quantized_target_is_counted(
     toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = shutil.copytree(toy_folder, tmp_path / "target")
-    network, config = quantize_model(*load_model(folder), 32, 8)
-    save_model(folder, network)
-    save_config(config, folder / "config.json")
+    folder = quantize_folder(toy_folder, tmp_path / "target")
     plan = plan_for(load(folder), "draft")
     assert sizes_for(load(folder), plan).frozen_bytes == 0
     monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail=""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,11 +19,10 @@ from models.safetensors_file import write_tensors
 from models.training.batches import Batches, schedule
 from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary, draft_vocabulary_coverage
 from models.training.target_states import StoredStates, TargetStateReader, store_states
-from models.training.trainee import Trainee
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.trainer import Trainer, loss_of
 from models.training.training_plan import MAX_DEPTHS, MIN_TOKENS, TrainingKind
-from tests.models.training.training_plans import conversation, plan_for
+from tests.models.training.training_plans import conversation, plan_for, ready
 
 KINDS: tuple[TrainingKind, ...] = ("eagle3", "medusa", "draft")
 
@@ -34,14 +32,6 @@ def talk(target: Loaded) -> list[Conversation]:
     return [
         c for c in ConversationWriter(target, plan_for(target, "eagle3")).write(range(8)) if isinstance(c, Conversation)
     ]
-
-
-def ready(target: Loaded, kind: TrainingKind, talk: Sequence[Conversation]) -> tuple[Trainee, Batches]:
-    plan = plan_for(target, kind)
-    reader = make_reader(target, kind)
-    ids = choose_draft_vocabulary(talk, plan.vocabulary, target.model.vocabulary)
-    trainee = make_trainee(target, kind, (plan.depths, plan.layers), reader, ids, 0)
-    return trainee, Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.min_context)
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -11,10 +11,13 @@ import numpy as np
 
 from models.forecast.forecast import RoundTimes
 from models.loader import Loaded
-from models.training.corpus import Conversation
+from models.training.batches import Batches
+from models.training.corpus import Conversation, choose_draft_vocabulary
 from models.training.pipeline import TrainingPipeline, TrainingProgress
 from models.training.plan_measurement import fingerprint
 from models.training.resource_needs import FreeResources
+from models.training.trainee import Trainee
+from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import (
     DEPTHS,
     INITIALIZED,
@@ -83,6 +86,14 @@ def plan_for(target: Loaded, kind: TrainingKind, **changes: Any) -> TrainingPlan
 def conversation(tokens: Sequence[int], prompt: int, temperature: float = 0.0) -> Conversation:
     """One that was never written."""
     return Conversation(np.array(tokens, np.int32), prompt, temperature)
+
+
+def ready(target: Loaded, kind: TrainingKind, talk: Sequence[Conversation]) -> tuple[Trainee, Batches]:
+    """A new drafter of this kind, and batches of the conversations for it."""
+    plan, reader = plan_for(target, kind), make_reader(target, kind)
+    ids = choose_draft_vocabulary(talk, plan.vocabulary, target.model.vocabulary)
+    trainee = make_trainee(target, kind, (plan.depths, plan.layers), reader, ids, 0)
+    return trainee, Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.min_context)
 
 
 def as_tuples(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]]:
