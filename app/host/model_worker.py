@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -267,7 +268,7 @@ class ModelWorker:
         for path, tokens in list(self._unwritten.items()):
             kept = self._open_seats().conversation(tokens)
             if kept is not None and kept.blocks is None:
-                with contextlib.suppress(OSError, TypeError):
+                with contextlib.suppress(OSError, sqlite3.Error, TypeError):
                     written = kept_conversation_files.save(path, pair, kept, pause)
                     print(f"{written:,} bytes written to remember {len(tokens):,} tokens", file=sys.stderr)  # the log
             del self._unwritten[path]
