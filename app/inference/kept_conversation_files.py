@@ -4,8 +4,9 @@
         block     the bytes of a part of an array, under their digest
         content   one row of JSON: what wrote it, the tokens, and for every array the digests of its blocks
 
-Keys and values have a block for BLOCK_ROWS tokens, other arrays one. A block that the file has is not written again.
-SQLite's transaction sees to it that a kill loses one time of writing at most.
+Keys and values have a block for BLOCK_ROWS tokens, other arrays one. A block that the file has is not written again, and
+the space of one that nothing needs any more is used again. By SQLite's transaction a kill loses one time of writing at
+most.
 
 A file is used only by what wrote it: the same weights, the same kinds of cache, the same versions of Redline, MLX and
 mlx-lm. One that is damaged or was made by anything else is emptied and ignored. `app.reply_history` makes an empty file
@@ -72,8 +73,6 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     most_bytes = min(MOST_BYTES, free_disk_bytes(path.parent) // 2)
     if not (path.exists() and pair.digest and kept.nbytes <= most_bytes):
         return 0
-    if path.stat().st_size > 2 * kept.nbytes:  # most of it is out of date
-        path.write_bytes(b"")
     with closing(_opened(path)) as file, file:
         written = _write(file, content, arrays, pause)
     _shrink(path.parent)
