@@ -195,7 +195,7 @@ class TaskRunner:
             self._tasks.end_task(task, None if self._worker is None else self._worker.pair)
 
     def _look_at_memory(self, worker: Worker) -> None:
-        """Has `worker` give memory back if the system asks for that, looking every LOOK_S at most; the window is told the
+        """Has `worker` give memory back if the system asks for that, looking every LOOK_S at most; tells the window the
         first time. What is dropped is read or computed again, so no text changes. Must not be called within a pass.
         Raises WindowGoneError."""
         now_s = time.monotonic()

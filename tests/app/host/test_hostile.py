@@ -86,10 +86,10 @@ def test_half_lines_wait_for_their_other_half(quick: HostProcess) -> None:
 
 
 def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess) -> None:
-    quick.send_bytes(b"".join(p.encode_line(count(number)) + b"?\n" for number in range(3000)))
-    answers = [quick.next() for _ in range(6000)]
-    assert [c.id for c in of_kind(answers, p.Counted)] == list(range(3000))
-    assert len(of_kind(answers, p.Malformed)) == 3000
+    quick.send_bytes(b"".join(p.encode_line(count(number)) + b"?\n" for number in range(500)))
+    answers = [quick.next() for _ in range(1000)]
+    assert [c.id for c in of_kind(answers, p.Counted)] == list(range(500))
+    assert len(of_kind(answers, p.Malformed)) == 500
 
 
 @pytest.mark.slow

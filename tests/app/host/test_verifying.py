@@ -11,14 +11,14 @@ import pytest
 from msgspec.structs import replace as changed
 
 from app import protocol as p
-from app.host.model_worker import ModelWorker, NotLoaded
+from app.host.model_worker import ModelWorker
 from app.host.recording_player import RecordingPlayer
 from app.host.verify_job import OtherModelError, OtherPromptError
 from engine.audit import identical_width
 from engine.audit.identical_width import IdenticalWidth
 from engine.audit.receipt import Receipt
 from engine.audit.verify_blocks import BLOCK_WIDTH
-from engine.errors import ContextError, ModelError, UsageError
+from engine.errors import ContextError, UsageError
 from engine.target.cached_model import CachedModel
 from tests.app.host.process import asked, of_kind
 from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, served, worker_with
@@ -149,11 +149,6 @@ def test_an_exact_reply_is_identical_to_the_last_bit(
     assert ids_of(ask(worker, SAMPLINGS[name])) == ids_of(told)  # laid on no grid again
 
 
-def test_a_draft_length_that_only_trees_have_does_not_matter(worker: ModelWorker) -> None:
-    told = ask(worker, SAMPLINGS["greedy"])
-    assert receipt_of(verify(worker, request(told, replace(SAMPLINGS["greedy"], draft_length=64)))).identical
-
-
 REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "no tokens": (UsageError, "no tokens to check", {"rounds": ()}),
     "ids of another model": (UsageError, "not tokens of the model", {"rounds": (p.RoundTokens(tokens=(10**6,)),)}),
@@ -190,11 +185,6 @@ def test_what_cannot_be_checked_is_refused_with_the_reason(worker: ModelWorker, 
     with pytest.raises(kind, match=said) as error:
         verify(worker, wanted)
     assert "\n" not in str(error.value)
-
-
-def test_nothing_is_checked_without_a_model(worker: ModelWorker) -> None:
-    with pytest.raises(NotLoaded):
-        verify(ModelWorker(), request(ask(worker, SAMPLINGS["greedy"]), SAMPLINGS["greedy"]))
 
 
 @pytest.mark.slow_for("3")
@@ -245,17 +235,6 @@ def test_a_pass_that_fails_is_reported_and_the_next_request_is_answered(
     failed, verified = of_kind(said, p.Failed), of_kind(said, p.VerifyDone)
     assert [(one.id, one.kind) for one in failed] == [(9, "RuntimeError")] and "the device is gone" in failed[0].message
     assert [(one.id, one.receipt) for one in verified] == [(10, Receipt(LENGTH))]
-
-
-def test_a_template_that_refuses_the_messages_is_reported(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = ask(worker, SAMPLINGS["greedy"])
-
-    def refuse(*_: Any) -> list[int]:
-        raise ModelError("the model's chat template refuses this conversation (it says so): choose another")
-
-    monkeypatch.setattr(type(worker._pair.target.tokenizer), "chat", refuse)
-    with pytest.raises(ModelError, match="chat template"):
-        verify(worker, request(told, SAMPLINGS["greedy"]))
 
 
 # --- a recording --------------------------------------------------------------------------------
