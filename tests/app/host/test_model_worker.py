@@ -21,7 +21,7 @@ from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.app.host.process import asked, of_kind, pair
 from tests.app.host.replies import ask, end_of, ids_of, served, text_of, worker_with
-from tests.toys.folders import CONTEXT, make_folder, make_stranger
+from tests.toys.folders import CONTEXT, make_stranger
 
 
 def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnswer]:
@@ -169,13 +169,6 @@ def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monk
     assert works(worker)
 
 
-def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_folder: Path, tmp_path: Path) -> None:
-    worker, late = ModelWorker(), tmp_path / "late"
-    assert load_pair(worker, pair(toy_folder, late)).speculation == "unsupported"
-    make_folder(late, seed=1, like=toy_folder, noise=0.03)
-    assert load_pair(worker, pair(toy_folder, late)).speculation == "on"
-
-
 @pytest.mark.parametrize(
     "wanted",
     [{"target": "nowhere"}, {"target": ""}, {"target": "a\0b"}, {"context": 1}, {"context": 10**30}],
@@ -212,18 +205,6 @@ def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it
     monkeypatch.setattr(memory_check, "memory", lambda: (1 << 20, 1 << 20))
     failed = load(worker, shared)[-1]
     assert isinstance(failed, p.Failed) and not failed.fits_alone
-
-
-def test_a_target_with_mismatched_files_leaves_the_loaded_pair(toy_folder: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(toy_folder, broken)
-    config = (broken / "config.json").read_text()
-    (broken / "config.json").write_text(config.replace('"hidden_size": 32', '"hidden_size": 48'))
-    worker = ModelWorker()
-    load_pair(worker, pair(toy_folder))
-    with pytest.raises(ModelError, match="does not load"):
-        load(worker, pair(broken))
-    assert works(worker)
 
 
 def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(

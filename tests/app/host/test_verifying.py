@@ -19,9 +19,8 @@ from engine.audit.identical_width import IdenticalWidth
 from engine.audit.receipt import Receipt
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.errors import ContextError, UsageError
-from engine.target.cached_model import CachedModel
 from tests.app.host.process import asked, of_kind
-from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, served, worker_with
+from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, worker_with
 from tests.engine.rounding_by_rows import compute_row_by_row
 
 REJECTION = p.SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=20, seed=5)
@@ -214,27 +213,6 @@ def test_a_check_can_be_stopped_while_a_difference_is_measured(
     monkeypatch.setattr("engine.audit.reply_check.measure_noise", stopped)
     answers = verify(worker, wanted, stop)
     assert isinstance(answers[-1], p.Failed) and answers[-1].kind == "Cancelled"
-
-
-def test_a_pass_that_fails_is_reported_and_the_next_request_is_answered(
-    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = ask(worker, SAMPLINGS["greedy"])
-    calls = 0
-    forward = CachedModel.forward
-
-    def broken(model: CachedModel, *given: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
-            raise RuntimeError("the device is gone")
-        return forward(model, *given, **named)
-
-    monkeypatch.setattr(CachedModel, "forward", broken)
-    said = served(worker, *(changed(request(told, SAMPLINGS["greedy"]), id=number) for number in (9, 10)))
-    failed, verified = of_kind(said, p.Failed), of_kind(said, p.VerifyDone)
-    assert [(one.id, one.kind) for one in failed] == [(9, "RuntimeError")] and "the device is gone" in failed[0].message
-    assert [(one.id, one.receipt) for one in verified] == [(10, Receipt(LENGTH))]
 
 
 # --- a recording --------------------------------------------------------------------------------

@@ -108,14 +108,6 @@ def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
         pair_loader.open_drafter("medusa", target)
 
 
-def test_the_builtin_is_known_by_its_manifest(tmp_path: Path, target: Loaded) -> None:
-    assert builtin.is_builtin(as_builtin(target, tmp_path / "own").folder.path)
-    assert not builtin.is_builtin(target.folder.path)
-    for content in ("{", "[]", "{}", '{"source": {"name": "Other.gguf"}}', '{"source": 3}'):
-        (tmp_path / MANIFEST).write_text(content)
-        assert not builtin.is_builtin(tmp_path)
-
-
 def test_a_shipped_drafter_is_refused_for_another_target(shipping: Path, tmp_path: Path) -> None:
     other = load(make_stranger(tmp_path / "other"))  # tokens that no shipped drafter knows
     for name in builtin.SHIPPED:

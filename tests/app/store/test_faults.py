@@ -82,15 +82,6 @@ def test_a_full_disk_costs_nothing_that_was_there_and_what_it_refused_comes_late
     assert ask(place, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_too_little_memory_is_a_store_error(store: Store) -> None:
-    def hungry() -> None:
-        raise MemoryError  # which SQLite hears as SQLITE_NOMEM
-
-    store._database.connection.create_function("hungry", 0, hungry)
-    with pytest.raises(StoreError, match="there is not enough memory; close other programs"):
-        store._database.rows("SELECT hungry()")
-
-
 def test_a_start_on_a_full_disk_reads_what_is_there_and_says_so(
     store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
