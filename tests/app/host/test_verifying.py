@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -20,10 +19,8 @@ from engine.audit.receipt import Receipt
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.errors import ContextError, UsageError
 from tests.app.host.process import asked, of_kind
-from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, worker_with
+from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of
 from tests.engine.rounding_by_rows import compute_row_by_row
-
-REJECTION = p.SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=20, seed=5)
 
 
 def request(answers: list[p.AnyAnswer], sampling: p.SamplingSettings, **changes: Any) -> p.Verify:
@@ -88,18 +85,6 @@ def test_a_forged_token_is_found_and_named(worker: ModelWorker, name: str) -> No
     assert (found.plain_text, found.other_text) == (piece(ids_of(told)[5]), piece(other))
 
 
-def test_a_reply_in_parts_with_penalties_and_another_drafter_is_identical(
-    worker: ModelWorker, toy_folder: Path
-) -> None:
-    """Stopped, continued by plain decoding, and checked where lookup is loaded."""
-    sampling = replace(SAMPLINGS["coupled"], repetition_penalty=1.4, max_tokens=12)
-    first = ask(worker, replace(sampling, max_tokens=5))
-    rest = ask(worker, replace(sampling, draft_length=0, max_tokens=7), continuation_ids=tuple(ids_of(first)))
-    rounds = p.RoundTokens.of(told.round for told in (*of_kind(first, p.RoundDone), *of_kind(rest, p.RoundDone)))
-    other = worker_with(toy_folder, "lookup")
-    assert receipt_of(verify(other, request(first, sampling, rounds=rounds))) == Receipt(12)
-
-
 def test_a_reply_that_was_stopped_is_identical_as_far_as_it_came(worker: ModelWorker) -> None:
     sampling = SAMPLINGS["greedy"]
     heard = ask_and_stop(worker, sampling)
@@ -107,19 +92,6 @@ def test_a_reply_that_was_stopped_is_identical_as_far_as_it_came(worker: ModelWo
     assert receipt == Receipt(len(ids_of(heard))) and receipt.tokens < LENGTH
     failed = receipt_of(verify(worker, request(heard, sampling, complete=True)))
     assert [d.other_token for d in failed.failures] == [None]
-
-
-def test_a_stop_string_is_where_it_ends(worker: ModelWorker) -> None:
-    text = "".join(text for told in of_kind(ask(worker, SAMPLINGS["greedy"]), p.RoundDone) for text in told.round.texts)
-    sampling = replace(SAMPLINGS["greedy"], stop=(text[8:11],))
-    told = ask(worker, sampling)
-    assert len(ids_of(told)) < LENGTH
-    assert receipt_of(verify(worker, request(told, sampling))) == Receipt(len(ids_of(told)))
-
-
-def test_rejection_sampling_is_checked_as_possible_not_identical(worker: ModelWorker) -> None:
-    receipt = receipt_of(verify(worker, request(ask(worker, REJECTION), REJECTION)))
-    assert receipt == Receipt(LENGTH, (), "distribution") and not receipt.identical
 
 
 @pytest.mark.parametrize("width", [1, 5])
@@ -197,22 +169,6 @@ def test_a_check_can_be_stopped_and_leaves_the_target_usable(worker: ModelWorker
     assert isinstance(seen[-1], p.Failed) and seen[-1].kind == "Cancelled"
     assert of_kind(seen, p.VerifyDone) == [] and len(seen) == after + 1
     assert ids_of(ask(worker, SAMPLINGS["greedy"])) == ids_of(told)
-
-
-def test_a_check_can_be_stopped_while_a_difference_is_measured(
-    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told, stop = ask(worker, SAMPLINGS["greedy"]), Event()
-    wanted = forgery_of(request(told, SAMPLINGS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
-    measure = __import__("engine.audit.reply_check", fromlist=["measure_noise"]).measure_noise
-
-    def stopped(*given: Any) -> Any:
-        stop.set()
-        return measure(*given)
-
-    monkeypatch.setattr("engine.audit.reply_check.measure_noise", stopped)
-    answers = verify(worker, wanted, stop)
-    assert isinstance(answers[-1], p.Failed) and answers[-1].kind == "Cancelled"
 
 
 # --- a recording --------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
 import subprocess
 import sys
@@ -133,10 +132,6 @@ def crashed(store: Store, place: Path, tmp_path: Path) -> Path:
     return crash(store, place, tmp_path / "crashed")
 
 
-def questions(store: Store) -> int:
-    return store._database.rows("SELECT count(*) FROM message WHERE text LIKE 'question %'")[0][0]
-
-
 def logs_aside(place: Path) -> list[Path]:
     return list(place.parent.glob("*.damaged-*-wal"))
 
@@ -152,23 +147,6 @@ def test_a_log_without_its_database_is_set_aside(crashed: Path, gone: bool) -> N
     (kept,) = logs_aside(crashed)
     assert kept.read_bytes() == data and len(opened.notices) == 1
     converse(opened.store, 1)
-    opened.store.close()
-
-
-def commits(log: Path) -> list[int]:
-    """Returns where each commit of a log ends, in bytes (https://sqlite.org/fileformat2.html, the WAL file format)."""
-    data = log.read_bytes()
-    frame = 24 + int.from_bytes(data[8:12])
-    return [at + frame for at in range(32, len(data), frame) if int.from_bytes(data[at + 4 : at + 8])]
-
-
-@pytest.mark.parametrize(("lost", "left"), [(1, 29), (2, 28)])
-def test_a_log_cut_short_in_mid_commit_is_no_damage(crashed: Path, lost: int, left: int) -> None:
-    log = Path(f"{crashed}-wal")
-    os.truncate(log, commits(log)[-lost] - 1000)
-    opened = Store.open(crashed)
-    assert questions(opened.store) == left and opened.notices == []
-    assert [len(opened.store.search(f'"question {number}"')) for number in (left - 1, left)] == [1, 0]
     opened.store.close()
 
 

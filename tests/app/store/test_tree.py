@@ -47,14 +47,6 @@ def test_switching_versions_and_back_keeps_the_branch_after_them(store: Store) -
     assert texts(store, conversation)[-1] == "After the second"
 
 
-def test_selecting_a_message_deep_in_a_hidden_branch_shows_it(store: Store) -> None:
-    conversation = converse(store, 3)
-    hidden = store.path(conversation)
-    store.add_question(conversation, None, "Another beginning")
-    store.select(hidden[3].id)
-    assert [record.id for record in store.path(conversation)] == [record.id for record in hidden]
-
-
 def test_settings_and_the_seed_are_those_of_each_reply(store: Store) -> None:
     conversation = converse(store, 1)
     question = store.path(conversation)[0]
