@@ -4,9 +4,9 @@
         block     the bytes of a part of an array, under their digest
         content   one row of JSON: what wrote it, the tokens, and for every array the digests of its blocks
 
-Keys and values have a block for BLOCK_ROWS tokens, other arrays one. A block that the file has is not written again, and
-the space of one that nothing needs any more is used again. By SQLite's transaction a kill loses one time of writing at
-most.
+Keys and values have a block for BLOCK_ROWS tokens, other arrays one. Only blocks that the file lacks are written, in
+the place of those that nothing needs any more. SQLite's transactions see to it that a kill loses one time of writing
+at most.
 
 A file is used only by what wrote it: the same weights, the same kinds of cache, the same versions of Redline, MLX and
 mlx-lm. One that is damaged or was made by anything else is emptied and ignored. `app.reply_history` makes an empty file

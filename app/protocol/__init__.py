@@ -77,8 +77,8 @@ def encode_line(message: messages.Request | messages.Answer) -> bytes:
 
 
 def encode_request(request: messages.Request) -> bytes | None:
-    """Returns the request as one line; None where the protocol does not allow so long a line. A conversation whose texts
-    alone are longer is not encoded: it may be many times as long, and a window would stand still meanwhile."""
+    """Returns the request as one line; None where the protocol does not allow so long a line. A conversation whose
+    texts alone are longer is not encoded: it may be many times as long, and a window would stand still meanwhile."""
     if isinstance(request, messages.Reply | messages.Count | messages.Verify):
         texts = (text for message in request.messages for text in (message.content, message.thought))
         if sum(len(text.encode(errors="replace")) for text in texts) > LONGEST_LINE:

@@ -12,7 +12,7 @@ from msgspec.structs import replace as changed
 from app import protocol as p
 from app.host.model_worker import ModelWorker
 from app.host.recording_player import RecordingPlayer
-from app.host.verify_job import OtherModelError, OtherPromptError
+from app.inference.verification import OtherModelError, OtherPromptError
 from engine.audit import identical_width
 from engine.audit.identical_width import IdenticalWidth
 from engine.audit.receipt import Receipt
