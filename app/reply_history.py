@@ -95,8 +95,7 @@ class ReplyHistory:
 
     def forget(self, conversation: int) -> None:
         """Deletes what is known of a conversation. Raises ReplyHistoryError."""
-        names = {str(conversation), f".partial-{conversation}"}  # the second is being written
-        self._delete(path for path in [*self._paths(), *self._caches()] if path.stem in names)
+        self._delete(path for path in [*self._paths(), *self._caches()] if path.stem == str(conversation))
 
     def _cache_path(self, conversation: int) -> Path:
         return self.folder / _CACHES / f"{conversation}{_CACHE_SUFFIX}"

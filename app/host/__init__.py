@@ -7,7 +7,6 @@ stdin -> read_lines -> TaskQueue -> engine_loop -> worker -> AnswerWriter -> std
 server            reads requests and writes answers
 engine_loop       carries out tasks and ends: the process boundary
 model_worker      answers with a loaded pair; alone imports MLX
-verify_job        checks a finished reply for it
 recording_player  answers from a recording instead
 
 The window starts this process, watches over it and starts it again: `app.window.chat.host_process`.

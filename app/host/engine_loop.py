@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from app import protocol
 from app.command_line import FAILURE, OK, notify
-from app.host.memory_relief import LOOK_S, MemoryRelief
+from app.inference.machine import memory_is_short
 from app.log_file import name_of, traceback_of
 from app.protocol.watchdog import HEARTBEAT_S
 from app.task_queue import Task, TaskQueue
@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
     WorkerFactory = Callable[[], Worker]  # returns the same one whenever it is called; raises BackendError
 
 GRACE_S = 2.0  # for leaving
+LOOK_S = 5.0  # between two looks at the memory
 IDLE_S = 0.3  # without a request before the worker prepares for later ones
 NO_PLACE = "other replies are being written: this one begins when one of them ends"
 Tell = Callable[[protocol.AnyAnswer], None]  # takes what belongs to no task; may raise WindowGoneError
@@ -141,7 +142,8 @@ class TaskRunner:
         self._tasks, self._tell, self._open_worker = tasks, tell, open_worker
         self._worker: Worker | None = None
         self._together = Together()
-        self._relief = MemoryRelief(tell)
+        self._next_look_s = 0.0
+        self._told_short = False  # of memory
 
     def run(self) -> None:
         """Carries out tasks until there will be no more. Raises WindowGoneError, MachineLostError, and whatever keeps
@@ -162,7 +164,7 @@ class TaskRunner:
                 task = self._tasks.take_beside()
             self._together.turn()
             if self._worker is not None:
-                self._relief.look(self._worker)
+                self._look_at_memory(self._worker)
                 self._answer_counts(self._worker)
             task = self._tasks.take_beside()
             self._report_waiting(told)
@@ -180,7 +182,7 @@ class TaskRunner:
                 task.answer(answer)
                 heartbeat.note_answer()
                 if not isinstance(task.request, protocol.Race | protocol.Reply):  # a race is timed
-                    self._relief.look(worker)
+                    self._look_at_memory(worker)
         except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:
@@ -191,6 +193,20 @@ class TaskRunner:
                 self._worker.recover()
         finally:
             self._tasks.end_task(task, None if self._worker is None else self._worker.pair)
+
+    def _look_at_memory(self, worker: Worker) -> None:
+        """Has `worker` give memory back if the system asks for that, looking every LOOK_S at most; tells the window the
+        first time. What is dropped is read or computed again, so no text changes. Must not be called within a pass.
+        Raises WindowGoneError."""
+        now_s = time.monotonic()
+        if now_s < self._next_look_s:
+            return
+        self._next_look_s = now_s + LOOK_S
+        if memory_is_short():
+            worker.give_back_memory()
+            if not self._told_short:
+                self._told_short = True
+                self._tell(protocol.MemoryShort())
 
     def _answer_counts(self, worker: Worker) -> None:
         """Answers the counts that wait behind replies, which take much longer than they do. Raises WindowGoneError and
@@ -219,7 +235,7 @@ class TaskRunner:
             try:
                 worker.prepare(tasks.wait)
                 while not tasks.wait(LOOK_S):
-                    self._relief.look(worker)
+                    self._look_at_memory(worker)
             except WindowGoneError:
                 raise
             except Exception as error:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it too

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +17,6 @@ from msgspec import to_builtins
 from app import protocol
 from app.host.reply_seats import ReplySeats, Seat
 from app.host.reply_tools import ReplyTools, check_turns
-from app.host.verify_job import OtherModelError, verify
 from app.inference import cluster, digests, kept_conversation_files, loaded_pair, reply_events
 from app.inference.host_file import read_hosts
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
@@ -24,6 +24,7 @@ from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
 from app.inference.pair_resolution import target_folder
 from app.inference.reply_runner import ReplyInput, ReplyRunner
+from app.inference.verification import OtherModelError, verify
 from app.race.race_runs import RaceOptions, RaceRuns, level
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError, UsageError
 from engine.events import Finished, PromptProgress, Round
@@ -204,7 +205,7 @@ class ModelWorker:
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
-        yield from verify(self._pair, request, stop)
+        yield from verify(self._pair, request, stop.is_set)
 
     def race(self, request: protocol.Race, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
@@ -267,7 +268,7 @@ class ModelWorker:
         for path, tokens in list(self._unwritten.items()):
             kept = self._open_seats().conversation(tokens)
             if kept is not None and kept.blocks is None:
-                with contextlib.suppress(OSError, TypeError):
+                with contextlib.suppress(OSError, sqlite3.Error, TypeError):
                     written = kept_conversation_files.save(path, pair, kept, pause)
                     print(f"{written:,} bytes written to remember {len(tokens):,} tokens", file=sys.stderr)  # the log
             del self._unwritten[path]

@@ -29,10 +29,6 @@ CHARACTERS_A_TOKEN = 4
 TOKENS_A_TURN = 5  # what a chat template puts around a message
 TURN_S = 0.005  # that a reply waits for its next answer before the others may go on
 
-# What ends the answers to a request.
-_END = (
-    protocol.Loaded, protocol.Counted, protocol.ReplyDone, protocol.VerifyDone, protocol.RaceDone, protocol.Failed
-)  # fmt: skip
 # The kind of request that an answer belongs to; all others belong to replies.
 _KINDS = {
     protocol.Loading: "load", protocol.Loaded: "load", protocol.VerifyProgress: "verify", protocol.VerifyDone: "verify",

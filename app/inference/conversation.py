@@ -7,16 +7,20 @@ refused, leaves `messages` as it was. Likewise, a change interrupted by Ctrl-C l
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 
+from msgspec import convert
+
+from app import protocol
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, target_name
 from app.inference.reply_events import ReplyEvent
 from app.inference.reply_runner import ReplyInput, ReplyRunner
+from app.inference.verification import verify
+from app.protocol import Failed, RoundTokens, Verify, VerifyDone, VerifyProgress
 from app.reply_statistics import exact_in_words
 from engine.audit.receipt import Receipt
-from engine.errors import StoppedError, UsageError
+from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.settings import SamplingSettings
 from models.generation_defaults import GenerationDefaults
@@ -25,29 +29,18 @@ Message = dict[str, str]
 Notice = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The last reply, to be verified: the messages it answered, its settings and rounds, and whether it ended by
-    itself."""
-
-    messages: list[Message]
-    settings: SamplingSettings
-    rounds: list[Round]
-    complete: bool
-
-
 @dataclass
 class Conversation:
-    """notice: shows a line about work that takes seconds; "" clears it. answer: the last reply, if there is one.
-    defaults: the sampling settings that the target's authors recommend. plain_s: what a plain step took in the last
-    reply, None if its rounds did not tell."""
+    """notice: shows a line about work that takes seconds; "" clears it. answer: the request that verifies the last
+    reply, None before the first. defaults: the sampling settings that the target's authors recommend. plain_s: what a
+    plain step took in the last reply, None if its rounds did not tell."""
 
     options: Options
     pair: LoadedPair
     system: str = ""
     messages: list[Message] = field(default_factory=list)
     notice: Notice = lambda text: None
-    answer: Answer | None = None
+    answer: Verify | None = None
     defaults: GenerationDefaults = field(default_factory=GenerationDefaults)
     plain_s: float | None = None
 
@@ -73,25 +66,16 @@ class Conversation:
         """
         if self.answer is None:
             raise UsageError("there is no reply to verify yet: ask something first")
-        answer, total = self.answer, sum(len(round_.tokens) for round_ in self.answer.rounds)
-
-        def pause() -> None:
-            if cancelled():
-                raise KeyboardInterrupt
-
         try:
-            prompt = self.pair.prompt_ids(answer.messages, answer.settings, cancelled)
-        except StoppedError as error:
-            raise KeyboardInterrupt from error
-        steps = self.pair.verify(answer.settings, prompt, answer.rounds, answer.complete, pause)
-        try:
-            with closing(steps):
-                for step in steps:
-                    if isinstance(step, Receipt):
-                        receipt = step
-                    else:
-                        self.notice(f"verifying: {step if isinstance(step, int) else 0} of {total} tokens")
-                        pause()
+            for step in verify(self.pair, self.answer, cancelled):
+                if isinstance(step, VerifyDone):
+                    receipt = step.receipt
+                elif isinstance(step, VerifyProgress):
+                    self.notice(f"verifying: {step.done} of {step.total} tokens")
+                elif isinstance(step, Failed):
+                    raise KeyboardInterrupt
+                else:
+                    self.notice("verifying: reading the prompt")
         except KeyboardInterrupt:
             self.pair.reset()
             raise
@@ -150,19 +134,19 @@ class Conversation:
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
         settings, reply, thought = self.pair.with_identical_width(self.options.settings()), "", ""
-        answer = Answer([*system, *turns], settings, [], complete=False)
+        rounds, complete = list[Round](), False
         self.pair.draft_from(self.options.history, settings)
         self.pair.keep_conversations()
-        runner = ReplyRunner(self.pair, settings, ReplyInput(answer.messages), cancelled)
+        runner = ReplyRunner(self.pair, settings, ReplyInput([*system, *turns]), cancelled)
         try:
             for event in runner.events():
                 if isinstance(event, Round):
                     reply += event.text_in("answer")
                     thought += event.text_in("thought")
-                    answer.rounds.append(event)
+                    rounds.append(event)
                 elif isinstance(event, Finished):
                     reply += event.text
-                    answer = replace(answer, complete=event.reason != "cancelled")
+                    complete = event.reason != "cancelled"
                     self.plain_s = runner.plain_s
                 yield event
         except KeyboardInterrupt:
@@ -173,7 +157,14 @@ class Conversation:
                 self.reseed()
             if reply or thought:
                 message = {"role": "assistant", "content": reply, **({"thought": thought} if thought else {})}
-                self.messages, self.answer = [*turns, message], answer
+                self.messages = [*turns, message]
+                self.answer = Verify(
+                    id=0,
+                    messages=convert([*system, *turns], tuple[protocol.Message, ...]),
+                    sampling=settings,
+                    rounds=RoundTokens.of(rounds),
+                    complete=complete,
+                )
 
 
 def _check_switches(sampling: SamplingSettings, pair: LoadedPair) -> None:

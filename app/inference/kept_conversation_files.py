@@ -1,11 +1,12 @@
 """What target and drafter remember of a conversation, in a file: after a restart its next reply need not read it again.
 
-    <folder>/<conversation>.cache   for each time that it was written
-        magic, bytes of blocks, bytes of JSON, CRC-32 of JSON | blocks of arrays, end to end | JSON
+    <folder>/<conversation>.cache   an SQLite database
+        block     the bytes of a part of an array, under their digest
+        content   one row of JSON: what wrote it, the tokens, and for every array the digests of its blocks
 
-The JSON says for every array where its blocks are, also those of earlier times: a block that the file has is not
-written again. Keys and values have a block for BLOCK_ROWS tokens, other arrays one. The first part is written last, so
-a kill loses one time at most. A file that is mostly out of date is written anew.
+Keys and values have a block for BLOCK_ROWS tokens, other arrays one. Only blocks that the file lacks are written, in
+the place of those that nothing needs any more. SQLite's transactions see to it that a kill loses one time of writing
+at most.
 
 A file is used only by what wrote it: the same weights, the same kinds of cache, the same versions of Redline, MLX and
 mlx-lm. One that is damaged or was made by anything else is emptied and ignored. `app.reply_history` makes an empty file
@@ -17,19 +18,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import struct
-import zlib
+import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from app.inference import digests
 from app.inference.loaded_pair import LoadedPair
@@ -37,14 +35,18 @@ from engine.cache.model_cache import filled_rows
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.kept_conversations import KeptConversation
-from models.durable_files import free_disk_bytes, replace_with
+from models.durable_files import free_disk_bytes
 
 SUFFIX = ".cache"
 BLOCK_ROWS = 64
 MOST_BYTES = 4 << 30  # of all files of a folder
-FORMAT = 4  # raise it whenever what is kept changes
-_HEAD = struct.Struct("<4sQII")
-_MAGIC = b"RLC1"
+FORMAT = 5  # raise it whenever what is kept changes
+_TABLES = """
+    PRAGMA page_size = 16384;
+    BEGIN;
+    CREATE TABLE IF NOT EXISTS block (digest TEXT PRIMARY KEY, data BLOB NOT NULL);
+    CREATE TABLE IF NOT EXISTS content (digest TEXT NOT NULL, json TEXT NOT NULL);
+"""
 _TYPES = ("float32", "float16", "bfloat16", "uint32", "int32", "uint8")
 
 
@@ -61,7 +63,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     its folder that were written longest ago until all take at most MOST_BYTES. Returns how many bytes were written.
 
     pause: called between arrays; may raise to break off. Whatever happens, the file can be read as it was or as it is
-    to be. Raises OSError, and TypeError for a cache that holds what no file can.
+    to be. Raises OSError or sqlite3.Error, and TypeError for a cache that holds what no file can.
     """
     arrays = _Arrays()
     content: dict[str, Any] = {"of": _made_by(pair), "tokens": kept.tokens, "next_question": kept.next_question}
@@ -71,12 +73,8 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     most_bytes = min(MOST_BYTES, free_disk_bytes(path.parent) // 2)
     if not (path.exists() and pair.digest and kept.nbytes <= most_bytes):
         return 0
-    with path.open("r+b") as file:
-        end, before = _last_content(file)
-        if before.get("of") == content["of"] and end <= min(2 * kept.nbytes, MOST_BYTES - kept.nbytes):
-            written = _append(file, end, before, content, arrays, pause)
-        else:
-            written = _write_anew(path, content, arrays, pause)
+    with closing(_opened(path)) as file, file:
+        written = _write(file, content, arrays, pause)
     _shrink(path.parent)
     return written
 
@@ -88,7 +86,7 @@ def load(path: Path, pair: LoadedPair, pause: Callable[[], None] = lambda: None)
         return _read(path, pair, pause) if 0 < path.stat().st_size <= pair.session.kept.limit_bytes else None
     except FileNotFoundError:
         return None
-    except (ModelError, OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError, RecursionError):
+    except (ModelError, OSError, sqlite3.Error, LookupError, ValueError, TypeError, RuntimeError, RecursionError):
         with suppress(OSError):
             path.write_bytes(b"")
         return None
@@ -96,8 +94,9 @@ def load(path: Path, pair: LoadedPair, pause: Callable[[], None] = lambda: None)
 
 def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConversation:
     """Raises ValueError for a file made by anything else, and various errors for a damaged one."""
-    with path.open("rb") as file:
-        _, content = _last_content(file)
+    with closing(_opened(path)) as file:
+        ((digest, text),) = file.execute("SELECT digest, json FROM content")
+        content = json.loads(_checked(text.encode(), digest))
         if content["of"] != _made_by(pair) or not pair.digest:
             raise ValueError("made by something else")
         arrays = [_read_array(file, described, pause) for described in content["arrays"]]
@@ -144,101 +143,57 @@ def _shrink(folder: Path) -> None:
 # --- the file --------------------------------------------------------------------------------------
 
 
-def _last_content(file: BinaryIO) -> tuple[int, dict[str, Any]]:
-    """Returns the JSON that was written last, and where it ends; 0 and {} where there is none that is whole."""
-    size, end, found = os.fstat(file.fileno()).st_size, 0, b"{}"
-    while end + _HEAD.size <= size:
-        file.seek(end)
-        magic, blocks_bytes, text_bytes, crc = _HEAD.unpack(file.read(_HEAD.size))
-        after = end + _HEAD.size + blocks_bytes + text_bytes
-        if magic != _MAGIC or after > size:
-            break
-        file.seek(after - text_bytes)
-        text = file.read(text_bytes)
-        if zlib.crc32(text) != crc:
-            break
-        end, found = after, text
-    return end, json.loads(found)
-
-
-def _append(
-    file: BinaryIO,
-    end: int,
-    before: dict[str, Any],
-    content: dict[str, Any],
-    arrays: _Arrays,
-    pause: Callable[[], None],
-) -> int:
-    """Writes behind `end` what the file lacks, whose content there is `before`. Returns how many bytes were written."""
-    known = {digest: offset for array in before.get("arrays", ()) for offset, digest, _ in array["blocks"]}
+def _opened(path: Path) -> sqlite3.Connection:
+    """Opens a file that is there. Raises sqlite3.Error."""
+    file = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
     try:
-        file.truncate(end)
-        file.seek(end)
-        file.write(bytes(_HEAD.size))
-        described = [
-            _write_array(file, array, place in arrays.by_token, known, pause)
-            for place, array in enumerate(arrays.found)
-        ]
-        blocks_bytes = file.tell() - end - _HEAD.size
-        text = json.dumps({**content, "arrays": described}).encode()
-        file.write(text)
-        written = file.tell() - end
-        _sync(file)
-        file.seek(end)
-        file.write(_HEAD.pack(_MAGIC, blocks_bytes, len(text), zlib.crc32(text)))
-        _sync(file)
-    except BaseException:
-        file.truncate(end)
+        file.executescript(_TABLES)
+    except sqlite3.Error:
+        file.close()
         raise
-    return written
+    return file
 
 
-def _write_anew(path: Path, content: dict[str, Any], arrays: _Arrays, pause: Callable[[], None]) -> int:
-    def write(draft: Path) -> None:
-        with draft.open("wb") as file:
-            _append(file, 0, {}, content, arrays, pause)
+def _write(file: sqlite3.Connection, content: dict[str, Any], arrays: _Arrays, pause: Callable[[], None]) -> int:
+    """Writes the content and the blocks that the file lacks, and deletes those that nothing needs any more. Returns how
+    many bytes were written."""
+    known = {digest for (digest,) in file.execute("SELECT digest FROM block")}
+    used, described, written = set[str](), list[dict[str, Any]](), 0
+    for place, array in enumerate(arrays.found):
+        pause()
+        by_token, digests = place in arrays.by_token, []
+        rows = mx.moveaxis(array, -2, 0) if by_token else array
+        for block in _blocks(rows, by_token):
+            digests.append(digest := _digest(block))
+            if digest not in known:
+                known.add(digest)
+                written += len(block)
+                file.execute("INSERT INTO block VALUES (?, ?)", (digest, block))
+        used.update(digests)
+        described.append({"dtype": _type_name(array), "shape": rows.shape, "by_token": by_token, "blocks": digests})
+    file.executemany("DELETE FROM block WHERE digest = ?", [(digest,) for digest in known - used])
+    text = json.dumps({**content, "arrays": described})
+    file.execute("DELETE FROM content")
+    file.execute("INSERT INTO content VALUES (?, ?)", (_digest(text.encode()), text))
+    return written + len(text)
 
-    replace_with(path, write, private=True)
-    return path.stat().st_size
 
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _write_array(
-    file: BinaryIO, array: mx.array, by_token: bool, known: dict[str, int], pause: Callable[[], None]
-) -> dict[str, Any]:
-    """Writes the blocks of an array that are not `known` by their digests, with their places, and adds them there.
-    Returns what `_read_array` needs."""
+def _read_array(file: sqlite3.Connection, described: dict[str, Any], pause: Callable[[], None]) -> mx.array:
+    """Returns an array that `_write` described. Raises ValueError for a damaged one."""
     pause()
-    name, array = _type_name(array), mx.moveaxis(array, -2, 0) if by_token else array
-    data, blocks = _bytes(array), []
-    block_bytes = BLOCK_ROWS * data.size // array.shape[0] if by_token and data.size else max(1, data.size)
-    for start in range(0, data.size, block_bytes):
-        block = data[start : start + block_bytes].data
-        digest = _digest(block)
-        if digest not in known:
-            known[digest] = file.tell()
-            file.write(block)
-        blocks.append((known[digest], digest, block.nbytes))
-    return {"dtype": name, "shape": array.shape, "by_token": by_token, "blocks": blocks}
-
-
-def _read_array(file: BinaryIO, described: dict[str, Any], pause: Callable[[], None]) -> mx.array:
-    """Returns an array that `_write_array` described. Raises ValueError for a damaged one."""
-    pause()
-    parts = []
-    for offset, digest, nbytes in described["blocks"]:
-        file.seek(offset)
-        parts.append(file.read(nbytes))
-        if _digest(parts[-1]) != digest:
-            raise ValueError("damaged")
+    select = "SELECT data FROM block WHERE digest = ?"
+    parts = [_checked(file.execute(select, (digest,)).fetchone()[0], digest) for digest in described["blocks"]]
     data = np.frombuffer(b"".join(parts), _numpy_type(described["dtype"])).reshape(described["shape"])
     array = mx.array(data)
     array = mx.view(array, mx.bfloat16) if described["dtype"] == "bfloat16" else array
     return mx.moveaxis(array, 0, -2) if described["by_token"] else array
+
+
+def _checked(data: bytes, digest: str) -> bytes:
+    """Returns the bytes that were stored under a digest. Raises ValueError for others."""
+    if _digest(data) != digest:
+        raise ValueError("damaged")
+    return data
 
 
 # --- arrays, and the values that hold them ---------------------------------------------------------
@@ -253,9 +208,11 @@ def _numpy_type(name: str) -> str:
     return "<u2" if name == "bfloat16" else name
 
 
-def _bytes(array: mx.array) -> NDArray[np.uint8]:
-    """Returns the bytes of an array, evaluated."""
-    return np.asarray(mx.view(mx.contiguous(array).reshape(-1), mx.uint8))
+def _blocks(array: mx.array, by_token: bool) -> list[memoryview]:
+    """Returns the bytes of an array, evaluated: in blocks of BLOCK_ROWS if its first axis is `by_token`, else whole."""
+    data = np.asarray(mx.view(mx.contiguous(array).reshape(-1), mx.uint8))
+    block_bytes = BLOCK_ROWS * data.size // array.shape[0] if by_token and data.size else max(1, data.size)
+    return [data[start : start + block_bytes].data for start in range(0, data.size, block_bytes)]
 
 
 def _digest(data: Any) -> str:

@@ -7,7 +7,7 @@ without a drafter that fails, `app.inference.measured_reply` one that must not.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,19 +22,13 @@ from app.inference.memory_check import kept_conversations_bytes
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
-from engine.audit.exact_target import ExactTarget
-from engine.audit.identical_width import blocks_of, identical_width
-from engine.audit.receipt import Receipt
-from engine.audit.reply_check import EndConditions, check_reply
+from engine.audit.identical_width import identical_width
 from engine.backend import memory, raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
 from engine.errors import RedlineError, UsageError
-from engine.events import PromptProgress, Round
 from engine.kept_conversations import KeptConversations
 from engine.policy import Policy
-from engine.reply_channels import ReplyBudget
-from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
 from models.drafters.target_match import vocabulary_digest
@@ -242,7 +236,7 @@ class LoadedPair:
 
         return self.learnt.policy(settings, context, timed, frozen, sharing_passes)
 
-    # --- tokens, and their verification ---------------------------------------------------------------
+    # --- tokens ---------------------------------------------------------------
 
     def prompt_ids(
         self,
@@ -281,40 +275,6 @@ class LoadedPair:
             raise UsageError(
                 f"some ids of this reply are not tokens of the model, which has {vocabulary:,}: regenerate the reply"
             )
-
-    def _longest(self, settings: SamplingSettings, prompt: Sequence[int], reply: Sequence[int]) -> int:
-        """Returns how long a reply that goes on as this one may become; its own length if it reached a limit."""
-        budget = ReplyBudget(settings.max_tokens, settings.max_thought_tokens, self.target.tokenizer.channels(prompt))
-        for token in reply:
-            budget.push(token)
-        return len(reply) if budget.reached else self.session.context - len(prompt)
-
-    def verify(
-        self,
-        settings: SamplingSettings,
-        prompt: Sequence[int],
-        rounds: Sequence[Round],
-        complete: bool,
-        pause: Callable[[], None],
-    ) -> Generator[PromptProgress | int | Receipt]:
-        """Decodes a reply again plainly, in empty caches, and compares: yields how far the prompt is, how many tokens
-        are checked, and last the receipt, as `engine.audit.reply_check.check_reply`.
-
-        settings: those that `rounds`, the reply to `prompt`, were made with; in exact-verify the passes are those of
-        plain decoding where it was made, which may be another machine. complete: whether it ended by itself.
-        pause: called between passes; may raise to break off.
-        """
-        self.clear()
-        target = self.target
-        blocks = blocks_of(settings.identical_width, len(prompt))
-        model = ExactTarget(target.model, blocks) if settings.exact else target.model
-        parser = target.tokenizer.channels(prompt)
-        sampler = Sampler(settings, target.model.vocabulary, self.session.reply_grammar(settings, parser))
-        longest = self._longest(settings, prompt, [token for round_ in rounds for token in round_.tokens])
-        tokenizer = target.tokenizer
-        ends = EndConditions(tokenizer.stream, tokenizer.eos, settings.stop, complete, longest, parser)
-        receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
-        yield replace(receipt, identical_width=blocks.together) if settings.exact else receipt
 
 
 def open_target(options: Options) -> LoadedPair:

@@ -44,8 +44,6 @@ from engine.settings import SamplingSettings as SamplingSettings
 VERSION = 2
 LONGEST_LINE = 8 * 1024 * 1024  # bytes
 _EXCERPT_BYTES = 200  # of a bad line, in a Malformed
-_LONGEST_CHARACTER = 6  # bytes, as in \u0000
-_PART = 1 << 16  # characters that are encoded to see how long a request will be
 
 AnyRequest = (
     messages.Load | messages.Reply | messages.Stop | messages.Count | messages.Quit | messages.Verify | messages.Unload
@@ -79,29 +77,14 @@ def encode_line(message: messages.Request | messages.Answer) -> bytes:
 
 
 def encode_request(request: messages.Request) -> bytes | None:
-    """Returns the request as one line; None where the protocol does not allow so long a line. Of the texts of its
-    messages no more than a line is encoded to find that out: a conversation may be many times as long, and a window
-    would stand still meanwhile."""
-    if _text_is_too_long(request):
-        return None
+    """Returns the request as one line; None where the protocol does not allow so long a line. A conversation whose
+    texts alone are longer is not encoded: it may be many times as long, and a window would stand still meanwhile."""
+    if isinstance(request, messages.Reply | messages.Count | messages.Verify):
+        texts = (text for message in request.messages for text in (message.content, message.thought))
+        if sum(len(text.encode(errors="replace")) for text in texts) > LONGEST_LINE:
+            return None
     line = encode_line(request)
     return line if len(line) <= LONGEST_LINE else None
-
-
-def _text_is_too_long(request: messages.Request) -> bool:
-    """Whether the texts of a request alone are longer than a line may be."""
-    if not isinstance(request, messages.Reply | messages.Count | messages.Verify):
-        return False
-    texts = [text for message in request.messages for text in (message.content, message.thought)]
-    characters, left = sum(map(len, texts)), LONGEST_LINE
-    if not characters <= left < characters * _LONGEST_CHARACTER:
-        return characters > left
-    for text in texts:
-        for start in range(0, len(text), _PART):
-            left -= len(_encoder.encode(text[start : start + _PART])) - len('""')
-            if left < 0:
-                return True
-    return False
 
 
 def decode_request(line: bytes) -> AnyRequest:

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event
 
-from app.host.verify_job import verify
 from app.inference.loaded_pair import LoadedPair, open_target, release_memory
 from app.inference.options import Options
+from app.inference.verification import verify
 from app.protocol import Pair, VerifyDone, VerifyProgress
 from app.receipts.exported_replies import Case, Result
 from app.store.records import StoredReceipt
@@ -73,15 +72,12 @@ def _result(
     """Returns the result of a case, or None if it was stopped."""
     if case.obstacle:
         return Result(case, error=case.obstacle)
-    stop = Event()
     try:
-        for answer in verify(targets.load(case.pair), case.request(), stop):
+        for answer in verify(targets.load(case.pair), case.request(), stopped):
             if isinstance(answer, VerifyProgress):
                 step(answer.done)
             elif isinstance(answer, VerifyDone):
                 return Result(case, _stored(answer))
-            if stopped():
-                stop.set()
     except RedlineError as error:
         return Result(case, error=" ".join(str(error).split()))
     return None

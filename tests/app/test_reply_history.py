@@ -47,6 +47,9 @@ def test_what_a_conversation_taught_goes_with_it(history: ReplyHistory) -> None:
     for vocabulary in (VOCABULARY, "fedcba9876543210"):
         for conversation in (1, 2, 3):
             history.add(vocabulary, conversation, 10 + conversation, [conversation])
+            Path(history.cache_file(conversation)).write_bytes(b"x")
+    journal = Path(f"{history.cache_file(2)}-journal")  # SQLite's, after a kill
+    journal.write_bytes(b"x")
     history.forget(2)
     history.forget(99)
     assert not list(history.folder.rglob("2.*"))

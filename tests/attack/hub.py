@@ -22,6 +22,7 @@ from engine.errors import HubError
 from models.hub.client import Hub, RetryPolicy
 from models.hub.download import pull
 from models.hub.download_events import Done
+from tests.app.host.mutation import with_another_value
 from tests.models.hub.hub_contents import Repo
 from tests.models.hub.loopback import TOKEN, Loopback, loopback
 from tests.models.hub.raw_server import RawServer, Script, answer, dripped, raw_server, write_certificate
@@ -240,11 +241,6 @@ def _info(repo: Repo) -> dict[str, Any]:
 
 # --- at random ------------------------------------------------------------------------------------
 
-_VALUES: tuple[Any, ...] = (
-    *(None, True, 0, -1, 1e308, 10**40, "", "..", "../x", "\x1b[2J", "\u202e", "\ud800", "x" * 5000, [], {}, [[]]),
-    *({"a": {}}, [None], [{}], "a" * 40, "a" * 64, "main", "config.json", "model.safetensors", 2**53),
-)
-
 
 def random_case(dice: random.Random) -> Case:
     """A sound listing, a few of whose values are others."""
@@ -253,7 +249,7 @@ def random_case(dice: random.Random) -> Case:
     def run(folder: Path) -> str:
         value: Any = info
         for _ in range(dice.randrange(1, 4)):
-            value = _spoil(value, dice)
+            value = with_another_value(value, dice)
         body = json.dumps(value).encode()
         repo = tiny()
         with loopback(repo) as server:
@@ -262,16 +258,6 @@ def random_case(dice: random.Random) -> Case:
             return "" if said == "not the model" and b"siblings" in body else said
 
     return run
-
-
-def _spoil(value: Any, dice: random.Random) -> Any:
-    if isinstance(value, dict) and value and dice.random() < 0.9:
-        key = dice.choice(list(value))
-        return {**value, key: _spoil(value[key], dice)}
-    if isinstance(value, list) and value and dice.random() < 0.9:
-        at = dice.randrange(len(value))
-        return [*value[:at], _spoil(value[at], dice), *value[at + 1 :]]
-    return dice.choice(_VALUES)
 
 
 def attack(seed: int, short: bool, count: int | None = None) -> list[str]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from app.cli.interactive_chat import converse
 from app.cli.terminal.reply_view import Terminal
 from app.cli.terminal.token_style import Look
-from app.inference import loaded_pair, pair_loader
+from app.inference import pair_loader, verification
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
@@ -129,8 +129,9 @@ def test_a_forged_reply_is_told_with_its_places(toy_folder: Path, toy_drafter_fo
     conversation = open_toy(toy_folder, toy_drafter_folder)
     talk(conversation, "hello")
     assert conversation.answer is not None
-    first = conversation.answer.rounds[0]
-    conversation.answer.rounds[0] = replace(first, tokens=((first.tokens[0] + 1) % 64, *first.tokens[1:]))
+    first, *others = conversation.answer.rounds
+    forged = structs.replace(first, tokens=((first.tokens[0] + 1) % 64, *first.tokens[1:]))
+    conversation.answer = structs.replace(conversation.answer, rounds=(forged, *others))
     said = talk(conversation, "/verify")
     assert "receipt: " in said and "failure" in said
     assert "differs at token 0 (plain " in said
@@ -141,14 +142,14 @@ def test_a_check_that_ctrl_c_stops_loses_nothing(
 ) -> None:
     conversation, calm = (open_toy(toy_folder, toy_drafter_folder) for _ in range(2))
     talk(conversation, "hello")
-    check = loaded_pair.check_reply  # type: ignore[attr-defined]
+    check = verification.check_reply  # type: ignore[attr-defined]
 
     def interrupted(*given: Any) -> Any:
         steps = check(*given)
         yield next(steps)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loaded_pair, "check_reply", interrupted)
+    monkeypatch.setattr(verification, "check_reply", interrupted)
     assert "stopped\n" in talk(conversation, "/verify")
     monkeypatch.undo()
     assert "receipt: identical over 4 tokens\n" in talk(conversation, "/verify")

@@ -67,20 +67,21 @@ def _insert(line: bytes, _: Sequence[bytes], dice: random.Random) -> bytes:
 def _replace(line: bytes, _: Sequence[bytes], dice: random.Random) -> bytes:
     """Another value at any place of the object."""
     try:
-        return json.dumps(_replaced(json.loads(line), dice)).encode()
+        return json.dumps(with_another_value(json.loads(line), dice)).encode()
     except (ValueError, RecursionError):
         return line
 
 
-def _replaced(value: Any, dice: random.Random) -> Any:
+def with_another_value(value: Any, dice: random.Random) -> Any:
+    """Returns a JSON value with another one at some place, or without some field."""
     if isinstance(value, dict) and value and dice.random() < 0.9:
         key = dice.choice(list(value))
         if dice.random() < 0.1:
             return {name: item for name, item in value.items() if name != key}
-        return {**value, key: _replaced(value[key], dice)}
+        return {**value, key: with_another_value(value[key], dice)}
     if isinstance(value, list) and value and dice.random() < 0.8:
         at = dice.randrange(len(value))
-        return [*value[:at], _replaced(value[at], dice), *value[at + 1 :]]
+        return [*value[:at], with_another_value(value[at], dice), *value[at + 1 :]]
     return dice.choice(_VALUES)
 
 

@@ -81,14 +81,6 @@ def test_a_stopped_reply_can_be_continued(worker: ModelWorker) -> None:
     assert (ids_of(cut) + ids_of(rest))[:LENGTH] == ids_of(whole)
 
 
-def test_a_reply_that_is_stopped_before_it_begins_is_empty(worker: ModelWorker) -> None:
-    stop = Event()
-    stop.set()
-    answers = ask(worker, SAMPLINGS["greedy"], stop)
-    assert [type(answer) for answer in answers] == [p.ReplyDone]
-    assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
-
-
 def test_a_reply_can_be_stopped_between_chunks_of_the_prompt(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,16 +196,6 @@ def test_a_host_sends_a_heartbeat_while_it_has_no_other_answer(
     whole = max(at for at, kind in enumerate(kinds) if kind == p.PrefillProgress)
     assert kinds[whole + 1] == p.Working  # while the drafter reads the prompt
     assert [one for one in kinds if one != p.Working] == [type(answer) for answer in answers[1e9]]
-
-
-def test_invalid_settings_are_refused(worker: ModelWorker) -> None:
-    invalid: list[dict[str, Any]] = [
-        *({"temperature": -1.0}, {"top_p": 0.0}, {"min_p": 1.0}, {"repetition_penalty": 0.0}, {"stop": ("",)}),
-        *({"seed": -1}, {"seed": 2**63}, {"max_tokens": 0}, {"draft_length": -1}, {"draft_length": 33}),
-    ]
-    for values in invalid:
-        with pytest.raises(UsageError):
-            ask(worker, SamplingSettings(**values))
 
 
 def test_ids_that_are_not_tokens_are_refused(worker: ModelWorker) -> None:

@@ -2,7 +2,6 @@
 
 import collections.abc
 import dataclasses
-import json
 import types
 import typing
 from collections.abc import Callable
@@ -56,23 +55,6 @@ def test_messages_survive_encoding_and_decoding(kinds: list[Any], decode: Callab
     assert decode(line) == message
 
 
-@pytest.mark.slow
-@settings(max_examples=200)
-@given(
-    st.one_of(st.binary(), st.text().map(str.encode), st.recursive(st.none(), st.lists).map(json.dumps).map(str.encode))
-)
-def test_random_bytes_are_malformed_and_nothing_worse(line: bytes) -> None:
-    for read in (p.decode_request, p.decode_answer):
-        with pytest.raises(p.MalformedError):
-            read(line)
-
-
-@pytest.mark.parametrize("nested", [b"[" * 100_000, b'{"type":' * 100_000, b'{"type":"Stop","id":' + b"9" * 100_000])
-def test_deep_and_long_values_are_malformed(nested: bytes) -> None:
-    with pytest.raises(p.MalformedError):
-        p.decode_request(nested)
-
-
 def test_unknown_fields_are_ignored_wherever_they_stand() -> None:
     line = b'{"later":[1],"type":"Load","id":3,"pair":{"target":"here","mood":"good"},"why":{"not":null}}'
     assert p.decode_request(line) == p.Load(id=3, pair=p.Pair(target="here"))
@@ -105,46 +87,12 @@ def test_a_request_is_no_answer_and_an_answer_no_request() -> None:
         p.decode_request(p.encode_line(p.Ready(version=1, redline="", mlx="", device="")))
 
 
-def test_a_line_longer_than_the_longest_is_malformed() -> None:
-    line = p.encode_line(p.Stop(id=1))
-    assert p.decode_request(line) == p.Stop(id=1)
-    with pytest.raises(p.MalformedError, match=str(p.LONGEST_LINE)):
-        p.decode_request(line[:-1] + b" " * p.LONGEST_LINE + b"\n")
-
-
-class CountingEncoder:
-    """Encodes, and counts the bytes."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-    def encode(self, value: Any) -> bytes:
-        data = msgspec.json.encode(value)
-        self.bytes += len(data)
-        return data
-
-
-@pytest.mark.parametrize("unit", ["plain words ", "\u4e2d", "\U0001f600", "\x01", '"\n'])
-def test_no_more_than_a_line_is_encoded_of_a_conversation_that_does_not_fit(
-    monkeypatch: pytest.MonkeyPatch, unit: str
-) -> None:
-    encoder = CountingEncoder()
-    monkeypatch.setattr(p, "_encoder", encoder)
-    monkeypatch.setattr(p, "LONGEST_LINE", 100_000)
-    monkeypatch.setattr(p, "_PART", 1_000)
-    half = unit * (60_000 // len(msgspec.json.encode(unit)[1:-1]))  # of more bytes than half a line
-    turns = (p.Message(role="user", content=half), p.Message(role="assistant", content="", thought=half))
-    for messages in (turns, turns * 100):
-        assert p.encode_request(p.Count(id=1, messages=messages)) is None
-        assert encoder.bytes < 110_000
-        encoder.bytes = 0
-    one = p.Count(id=1, messages=turns[:1])
-    assert p.encode_request(one) == p.encode_line(one)
-
-
 def test_a_request_may_be_as_long_as_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     reply = p.Reply(id=1, messages=(p.Message(role="user", content="\x01" * 500),), sampling=p.SamplingSettings())
     line = p.encode_line(reply)
     for longest, expected in ((len(line), line), (len(line) - 1, None)):
         monkeypatch.setattr(p, "LONGEST_LINE", longest)
         assert p.encode_request(reply) == expected
+    monkeypatch.setattr(p, "LONGEST_LINE", 1499)
+    monkeypatch.setattr(p, "encode_line", None)  # a conversation that is far too long is not even encoded
+    assert p.encode_request(p.Count(id=1, messages=(p.Message(role="user", content="\u4e2d" * 500),))) is None

@@ -162,14 +162,6 @@ def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
         assert end_of(answers).finished.reason == "stop"
 
 
-def test_a_drafter_that_failed_drafts_the_next_reply(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = worker_with(toy_folder, "lookup")
-    with monkeypatch.context() as patch:
-        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.draft_class", fails_at(1, RuntimeError("gone"), ask))
-        assert "gone" in of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack)[0].reason
-    assert of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack) == []
-
-
 # --- the target -------------------------------------------------------------------------------
 
 

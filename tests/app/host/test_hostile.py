@@ -46,20 +46,14 @@ def listens(host: HostProcess) -> None:
 
 BAD = {
     "no JSON": b"hello",
-    "half an object": b'{"type":"Load","id":1,',
     "another type": b'{"type":"Format","id":1}',
     "no type": b'{"id":1}',
     "an answer": b'{"type":"Counted","id":1,"tokens":1,"context":1}',
-    "a list": b"[1,2,3]",
-    "a number out of range": b'{"type":"Stop","id":1e999}',
     "no UTF-8": b'{"type":"Count","id":1,"messages":[{"role":"user","content":"\xff\xfe"}]}',
-    "zeros": b"\x00" * 50,
     "every byte": bytes(b for b in range(256) if b != 10),
-    "deep": b"[" * 200_000,
     "deep in an ignored field": b'{"type":"Stop","id":1,"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
     "a lone surrogate": b'{"type":"Count","id":1,"messages":[{"role":"user","content":"\\ud800"}]}',
     "too long": b'{"type":"Stop","id":1,"x":"' + b"y" * p.LONGEST_LINE + b'"}',
-    "long and nothing": b"\x80" * (p.LONGEST_LINE + 1),
 }
 
 
@@ -86,36 +80,10 @@ def test_half_lines_wait_for_their_other_half(quick: HostProcess) -> None:
 
 
 def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess) -> None:
-    quick.send_bytes(b"".join(p.encode_line(count(number)) + b"?\n" for number in range(3000)))
-    answers = [quick.next() for _ in range(6000)]
-    assert [c.id for c in of_kind(answers, p.Counted)] == list(range(3000))
-    assert len(of_kind(answers, p.Malformed)) == 3000
-
-
-@pytest.mark.slow
-def test_too_much_at_once_is_refused_and_not_kept(slow: HostProcess) -> None:
-    """Sixteen lines of eight MiB each, after a reply that does not end. Three have a place beside it."""
-    slow.send(reply(1))
-    slow.until(p.RoundDone)
-    big = p.encode_line(reply(2, "x" * (p.LONGEST_LINE - 1000)))
-    for _ in range(16):
-        slow.send_bytes(big)
-    answers = slow.until(p.Failed)
-    refused = of_kind(answers, p.Failed)
-    assert (refused[0].id, refused[0].kind) == (2, p.BUSY)
-    slow.send(p.Stop(id=2), p.Stop(id=1))
-    while len(of_kind(answers, p.ReplyDone)) + len(of_kind(answers, p.Failed)) < 17:
-        answers += slow.until(p.ReplyDone, p.Failed)
-    failed = of_kind(answers, p.Failed)
-    assert {f.kind for f in failed} == {p.BUSY, p.CANCELLED}
-    assert len([f for f in failed if f.kind == p.CANCELLED]) >= 7
-
-
-def test_stops_for_unknown_requests_are_ignored(quick: HostProcess) -> None:
-    quick.send(p.Stop(id=5), p.Stop(id=5), reply(5), p.Stop(id=6), reply(7))
-    ends = [end for _ in range(2) for end in of_kind(quick.until(p.ReplyDone), p.ReplyDone)]
-    assert {end.id for end in ends} == {5, 7} and all(end.finished.reason != "cancelled" for end in ends)
-    listens(quick)
+    quick.send_bytes(b"".join(p.encode_line(count(number)) + b"?\n" for number in range(500)))
+    answers = [quick.next() for _ in range(1000)]
+    assert [c.id for c in of_kind(answers, p.Counted)] == list(range(500))
+    assert len(of_kind(answers, p.Malformed)) == 500
 
 
 def test_stop_ends_the_reply_and_not_the_one_beside_it(slow: HostProcess) -> None:
@@ -143,16 +111,6 @@ def test_a_stop_sent_together_with_its_reply_ends_or_cancels_it(slow: HostProces
             assert isinstance(last, p.ReplyDone)
             assert (last.id, last.finished.reason) == (number, "cancelled")
     listens(slow)
-
-
-def test_a_waiting_request_can_be_cancelled(slow: HostProcess) -> None:
-    slow.send(p.Parallel(id=0, replies=1), reply(1), reply(2))
-    slow.until(p.RoundDone)
-    slow.send(p.Stop(id=2))
-    taken = of_kind(slow.until(p.Failed), p.Failed)[0]
-    assert (taken.id, taken.kind) == (2, p.CANCELLED)
-    slow.send(p.Stop(id=1))
-    assert of_kind(slow.until(p.ReplyDone), p.ReplyDone)[0].id == 1
 
 
 def test_a_count_is_answered_within_a_reply_unless_the_models_change_before_it(slow: HostProcess) -> None:

@@ -12,8 +12,8 @@ import mlx.core as mx
 import pytest
 
 from app import protocol as p
-from app.host import engine_loop, memory_relief
-from app.host.memory_relief import LOOK_S, MemoryRelief
+from app.host import engine_loop
+from app.host.engine_loop import LOOK_S
 from app.inference import machine, memory_check
 from app.inference.machine import memory_is_short
 from tests.app.host.process import asked, of_kind
@@ -63,8 +63,8 @@ def run_on_a_mac(monkeypatch: pytest.MonkeyPatch, **values: bytes) -> None:
 
 def shorten_memory(monkeypatch: pytest.MonkeyPatch, short: bool = True) -> None:
     """Has macOS say that memory is short, whenever it is asked; the host asks as often as it can."""
-    monkeypatch.setattr(memory_relief, "LOOK_S", 0.0)
-    for module in (memory_relief, memory_check):
+    monkeypatch.setattr(engine_loop, "LOOK_S", 0.0)
+    for module in (engine_loop, memory_check):
         monkeypatch.setattr(module, "memory_is_short", lambda: short)
 
 
@@ -89,11 +89,11 @@ def test_the_processor_is_still_named_by_the_same_call(monkeypatch: pytest.Monke
 
 def test_the_system_is_asked_now_and_then_and_the_window_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, asked_at, both = 100.0, list[float](), Recorder()
-    monkeypatch.setattr(memory_relief, "time", SimpleNamespace(monotonic=lambda: now_s))
-    monkeypatch.setattr(memory_relief, "memory_is_short", lambda: asked_at.append(now_s) or now_s > 101)
-    relief = MemoryRelief(both.write)
+    monkeypatch.setattr(engine_loop, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(engine_loop, "memory_is_short", lambda: asked_at.append(now_s) or now_s > 101)
+    runner = idle(both)
     for _ in range(40):
-        relief.look(both)
+        runner._look_at_memory(both)
         now_s += LOOK_S / 10
     assert asked_at == [100 + LOOK_S * number for number in range(4)]
     assert both.done == ["given back", p.MemoryShort(), "given back", "given back"]

@@ -21,7 +21,7 @@ from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.app.host.process import asked, of_kind, pair
 from tests.app.host.replies import ask, end_of, ids_of, served, text_of, worker_with
-from tests.toys.folders import CONTEXT, make_folder, make_stranger
+from tests.toys.folders import CONTEXT, make_stranger
 
 
 def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnswer]:
@@ -169,13 +169,6 @@ def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monk
     assert works(worker)
 
 
-def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_folder: Path, tmp_path: Path) -> None:
-    worker, late = ModelWorker(), tmp_path / "late"
-    assert load_pair(worker, pair(toy_folder, late)).speculation == "unsupported"
-    make_folder(late, seed=1, like=toy_folder, noise=0.03)
-    assert load_pair(worker, pair(toy_folder, late)).speculation == "on"
-
-
 @pytest.mark.parametrize(
     "wanted",
     [{"target": "nowhere"}, {"target": ""}, {"target": "a\0b"}, {"context": 1}, {"context": 10**30}],
@@ -212,18 +205,6 @@ def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it
     monkeypatch.setattr(memory_check, "memory", lambda: (1 << 20, 1 << 20))
     failed = load(worker, shared)[-1]
     assert isinstance(failed, p.Failed) and not failed.fits_alone
-
-
-def test_a_target_with_mismatched_files_leaves_the_loaded_pair(toy_folder: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(toy_folder, broken)
-    config = (broken / "config.json").read_text()
-    (broken / "config.json").write_text(config.replace('"hidden_size": 32', '"hidden_size": 48'))
-    worker = ModelWorker()
-    load_pair(worker, pair(toy_folder))
-    with pytest.raises(ModelError, match="does not load"):
-        load(worker, pair(broken))
-    assert works(worker)
 
 
 def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
@@ -390,20 +371,20 @@ def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy
 
     def reply(prediction: str, **sampling: Any) -> list[p.AnyAnswer]:
         worker.recover()
-        return ask(worker, p.SamplingSettings(max_tokens=48, logit_bias=letters, **sampling), prediction=prediction)
+        return ask(worker, p.SamplingSettings(max_tokens=24, logit_bias=letters, **sampling), prediction=prediction)
 
     hot: dict[str, Any] = {"draft_length": 6, "temperature": 1.0, "seed": 7}
     for sampling in ({"draft_length": 6}, {**hot, "acceptance": "coupled"}, hot):
         alone = reply("", **sampling)
         text, rounds = text_of(alone), len(of_kind(alone, p.RoundDone))
-        for prediction in (text, f"Something else first. {text}", "nothing of the kind"):
+        for prediction in (f"Something else first. {text}", "nothing of the kind"):
             assert ids_of(reply(prediction, **sampling)) == ids_of(alone)
         predicted = reply(text, **sampling)
+        assert ids_of(predicted) == ids_of(alone)
         assert (len(of_kind(predicted, p.RoundDone)) < rounds) == (sampling is not hot)
-        assert (end_of(predicted).predicted > 20) == (sampling is not hot) and end_of(alone).predicted == 0
+        assert (end_of(predicted).predicted > 8) == (sampling is not hot) and end_of(alone).predicted == 0
         assert ("must repeat a seed" in end_of(predicted).unused_prediction) == (sampling is hot)
         assert end_of(predicted).predicted <= sum(one.round.accepted for one in of_kind(predicted, p.RoundDone))
-        assert len(of_kind(reply("", **sampling), p.RoundDone)) == rounds
     assert end_of(reply(text, **{**hot, "draft_length": 0})).predicted == 0
     worker._loaded = worker._pair.try_drafter("none", trees=False)
     assert end_of(reply(text)).unused_prediction.startswith("only prompt lookup drafts from a prediction")

@@ -12,7 +12,6 @@ from app.host.model_worker import ModelWorker
 from app.host.recording_player import RecordingPlayer
 from app.protocol.race_messages import PLAIN, Side
 from app.race.race_document import RaceDocumentBuilder
-from engine.errors import UsageError
 from tests.app.host.process import asked, of_kind
 
 SAMPLING = p.SamplingSettings(max_tokens=12, draft_length=3)
@@ -99,15 +98,3 @@ def test_a_replayed_race_can_be_stopped(recording: Path) -> None:
     answers = list(RecordingPlayer.read(recording, 1e-9).race(race_of("lookup"), StopAtOnce()))  # else it takes years
     assert isinstance(answers[-1], p.RaceDone)
     assert answers[-1].stopped
-
-
-def test_a_recording_without_a_race_says_so() -> None:
-    with pytest.raises(UsageError, match="holds no race"):
-        list(RecordingPlayer([], 0).race(race_of("lookup"), Event()))
-
-
-def test_progress_says_which_run_of_which_side_goes_on(worker: ModelWorker, toy_drafter_folder: Path) -> None:
-    told = of_kind(list(worker.race(race_of(toy_drafter_folder), Event())), p.RaceProgress)
-    turns = list(dict.fromkeys((one.run, one.side) for one in told if one.run))
-    assert turns == [(1, 0), (1, 1), (2, 1), (2, 0)]
-    assert {one.message for one in told if one.run} == {"run 1 of 2", "run 2 of 2"}

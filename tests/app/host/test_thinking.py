@@ -70,19 +70,6 @@ def test_thought_and_answer_are_those_of_plain_decoding_under_the_models_own_set
     assert verified[-1].receipt.identical
 
 
-def test_a_thought_that_reaches_its_limit_ends_the_reply_and_goes_on(worker: ModelWorker) -> None:
-    whole, _ = reply_with(worker, settings(worker))
-    cut, done = reply_with(worker, settings(worker, max_thought_tokens=9))
-    assert done.finished.reason == "thought" and tokens(cut) == tokens(whole)[:9]
-    rest, done = reply_with(worker, settings(worker), tokens(cut))
-    assert tokens(cut) + tokens(rest) == tokens(whole) and done.finished.reason == "length"
-    [verified] = [a for a in worker.verify(p.Verify(
-        id=3, messages=QUESTION, sampling=settings(worker, max_thought_tokens=9), rounds=p.RoundTokens.of(cut),
-        complete=True,
-    ), Event()) if isinstance(a, p.VerifyDone)]  # fmt: skip
-    assert verified.receipt.identical
-
-
 def test_with_thinking_off_the_whole_reply_is_answer(worker: ModelWorker) -> None:
     rounds, _ = reply_with(worker, settings(worker, thinking=False, logit_bias={}))
     assert {channel for one in rounds for channel in one.channels} <= {"answer", "markup", "thought"}

@@ -198,7 +198,7 @@ PATH: dict[str, Any] = {
 def test_free_texts_references_and_options_can_be_required(workers: dict[str, ModelWorker], family: ToolFamily) -> None:
     tools = p.Tools(offered=(p.Tool(name="open", parameters=json.dumps(PATH)),), required=True, several=False)
     worker = workers[family.name]
-    for seed in range(3):
+    for seed in range(1):
         sampling = replace(SAMPLINGS["coupled"], seed=seed, max_tokens=200)
         calls, _, _, done = reply_with(worker, sampling, tools)
         assert calls or done.finished.reason == "length"

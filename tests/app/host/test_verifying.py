@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -11,20 +10,17 @@ import pytest
 from msgspec.structs import replace as changed
 
 from app import protocol as p
-from app.host.model_worker import ModelWorker, NotLoaded
+from app.host.model_worker import ModelWorker
 from app.host.recording_player import RecordingPlayer
-from app.host.verify_job import OtherModelError, OtherPromptError
+from app.inference.verification import OtherModelError, OtherPromptError
 from engine.audit import identical_width
 from engine.audit.identical_width import IdenticalWidth
 from engine.audit.receipt import Receipt
 from engine.audit.verify_blocks import BLOCK_WIDTH
-from engine.errors import ContextError, ModelError, UsageError
-from engine.target.cached_model import CachedModel
+from engine.errors import ContextError, UsageError
 from tests.app.host.process import asked, of_kind
-from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, served, worker_with
+from tests.app.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of
 from tests.engine.rounding_by_rows import compute_row_by_row
-
-REJECTION = p.SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=20, seed=5)
 
 
 def request(answers: list[p.AnyAnswer], sampling: p.SamplingSettings, **changes: Any) -> p.Verify:
@@ -89,18 +85,6 @@ def test_a_forged_token_is_found_and_named(worker: ModelWorker, name: str) -> No
     assert (found.plain_text, found.other_text) == (piece(ids_of(told)[5]), piece(other))
 
 
-def test_a_reply_in_parts_with_penalties_and_another_drafter_is_identical(
-    worker: ModelWorker, toy_folder: Path
-) -> None:
-    """Stopped, continued by plain decoding, and checked where lookup is loaded."""
-    sampling = replace(SAMPLINGS["coupled"], repetition_penalty=1.4, max_tokens=12)
-    first = ask(worker, replace(sampling, max_tokens=5))
-    rest = ask(worker, replace(sampling, draft_length=0, max_tokens=7), continuation_ids=tuple(ids_of(first)))
-    rounds = p.RoundTokens.of(told.round for told in (*of_kind(first, p.RoundDone), *of_kind(rest, p.RoundDone)))
-    other = worker_with(toy_folder, "lookup")
-    assert receipt_of(verify(other, request(first, sampling, rounds=rounds))) == Receipt(12)
-
-
 def test_a_reply_that_was_stopped_is_identical_as_far_as_it_came(worker: ModelWorker) -> None:
     sampling = SAMPLINGS["greedy"]
     heard = ask_and_stop(worker, sampling)
@@ -108,19 +92,6 @@ def test_a_reply_that_was_stopped_is_identical_as_far_as_it_came(worker: ModelWo
     assert receipt == Receipt(len(ids_of(heard))) and receipt.tokens < LENGTH
     failed = receipt_of(verify(worker, request(heard, sampling, complete=True)))
     assert [d.other_token for d in failed.failures] == [None]
-
-
-def test_a_stop_string_is_where_it_ends(worker: ModelWorker) -> None:
-    text = "".join(text for told in of_kind(ask(worker, SAMPLINGS["greedy"]), p.RoundDone) for text in told.round.texts)
-    sampling = replace(SAMPLINGS["greedy"], stop=(text[8:11],))
-    told = ask(worker, sampling)
-    assert len(ids_of(told)) < LENGTH
-    assert receipt_of(verify(worker, request(told, sampling))) == Receipt(len(ids_of(told)))
-
-
-def test_rejection_sampling_is_checked_as_possible_not_identical(worker: ModelWorker) -> None:
-    receipt = receipt_of(verify(worker, request(ask(worker, REJECTION), REJECTION)))
-    assert receipt == Receipt(LENGTH, (), "distribution") and not receipt.identical
 
 
 @pytest.mark.parametrize("width", [1, 5])
@@ -147,11 +118,6 @@ def test_an_exact_reply_is_identical_to_the_last_bit(
     assert other.identical and other.same_bits is False and "not to the last bit" in other.summary
     assert receipt_of(verify(worker, forgery_of(wanted, 5, (ids_of(told)[5] + 1) % 256))).differences[0].noise_ulps == 0
     assert ids_of(ask(worker, SAMPLINGS[name])) == ids_of(told)  # laid on no grid again
-
-
-def test_a_draft_length_that_only_trees_have_does_not_matter(worker: ModelWorker) -> None:
-    told = ask(worker, SAMPLINGS["greedy"])
-    assert receipt_of(verify(worker, request(told, replace(SAMPLINGS["greedy"], draft_length=64)))).identical
 
 
 REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
@@ -192,11 +158,6 @@ def test_what_cannot_be_checked_is_refused_with_the_reason(worker: ModelWorker, 
     assert "\n" not in str(error.value)
 
 
-def test_nothing_is_checked_without_a_model(worker: ModelWorker) -> None:
-    with pytest.raises(NotLoaded):
-        verify(ModelWorker(), request(ask(worker, SAMPLINGS["greedy"]), SAMPLINGS["greedy"]))
-
-
 @pytest.mark.slow_for("3")
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 def test_a_check_can_be_stopped_and_leaves_the_target_usable(worker: ModelWorker, after: int) -> None:
@@ -208,54 +169,6 @@ def test_a_check_can_be_stopped_and_leaves_the_target_usable(worker: ModelWorker
     assert isinstance(seen[-1], p.Failed) and seen[-1].kind == "Cancelled"
     assert of_kind(seen, p.VerifyDone) == [] and len(seen) == after + 1
     assert ids_of(ask(worker, SAMPLINGS["greedy"])) == ids_of(told)
-
-
-def test_a_check_can_be_stopped_while_a_difference_is_measured(
-    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told, stop = ask(worker, SAMPLINGS["greedy"]), Event()
-    wanted = forgery_of(request(told, SAMPLINGS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
-    measure = __import__("engine.audit.reply_check", fromlist=["measure_noise"]).measure_noise
-
-    def stopped(*given: Any) -> Any:
-        stop.set()
-        return measure(*given)
-
-    monkeypatch.setattr("engine.audit.reply_check.measure_noise", stopped)
-    answers = verify(worker, wanted, stop)
-    assert isinstance(answers[-1], p.Failed) and answers[-1].kind == "Cancelled"
-
-
-def test_a_pass_that_fails_is_reported_and_the_next_request_is_answered(
-    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = ask(worker, SAMPLINGS["greedy"])
-    calls = 0
-    forward = CachedModel.forward
-
-    def broken(model: CachedModel, *given: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
-            raise RuntimeError("the device is gone")
-        return forward(model, *given, **named)
-
-    monkeypatch.setattr(CachedModel, "forward", broken)
-    said = served(worker, *(changed(request(told, SAMPLINGS["greedy"]), id=number) for number in (9, 10)))
-    failed, verified = of_kind(said, p.Failed), of_kind(said, p.VerifyDone)
-    assert [(one.id, one.kind) for one in failed] == [(9, "RuntimeError")] and "the device is gone" in failed[0].message
-    assert [(one.id, one.receipt) for one in verified] == [(10, Receipt(LENGTH))]
-
-
-def test_a_template_that_refuses_the_messages_is_reported(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = ask(worker, SAMPLINGS["greedy"])
-
-    def refuse(*_: Any) -> list[int]:
-        raise ModelError("the model's chat template refuses this conversation (it says so): choose another")
-
-    monkeypatch.setattr(type(worker._pair.target.tokenizer), "chat", refuse)
-    with pytest.raises(ModelError, match="chat template"):
-        verify(worker, request(told, SAMPLINGS["greedy"]))
 
 
 # --- a recording --------------------------------------------------------------------------------

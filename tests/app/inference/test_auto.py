@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.inference import pair_loader, pair_resolution
-from app.inference.conversation import open_conversation
-from app.inference.options import Options
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import UsableModel
 from models.loader import Loaded, load
 
@@ -46,18 +43,6 @@ def test_auto_opens_the_sibling_that_is_here_beside_lookup_and_says_so(target: L
     assert [type(member) for member in found.drafter.members] == [PromptLookup, DraftModel]
     assert found.note == "auto took prompt lookup and o/small-4bit, a small model with the same tokens"
     assert [part.name for part in found.parts] == ["lookup", "small-4bit"]
-
-
-@pytest.mark.slow
-def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here: UsableModel) -> None:
-    texts = []
-    for drafter in ("none", "auto"):
-        sampling = SamplingSettings(max_tokens=40)
-        options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), sampling=sampling)
-        conversation = open_conversation(options, "", lambda _: None)
-        list(conversation.ask("why is the sky blue?", lambda: False))
-        texts.append(conversation.messages[-1]["content"])
-    assert texts[0] == texts[1] != ""
 
 
 def test_what_auto_takes_and_cannot_load_is_told_and_lookup_answers(target: Loaded, here: UsableModel) -> None:

@@ -21,7 +21,7 @@ from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
 from engine.policy.adaptive import Adaptive
 from engine.policy.fixed import FixedLength
-from engine.policy.step_times import DrafterTimes, PriorPrices, StepTimes
+from engine.policy.step_times import DrafterTimes
 from models.loader import Loaded, load
 from tests.app.command import Redline
 
@@ -144,14 +144,6 @@ def test_what_several_replies_at_once_teach_is_kept_apart_and_read_again(learnt:
     learnt.save()
     again = LearntRounds(learnt.target, learnt.drafter, learnt.root).times_of()
     assert again.learnt == {} and again.of_several[4].learnt[0].mean[0] == pytest.approx(math.log(0.03), abs=0.1)
-
-
-def test_a_reply_without_drafts_teaches_nothing_where_no_round_was_ever_timed() -> None:
-    """Otherwise a forecast would call the prior a measurement of this machine."""
-    times = StepTimes([PriorPrices("dear", {1: 50.0})])
-    times.begin(10)
-    times.neglect()
-    assert times.learnt == {} and not DrafterTimes(times).learnt
 
 
 @pytest.mark.parametrize("reproducible", [False, True])

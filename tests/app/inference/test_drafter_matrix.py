@@ -12,7 +12,7 @@ def test_every_kind_of_the_registry_has_its_toy() -> None:
     assert {kind.name for kind in TOYS} == {kind.name for kind in KINDS}
 
 
-@pytest.mark.slow_for("medusa", "mlp-speculator", "mtp", "dflash", "gemma4-assistant", "model")
+@pytest.mark.slow_for("eagle3", "medusa", "mlp-speculator", "mtp", "dflash", "gemma4-assistant", "model")
 @pytest.mark.parametrize("kind", TOYS, ids=lambda kind: kind.name)
 def test_every_cell_is_as_the_page_says(kind: object, tmp_path: Path) -> None:
     """Where it is not: mend what is broken, or write the page anew by `python -m tests.programs.drafter_matrix`."""

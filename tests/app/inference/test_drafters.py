@@ -30,7 +30,6 @@ from models.drafters.eagle3 import save_eagle3
 from models.drafters.medusa import save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded, load
-from tests.app.command import Redline
 from tests.toys.folders import make_stranger
 from tests.toys.heads import random_eagle3, random_medusa
 
@@ -109,14 +108,6 @@ def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
         pair_loader.open_drafter("medusa", target)
 
 
-def test_the_builtin_is_known_by_its_manifest(tmp_path: Path, target: Loaded) -> None:
-    assert builtin.is_builtin(as_builtin(target, tmp_path / "own").folder.path)
-    assert not builtin.is_builtin(target.folder.path)
-    for content in ("{", "[]", "{}", '{"source": {"name": "Other.gguf"}}', '{"source": 3}'):
-        (tmp_path / MANIFEST).write_text(content)
-        assert not builtin.is_builtin(tmp_path)
-
-
 def test_a_shipped_drafter_is_refused_for_another_target(shipping: Path, tmp_path: Path) -> None:
     other = load(make_stranger(tmp_path / "other"))  # tokens that no shipped drafter knows
     for name in builtin.SHIPPED:
@@ -175,28 +166,6 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
 
 
 # --- what comes of it -----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "sampling",
-    [
-        ["--temperature", "0"],
-        ["--temperature", "0.9", "--acceptance", "coupled"],
-    ],
-)
-def test_chat_says_the_same_with_every_drafter(
-    sampling: list[str], shipping: Path, toy_folder: Path, redline: Redline
-) -> None:
-    def said_by(drafter: str, *shape: str) -> str:
-        words = ["--target", toy_folder, "--prompt", "why is the sky blue?", "--max-tokens", "40", *sampling, *shape]
-        events = redline("chat", "--json", *words, "--seed", "5", "--drafter", drafter).events
-        return "".join("".join(event.get("texts", [])) + event.get("text", "") for event in events)
-
-    plain = said_by("none")
-    for name in ("auto", "eagle3", "medusa", "draft"):
-        shape = ["--tree"] if name in ("eagle3", "medusa") else []
-        assert said_by(name, *shape, "--draft-length", "4") == plain != ""
 
 
 def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, toy_folder: Path) -> None:

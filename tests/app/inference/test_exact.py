@@ -10,13 +10,11 @@ from app.inference.learnt_rounds import LearntRounds
 from app.inference.options import Options, check_settings
 from app.inference.pair_loader import NamedDrafter
 from app.protocol import SamplingSettings
-from app.reply_statistics import exact_in_words, sampling_in_words
 from engine.audit.identical_width import IdenticalWidth
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import UsageError
 from engine.policy.adaptive import Adaptive
 from models.loader import load
-from tests.app.command import Redline
 
 
 def test_trees_and_exact_are_a_usage_error() -> None:
@@ -47,22 +45,3 @@ def test_where_wide_passes_are_identical_drafts_are_as_long_and_cost_what_they_d
         policy = learnt.policy(SamplingSettings(exact=True), 10)
         assert isinstance(policy, Adaptive) and policy._times.learnt is times.learnt
         assert policy._candidates[0].lengths == list(range(1, longest + 1))
-
-
-def test_how_a_reply_is_exact_is_said() -> None:
-    assert exact_in_words(SamplingSettings()) == ""
-    assert exact_in_words(SamplingSettings(exact=True, identical_width=1)) == "exact, in fixed blocks of 4 tokens"
-    told = sampling_in_words(SamplingSettings(exact=True, identical_width=5))
-    assert told == "temperature 0, exact, bit-identical by construction up to width 5"
-
-
-@pytest.mark.slow
-def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, redline: Redline) -> None:
-    told = []
-    for drafter in ("none", "lookup"):
-        options = ["--drafter", drafter, "--draft-length", "3", "--max-tokens", "24", "--exact"]
-        events = redline("chat", "--target", toy_folder, *options, "--prompt", "why is the sky blue?", "--json").events
-        rounds = [event for event in events if event["event"] == "Round"]
-        assert rounds and all(one["fingerprints"] for one in rounds)
-        told.append([token for one in rounds for token in one["tokens"]])
-    assert told[0] == told[1]

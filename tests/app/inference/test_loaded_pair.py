@@ -35,7 +35,7 @@ def target(toy_folder: Path) -> Loaded:
     return load(toy_folder)
 
 
-@pytest.fixture(params=["lookup", "draft", "lookup+draft"])
+@pytest.fixture(params=["draft", "lookup+draft"])
 def pair(request: pytest.FixtureRequest, target: Loaded, toy_drafter_folder: Path, tmp_path: Path) -> LoadedPair:
     session = Session(CachedModel(target.network), target.tokenizer, 400)
     session.kept.limit_bytes = 1 << 30
@@ -82,6 +82,7 @@ def test_two_replies_that_alternate_are_what_each_is_alone(pair: LoadedPair) -> 
     assert [rounds(events) for events in together] == [rounds(events) for events in alone]
 
 
+@pytest.mark.slow_for("draft")
 def test_a_drafter_that_fails_leaves_the_other_reply_alone_and_drafts_again(
     pair: LoadedPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_drafter_that_fails_leaves_the_other_reply_alone_and_drafts_again(
     assert rounds(list(reply(other, TEXTS[1]))) == rounds(whole[1])
 
 
+@pytest.mark.slow_for("draft")
 def test_a_pair_goes_on_from_a_conversation_that_another_one_kept(pair: LoadedPair) -> None:
     other = pair.for_another_reply()
     list(reply(other, TEXTS[1]))
@@ -108,10 +110,11 @@ def test_a_pair_goes_on_from_a_conversation_that_another_one_kept(pair: LoadedPa
     assert first.reused > 64
 
 
+@pytest.mark.slow_for("draft")
 def test_replies_whose_passes_are_one_learn_what_such_rounds_take_and_say_what_each_says_alone(
     pair: LoadedPair,
 ) -> None:
-    settings, texts = replace(SETTINGS, draft_length=None, max_tokens=60), [*TEXTS, "why " * 30, "one, two, " * 9]
+    settings, texts = replace(SETTINGS, draft_length=None, max_tokens=40), [*TEXTS, "why " * 30, "one, two, " * 9]
     alone = [tokens(list(reply(pair.for_another_reply(), text, settings))) for text in texts]
     pair.learnt.times.clear()  # where the machine was slow, drafts would not be tried again
     replies, found = Together(), [list[ReplyEvent]() for _ in texts]
@@ -124,6 +127,7 @@ def test_replies_whose_passes_are_one_learn_what_such_rounds_take_and_say_what_e
     assert pair.learnt.times_of().of_several[4].learnt
 
 
+@pytest.mark.slow_for("draft")
 def test_what_the_rounds_teach_is_shared(pair: LoadedPair) -> None:
     other = pair.for_another_reply()
     assert other.learnt is pair.learnt

@@ -33,7 +33,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "mamba2": CONFIGS["mamba2"],
     "qwen3_next": {},
 }
-SYSTEM = p.Message(role="system", content="You are careful. " * 60)
+SYSTEM = p.Message(role="system", content="You are careful. " * 24)
 
 
 # Shows the thoughts since the last question alone, as Qwen3's template does.
@@ -79,7 +79,7 @@ def user(text: str) -> p.Message:
 
 def ask(worker: ModelWorker, turns: list[p.Message], **sampling: Any) -> tuple[p.Message, int, int]:
     """Returns the reply as a turn, how many tokens of the prompt were not read again, and how many there were."""
-    settings = p.SamplingSettings(max_tokens=80, draft_length=0, **sampling)
+    settings = p.SamplingSettings(max_tokens=24, draft_length=0, **sampling)
     answers = list(worker.reply(p.Reply(id=2, messages=tuple(turns), sampling=settings), Event()))
     progress = [one.progress for one in answers if isinstance(one, p.PrefillProgress)]
     text = "".join(one.round.text_in("answer") for one in answers if isinstance(one, p.RoundDone))
@@ -100,8 +100,8 @@ def shared_with(worker: ModelWorker, turns: list[p.Message], **sampling: Any) ->
 def test_later_turns_read_only_what_is_new(root: Path, name: str, template: str):
     worker = worker_of(root, name, template)
     for sampling in ({"thinking": True}, {"thinking": False}) if template == "switched" else ({},):
-        turns = [SYSTEM, user("why is the sky blue " * 20)]
-        for question in ("and the sea " * 20, "and the grass " * 20):
+        turns = [SYSTEM, user("why is the sky blue " * 8)]
+        for question in ("and the sea " * 8, "and the grass " * 8):
             reply, _, _ = ask(worker, turns, **sampling)
             turns += [reply, user(question)]
             shared = shared_with(worker, turns, **sampling)
@@ -118,7 +118,7 @@ def test_later_turns_read_only_what_is_new(root: Path, name: str, template: str)
 def test_agents_that_share_a_prompt_keep_their_conversations(root: Path, name: str):
     """Four agents with one system prompt in turn, and a title and a subagent between the turns of another one."""
     worker = worker_of(root, name, "withdrawn")
-    agents = [[SYSTEM, user(f"agent {number} looks at file {number} " * 12)] for number in range(4)]
+    agents = [[SYSTEM, user(f"agent {number} looks at file {number} " * 6)] for number in range(4)]
     before: dict[int, list[int]] = {}
     for turn in range(3):
         for number, turns in enumerate(agents):
@@ -169,7 +169,7 @@ def test_the_question_after_a_loop_of_calls_reads_only_what_is_new(root: Path, n
         reused = next(one.progress.reused for one in answers if isinstance(one, p.PrefillProgress))
         return reused, common_prefix(before, worker._pair.session.tokens)
 
-    turns = [SYSTEM, user("why is the sky blue " * 40)]
+    turns = [SYSTEM, user("why is the sky blue " * 12)]
     read(turns)
     for number in range(calls):
         turns.append(p.Message(role="assistant", content="", thought=f"look {number} " * 8, calls=(call,)))
@@ -185,9 +185,9 @@ def test_the_question_after_a_loop_of_calls_reads_only_what_is_new(root: Path, n
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_exact_replies_reuse_whole_blocks_and_are_those_of_cold_caches(root: Path, name: str, template: str) -> None:
     worker = worker_of(root, name, template)
-    turns = [SYSTEM, user("why is the sky blue " * 20)]
+    turns = [SYSTEM, user("why is the sky blue " * 75)]
     reply, _, total = ask(worker, turns, exact=True)
-    turns += [reply, user("and the sea " * 20)]
+    turns += [reply, user("and the sea " * 8)]
     shared = shared_with(worker, turns, exact=True)
     warm, reused, _ = ask(worker, turns, exact=True)
     assert shared > 1000 and reused >= (min(shared, total) - 1) // 64 * 64

@@ -85,5 +85,6 @@ def test_a_reply_that_was_cut_has_the_text_and_the_numbers_of_all_its_rounds(tmp
     cut = opened.store.message(message)
     assert (cut.state, cut.note, cut.text) == ("cut", CUT_NOTE, TEXT)
     assert cut.statistics == statistics_of(REPLY)
-    assert opened.store.rounds(message) == REPLY
+    assert opened.store.rounds(message) == REPLY and opened.notices == []
+    assert [hit.message for hit in opened.store.search("sky blue")] == [message]
     opened.store.close()

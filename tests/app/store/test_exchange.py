@@ -122,7 +122,7 @@ def seen_of(store: Store, conversation: int) -> list[Any]:
 def test_any_conversation_comes_back_equal(store: Store) -> None:
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-    @settings(deadline=None, max_examples=25, phases=[Phase.generate], suppress_health_check=slow)
+    @settings(deadline=None, max_examples=10, phases=[Phase.generate], suppress_health_check=slow)
     @given(st.randoms(use_true_random=True), st.data())
     def check(dice: random.Random, data: st.DataObject) -> None:
         conversation = grow(store, dice, data)
@@ -137,18 +137,6 @@ def test_any_conversation_comes_back_equal(store: Store) -> None:
         assert branches(store, back.id) == branches(store, conversation)
 
     check()
-
-
-def test_the_versions_that_were_shown_are_shown_again(store: Store) -> None:
-    conversation = converse(store, 2)
-    first = store.path(conversation)
-    say(store, conversation, first[0].id)
-    store.add_question(conversation, None, "Another beginning")
-    store.select(first[1].id)
-    back = store.import_json(store.export_json(conversation)).id
-    assert seen_of(store, back) == seen_of(store, conversation)
-    assert [record.version for record in store.path(back)] == [1, 1, 1, 1]
-    assert [record.versions for record in store.path(back)] == [2, 2, 1, 1]
 
 
 def test_what_was_imported_is_found_and_goes_on(store: Store) -> None:

@@ -151,12 +151,12 @@ def test_what_is_broken_or_unknown_changes_nothing_and_says_why(store: Store, ex
 def test_hostile_texts_are_refused_or_read_within_bounds(store: Store) -> None:
     with pytest.raises(StoreError):
         store.import_all(["[" * 100_000])
-    chain = {str(n): gpt("assistant" if n % 2 else "user", "x", str(n - 1), str(n + 1)) for n in range(5_000)}
+    chain = {str(n): gpt("assistant" if n % 2 else "user", "x", str(n - 1), str(n + 1)) for n in range(1_000)}
     (record,) = imported(
         store, [{"title": "\ud800 long\n" * 500, "mapping": chain, "current_node": "no", "create_time": 1e18}]
     )
     assert record.created_s == 1e9
-    assert len(record.title) <= 200 and len(store.path(record.id)) == 5_000
+    assert len(record.title) <= 200 and len(store.path(record.id)) == 1_000
 
 
 ESCAPED = (

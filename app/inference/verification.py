@@ -1,22 +1,29 @@
-"""One Verify request: the reply as it was emitted, compared with plain decoding of its prompt in empty caches."""
+"""A reply is verified: what was emitted is compared with plain decoding of its prompt in empty caches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from threading import Event as StopFlag
 
 from msgspec import to_builtins
 
 from app.inference import digests
 from app.inference.loaded_pair import LoadedPair
 from app.inference.options import check_settings
-from app.protocol import CANCELLED, AnyAnswer, Failed, PrefillProgress, RoundTokens, Verify, VerifyDone, VerifyProgress
+from app.protocol import CANCELLED, Failed, PrefillProgress, RoundTokens, Verify, VerifyDone, VerifyProgress
+from engine.audit.exact_target import ExactTarget
+from engine.audit.identical_width import blocks_of
 from engine.audit.receipt import Difference, Receipt
+from engine.audit.reply_check import EndConditions, check_reply
 from engine.errors import ContextError, RedlineError, StoppedError, UsageError
 from engine.events import PromptProgress, Round, is_tree
+from engine.reply_channels import ReplyBudget
+from engine.sampling import Sampler
+from engine.settings import SamplingSettings
 from models.architecture_references import reference_line
+
+Pause = Callable[[], None]
 
 
 class OtherPromptError(RedlineError):
@@ -27,8 +34,10 @@ class OtherModelError(RedlineError):
     """The weights are not those that wrote the reply."""
 
 
-def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAnswer]:
-    """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set.
+def verify(
+    pair: LoadedPair, request: Verify, stopped: Callable[[], bool]
+) -> Iterator[PrefillProgress | VerifyProgress | VerifyDone | Failed]:
+    """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stopped` returns true.
 
     Raises UsageError for settings or ids that make no sense, OtherModelError, OtherPromptError, ContextError, and what
     the target raises.
@@ -45,13 +54,13 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
         raise UsageError("the seed of this reply was not kept, so it cannot be repeated: regenerate it")
 
     def pause() -> None:
-        if stop.is_set():
+        if stopped():
             raise StoppedError("stopped before all of the reply was checked")
 
     try:
-        prompt = pair.prompt_ids(to_builtins(request.messages), settings, stop.is_set)
+        prompt = pair.prompt_ids(to_builtins(request.messages), settings, stopped)
         check_prompt(pair, request, prompt, len(tokens))
-        with closing(pair.verify(settings, prompt, rounds, request.complete, pause)) as steps:
+        with closing(_check(pair, settings, prompt, rounds, request.complete, pause)) as steps:
             for step in steps:
                 if isinstance(step, PromptProgress):
                     yield PrefillProgress(id=request.id, progress=step)
@@ -64,6 +73,32 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
                 pause()
     except StoppedError:
         yield Failed(id=request.id, kind=CANCELLED, message="stopped before all of the reply was checked")
+
+
+def _check(
+    pair: LoadedPair,
+    settings: SamplingSettings,
+    prompt: Sequence[int],
+    rounds: Sequence[Round],
+    complete: bool,
+    pause: Pause,
+) -> Generator[PromptProgress | int | Receipt]:
+    """Yields what `engine.audit.reply_check.check_reply` does. In exact-verify the passes are those of plain decoding
+    where the reply was made, which may be another machine."""
+    pair.clear()
+    target, tokenizer = pair.target.model, pair.target.tokenizer
+    blocks = blocks_of(settings.identical_width, len(prompt))
+    parser = tokenizer.channels(prompt)
+    sampler = Sampler(settings, target.vocabulary, pair.session.reply_grammar(settings, parser))
+    budget = ReplyBudget(settings.max_tokens, settings.max_thought_tokens, tokenizer.channels(prompt))
+    tokens = [token for round_ in rounds for token in round_.tokens]
+    for token in tokens:
+        budget.push(token)
+    longest = len(tokens) if budget.reached else pair.session.context - len(prompt)
+    ends = EndConditions(tokenizer.stream, tokenizer.eos, settings.stop, complete, longest, parser)
+    model = ExactTarget(target, blocks) if settings.exact else target
+    receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
+    yield replace(receipt, identical_width=blocks.together) if settings.exact else receipt
 
 
 def check_model(pair: LoadedPair, request: Verify) -> None:
