@@ -108,7 +108,7 @@ class ReplyController(QObject):
         self._replies: WeakValueDictionary[int, Reply] = WeakValueDictionary()  # that somebody looks at
         self._unsaved: dict[int, tuple[MessageRecord, Reply]] = {}  # replies that have ended, but not on disk
         host.load_failed.connect(self._handle_load_failure)
-        host.frame_ended.connect(self._show_frame)
+        host.frame_ended.connect(self._show_change)
 
     def of_conversation(self, conversation: int) -> ReplyInProgress | None:
         """Returns the reply that is being written in a conversation, or waits for that."""
@@ -131,12 +131,13 @@ class ReplyController(QObject):
         reply = self.reply_of(record.id)
         reply.read()
         reply.resume(record)
-        task = HostTask(self._host, self, alone=False)
-        current = ReplyInProgress(record, reply, pair, messages, task)
-        task.answered.connect(partial(self._receive, current))
-        task.silent.connect(partial(self._report_silence, current))
+        current = ReplyInProgress(record, reply, pair, messages, HostTask(self._host, alone=False))
         self.running.append(current)
-        task.begin(partial(self._make_request, current))
+        current.task.begin(
+            partial(self._make_request, current),
+            partial(self._receive, current),
+            partial(self._report_silence, current),
+        )
         self.running_changed.emit()
 
     def stop(self, conversation: int) -> None:
@@ -222,19 +223,16 @@ class ReplyController(QObject):
         else:
             self._reject(current, f"it answered a reply with {type(answer).__name__}")
 
-    def _show_frame(self) -> None:
-        """Saves what a frame brought, and reports it."""
-        for current in list(self.running):
-            self._show_change(current)
-
-    def _show_change(self, current: ReplyInProgress) -> None:
-        change = current.reply.take_change()
-        if rounds := current.reply.rounds[change.first_round :]:
-            if self._host.status.state == "loading":
-                self._host.show_pair_status()  # what was served before the reply is over
-            self._log.append(current.record.id, rounds)
-            self._report_saving()
-            self.changed.emit(current.record.id, change)
+    def _show_change(self, *replies: ReplyInProgress) -> None:
+        """Saves what has come of these replies, or of all that are being written, and then shows it."""
+        for current in replies or list(self.running):
+            change = current.reply.take_change()
+            if rounds := current.reply.rounds[change.first_round :]:
+                if self._host.status.state == "loading":
+                    self._host.show_pair_status()  # what was served before the reply is over
+                self._log.append(current.record.id, rounds)
+                self._report_saving()
+                self.changed.emit(current.record.id, change)
 
     def _handle_done(self, current: ReplyInProgress, answer: ReplyDone) -> None:
         current.reply.plain_s = answer.plain_s or current.reply.plain_s
@@ -270,9 +268,6 @@ class ReplyController(QObject):
         self._show_change(current)
         self.running.remove(current)
         current.task.end()
-        for signal in (current.task.answered, current.task.silent):
-            signal.disconnect()  # which hold the reply
-        current.task.deleteLater()
         ending = current.ending(state, note, tail, seed)
         record = self._log.end(current.record.id, ending)
         self._report_saving()
@@ -283,13 +278,8 @@ class ReplyController(QObject):
             self._learn(record, current)
         self.running_changed.emit()
         self.ended.emit(record)
-        call_later(self, self._send_waiting)
+        call_later(self, self._host.send_waiting)
         return record
-
-    def _send_waiting(self) -> None:
-        """Requests what waited for a reply of another model."""
-        for current in list(self.running):
-            current.task.send()
 
     def _learn(self, record: MessageRecord, current: ReplyInProgress) -> None:
         """Adds a reply that was saved to those that later ones are drafted from."""

@@ -38,8 +38,12 @@ class Listener:
         self.client = HostProcess(words, timeouts)
         self.frames: list[list[AnyAnswer]] = []
         self.deaths: list[tuple[str, bool]] = []  # why, and whether the host was given up
-        self.client.answered.connect(self.frames.append)
+        self.client.frame_due.connect(self.read)
         self.client.died.connect(lambda cause: self.deaths.append((cause, self.client.phase == "failed")))
+
+    def read(self) -> None:
+        with self.client.frame() as answers:
+            self.frames += [answers] if answers else []
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [answer for frame in self.frames for answer in frame if isinstance(answer, kind)]
