@@ -45,6 +45,7 @@ from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
 from app.window.common.timer import Timer, call_later
 
+QUIT_NOTE = "Redline quit while writing this reply."
 RETRY_MS = 1000  # from one attempt to save what the disk refused to the next
 OTHER_MODEL_FIRST = "Waiting for a reply of another model"
 END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
@@ -146,10 +147,12 @@ class ReplyController(QObject):
         if current is not None and not current.task.stop():
             self._end(current, "stopped")
 
-    def finish(self, note: str) -> None:
-        """Ends all replies without waiting for the host."""
+    def finish(self, note: str, conversation: int | None = None) -> None:
+        """Ends the reply in a conversation, or all replies, without waiting for the host."""
         for current in list(self.running):
-            self._end(current, "stopped", note)
+            if conversation in (None, current.record.conversation):
+                current.task.stop()
+                self._end(current, "stopped", note)
 
     def save(self) -> bool:
         """Saves what the disk has refused, as far as it takes it now. Returns whether everything is saved."""
