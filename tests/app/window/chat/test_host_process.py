@@ -128,18 +128,6 @@ def test_a_host_that_dies_quickly_is_given_up_until_the_user_restarts_it(listene
     until(lambda: len(listener.deaths) == 6)
 
 
-@pytest.mark.slow
-def test_deaths_after_good_work_are_not_counted_together(listeners: Any) -> None:
-    listener = listeners(kill_after=1)
-    for number in range(1, 5):
-        listener.client.start()
-        until(lambda: listener.client.phase == "ready")
-        listener.client.send(Load(id=1, pair=Pair()))
-        listener.client.send(reply())
-        until(lambda number=number: len(listener.deaths) == number)
-    assert not any(gave_up for _, gave_up in listener.deaths)
-
-
 def test_a_missing_program_is_given_up_with_the_reason(listeners: Any) -> None:
     listener = listeners(["/nowhere/python"])
     listener.client.start()

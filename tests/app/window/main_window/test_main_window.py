@@ -167,14 +167,6 @@ def test_the_arrangement_of_the_window_is_restored(
     end(second)
 
 
-def test_a_damaged_arrangement_is_ignored(controller: Controller) -> None:
-    controller.library.set_value(PLACES, '{"geometry": "AAAA", "sidebar_width": 100000}')
-    window = open_window(controller)
-    assert window.width() >= 640
-    assert window.panes.sizes()[1] >= 320
-    end(window)
-
-
 def test_every_size_leaves_room_for_the_conversation(window: MainWindow) -> None:
     sizes = [(640, 480), (900, 600), (1280, 800), (3840, 1200)]
     for (width, height), side in product(sizes, ("inspector", "chat settings", "")):
