@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import traceback
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QLocale, QPoint, Qt
-from PySide6.QtGui import QInputMethodEvent
+from PySide6.QtGui import QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+import app
 from app.protocol import Pair
 from app.reply import Change
 from app.store import StoreError
@@ -25,10 +29,12 @@ from app.window.main_window.welcome import PROMPTS
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.receipt_badge import ReceiptPopover
 from app.window.transcript.text_page import document_font
-from tests.app.window.chat.fake_host import command
+from tests.app.window.chat.fake_host import command, go_line
 from tests.app.window.chats import end, make_controller, open_chat, open_window, show_loaded
 from tests.app.window.stepped_clock import SteppedClock
 from tests.app.window.waiting import until
+
+APP = Path(app.__file__).parent
 
 
 def test_requests_of_the_transcript_reach_the_controller(window: MainWindow, controller: Controller) -> None:
@@ -96,6 +102,27 @@ def test_the_inspector_is_filled_and_phases_are_timed_only_while_it_is_in_sight(
     assert filled == ["reply", "rounds"] and controller.replies.times_phases
     window.show_side("")
     assert not controller.replies.times_phases
+
+
+def test_a_round_takes_the_calls_that_the_readme_names_from_the_hosts_line_to_the_document(
+    window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert, taken = QTextCursor.insertText, list[list[str]]()
+
+    def insert_and_note(cursor: QTextCursor, *content: Any) -> None:
+        taken.append([call.name for call in traceback.extract_stack() if call.filename.startswith(str(APP))])
+        insert(cursor, *content)
+
+    controller.host.process.command = command(hold_after=1)
+    controller.start()
+    controller.send("Why?")
+    monkeypatch.setattr(QTextCursor, "insertText", insert_and_note)
+    until(lambda: taken)
+    taken.clear()
+    controller.host.process._process.write(go_line(1))
+    until(lambda: taken)
+    named = re.findall(r"^ +\d+  \w+\.(\w+) ", (APP / "README.md").read_text(), re.MULTILINE)
+    assert taken[0] == named and len(named) <= 12
 
 
 # --- speculation is never silent --------------------------------------------------------------
