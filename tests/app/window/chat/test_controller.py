@@ -291,7 +291,7 @@ def test_an_import_is_shown_as_it_goes_on_and_leaves_nothing_when_it_is_cancelle
         file.write_text(json.dumps([{"title": str(n), "mapping": {"a": {"message": GPT_MESSAGE}}} for n in range(400)]))
         controller.import_file(str(file))
         until(lambda: not controller.importing.running)
-        assert any(share > 0 for text, share in shown if text) and controller.conversation.title == "0"
+        assert any(share > 0 for text, share in shown if text) and controller.conversation.title == "399"
         assert len(controller.library.conversations()) == len(known) + 400 and "400" in scene.notices[-1].text
         file.write_text("no JSON")
         controller.import_file(str(file))
