@@ -96,13 +96,14 @@ class PlainPage(TextPage):
     """Shows a text as it was typed."""
 
     def _writer(self) -> Callable[[str, Sequence[Span], Mapping[int, str]], None]:
-        return lambda source, *_: self._write(source)
-
-    def _write(self, source: str) -> None:
-        self.document().clear()
-        shape = QTextCharFormat()
+        document, shape = self.document(), QTextCharFormat()
         shape.setForeground(QColor(self._options.appearance.text))
-        QTextCursor(self.document()).insertText(source, shape)
+
+        def write(source: str, *_: object) -> None:
+            document.clear()
+            QTextCursor(document).insertText(source, shape)
+
+        return write
 
 
 class TrimNote(QWidget):
