@@ -26,13 +26,14 @@ from app.window.common.preferences import PLACES, Places, read
 from app.window.main_window.header import STATE_TEXTS
 from app.window.main_window.main_window import SAVE_PLACES_MS, MainWindow
 from app.window.main_window.welcome import PROMPTS
+from app.window.transcript.message_tile import LayoutSlice
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.receipt_badge import ReceiptPopover
 from app.window.transcript.text_page import document_font
 from tests.app.window.chat.fake_host import command, go_line
 from tests.app.window.chats import end, make_controller, open_chat, open_window, show_loaded
 from tests.app.window.stepped_clock import SteppedClock
-from tests.app.window.waiting import until
+from tests.app.window.waiting import HANG_S, until
 
 APP = Path(app.__file__).parent
 
@@ -116,13 +117,14 @@ def test_a_round_takes_the_calls_that_the_readme_names_from_the_hosts_line_to_th
     controller.host.process.command = command(hold_after=1)
     controller.start()
     controller.send("Why?")
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", HANG_S)  # a slow machine needs no other turn for it
     monkeypatch.setattr(QTextCursor, "insertText", insert_and_note)
     until(lambda: taken)
     taken.clear()
     controller.host.process._process.write(go_line(1))
     until(lambda: taken)
     named = re.findall(r"^ +\d+  \w+\.(\w+) ", (APP / "README.md").read_text(), re.MULTILINE)
-    assert taken[0] == named and len(named) <= 12
+    assert named in taken and len(named) <= 12
 
 
 # --- speculation is never silent --------------------------------------------------------------
