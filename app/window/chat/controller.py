@@ -37,7 +37,7 @@ from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary,
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
 from app.window.chat.notices import Action, Notice, SpeculationStatus
-from app.window.chat.reply_controller import ReplyController
+from app.window.chat.reply_controller import QUIT_NOTE, ReplyController
 from app.window.chat.reply_verification import ReplyVerification
 
 UNSAVED = 0  # the id of a conversation that is not on disk
@@ -121,7 +121,7 @@ class Controller(QObject):
 
     def close(self) -> None:
         """Saves everything and ends the engine, within two seconds."""
-        self.replies.finish("Redline quit while writing this reply.")
+        self.replies.finish(QUIT_NOTE)
         self.replies.save()
         self.importing.cancel()
         self.host.process.quit()

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from app import macos
-from app.log_file import without_home
+from app.log_file import LOG, without_home
 from app.protocol import (
     LONGEST_LINE,
     AnyAnswer,
@@ -59,7 +59,10 @@ class LoadFailure:
 
 
 class HostConnection(QObject):
-    """Sends requests and hands each answer to its requester; reports deaths and delays."""
+    """Sends requests and hands each answer to its requester; reports deaths and delays.
+
+    tasks: those that have begun and not ended, in the order in which they began.
+    """
 
     status_changed = Signal(object)  # SpeculationStatus, of the loaded pair
     became_ready = Signal()  # requests can be sent
@@ -69,7 +72,7 @@ class HostConnection(QObject):
     died = Signal(str)  # why; pending requests will not be answered
     became_stuck = Signal()  # it has been silent for too long, whatever it was asked for
     race_ended = Signal()
-    use_changed = Signal()  # whether `in_use`
+    use_changed = Signal()  # a task began or ended, and with it perhaps `in_use`
     serving_changed = Signal(object)  # Serving
     notice = Signal(object)  # Notice
 
@@ -84,7 +87,7 @@ class HostConnection(QObject):
         self.racing = False  # a race is being measured; anything else would slow it down
         self.serving = Serving()  # how other programs are served
         self._parallel = PLACES
-        self._users: set[object] = set()
+        self.tasks: list[HostTask] = []
         self.stuck = False  # it has been silent for too long, and has not gone on since
         self.log_file: Path | None = None  # of the window, for the error report
         self._previous: Loaded | None = None  # before the load in progress
@@ -99,7 +102,7 @@ class HostConnection(QObject):
         self._watchdog.timeout.connect(self._check_watchdog)
         self._load_timer = Timer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
-        process.answered.connect(self._receive)
+        process.frame_due.connect(self._read_frame)
         process.died.connect(self._handle_death)
         process.unreadable.connect(self._report_error)
         process.overdue.connect(self._report_slow_start)
@@ -123,14 +126,12 @@ class HostConnection(QObject):
     def in_use(self) -> bool:
         """Whether the window has a request that is carried out alone, such as a race, or is about to make one: programs
         wait meanwhile."""
-        return bool(self._users)
+        return any(task.alone for task in self.tasks)
 
-    def use(self, user: object, on: bool) -> None:
-        """Notes that a user of the host begins with such a request, or is done with it."""
-        was = self.in_use
-        (self._users.add if on else self._users.discard)(user)
-        if self.in_use != was:
-            self.use_changed.emit()
+    def send_waiting(self) -> None:
+        """Sends the requests of tasks that had to wait, such as for a reply of another model."""
+        for task in list(self.tasks):
+            task.send()
 
     def has(self, pair: Pair) -> bool:
         """Whether this pair is loaded, so that it would write the next reply."""
@@ -164,7 +165,7 @@ class HostConnection(QObject):
                 self._watch()
         else:
             failed = Failed(id=self._last_id, kind=ContextError.__name__, message=TOO_LONG)
-            call_later(self, partial(self._receive, [failed]))
+            call_later(self, partial(self._receive, failed))
         return self._last_id
 
     def send(self, request: Request) -> None:
@@ -236,20 +237,24 @@ class HostConnection(QObject):
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _receive(self, answers: list[AnyAnswer]) -> None:
-        progress = [self._pending.note(answer) or isinstance(answer, Ready) for answer in answers]  # all of them
-        if any(progress):
-            self._watch()
-        for answer in answers:
-            self._dispatch(answer)
-        if self._load_timer.isActive():
-            self._load_timer.start()  # the load waits for what is answered first
-        self.frame_ended.emit()
+    def _read_frame(self) -> None:
+        with self.process.frame() as answers:
+            progress = [self._pending.note(answer) or isinstance(answer, Ready) for answer in answers]  # all of them
+            if any(progress):
+                self._watch()
+            for answer in answers:
+                self._receive(answer)
+            if answers and self._load_timer.isActive():
+                self._load_timer.start()  # the load waits for what is answered first
+            if answers:
+                self.frame_ended.emit()
 
-    def _dispatch(self, answer: AnyAnswer) -> None:
+    def _receive(self, answer: AnyAnswer) -> None:
+        """Hands an answer to whoever asked for it."""
         if isinstance(answer, Ready):
             self.send(Parallel(id=0, replies=self._parallel))
             self.became_ready.emit()
+            self.send_waiting()
         elif isinstance(answer, Malformed):
             self._report_error(f"The engine could not read a request: {answer.reason}.")
         elif isinstance(answer, MemoryShort):
@@ -282,6 +287,7 @@ class HostConnection(QObject):
             self.loaded = answer
             self.show_pair_status()
             self.pair_loaded.emit(answer)
+            self.send_waiting()
         elif isinstance(answer, Failed):
             self._load_timer.stop()
             self._handle_load_failure(pair, answer)
@@ -294,6 +300,7 @@ class HostConnection(QObject):
         self.loaded = self._previous if kept else None
         self.pair = answer.kept_pair if kept else None
         self.failure = LoadFailure(pair, answer.message, answer.fits_alone)
+        LOG.warning("Could not load target %s with drafter %s: %s", pair.target, pair.drafter, answer.message)
         self.set_status(SpeculationStatus("unsupported", detail=sentence(answer.message)))
         self.load_failed.emit(pair, answer.message)
 
@@ -336,9 +343,12 @@ class HostConnection(QObject):
             self._report_stuck()
 
     def _report_stuck(self) -> None:
+        LOG.warning("The engine has been silent for too long")
         self.stuck = True
         self._stay_awake(False)  # nobody may be there to restart it
         self.became_stuck.emit()
+        for task in list(self.tasks):
+            task.report_stuck()
 
     def _handle_death(self, cause: str) -> None:
         self._handlers.clear()
@@ -367,38 +377,41 @@ class HostConnection(QObject):
         self._report_stuck()
 
 
-class HostTask(QObject):
+class HostTask:
     """One long request to the host: sent once its models are loaded, watched for silence, and stopped when asked.
 
     alone: whether programs wait meanwhile, as nothing else is carried out beside it. stopping: `stop` was called, and
     the host has not ended the request yet.
     """
 
-    answered = Signal(object)  # AnyAnswer
-    silent = Signal()  # the host has not answered anyone for long, or has not stopped in time
+    def __init__(self, host: HostConnection, alone: bool = True) -> None:
+        self.alone, self.stopping = alone, False
+        self._host = host
+        self._reset()
 
-    def __init__(self, host: HostConnection, parent: QObject, alone: bool = True) -> None:
-        super().__init__(parent)
-        self.stopping = False
-        self._host, self._alone = host, alone
-        self._make_request: Callable[[], Request | None] | None = None
+    def _reset(self) -> None:
         self._id = 0  # of the request; 0 until it is sent
-        self._stop_timer = Timer(self, singleShot=True)
-        self._stop_timer.timeout.connect(self.silent)
-        host.became_ready.connect(self.send)
-        host.pair_loaded.connect(self.send)
-        host.became_stuck.connect(self._report_stuck)
+        self._make_request: Callable[[], Request | None] = lambda: None
+        self._on_answer: Callable[[AnyAnswer], None] = lambda _: None
+        self._on_silence: Callable[[], None] = lambda: None
 
     @property
     def sent(self) -> bool:
         """Whether the host has the request."""
         return self._id > 0
 
-    def begin(self, make_request: Callable[[], Request | None]) -> None:
+    def begin(
+        self,
+        make_request: Callable[[], Request | None],
+        on_answer: Callable[[AnyAnswer], None],
+        on_silence: Callable[[], None] = lambda: None,
+    ) -> None:
         """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
-        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
-        self._make_request = make_request
-        self._host.use(self, self._alone)
+        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None.
+        on_silence: called where the host has not answered anyone for long, or has not stopped in time."""
+        self._make_request, self._on_answer, self._on_silence = make_request, on_answer, on_silence
+        self._host.tasks.append(self)
+        self._host.use_changed.emit()
         self._host.start()
         self.send()
 
@@ -407,26 +420,34 @@ class HostTask(QObject):
         if self.sent and not self.stopping:
             self.stopping = True
             self._host.send(Stop(id=self._id))
-            self._stop_timer.start(milliseconds(self._host.timeouts.stop_s))
+            late = partial(self._report_late_stop, self._id)
+            call_later(self._host, late, milliseconds(self._host.timeouts.stop_s))
         return self.sent
 
     def end(self) -> None:
         """Ignores further answers, and waits for none."""
-        self._stop_timer.stop()
-        self._host.forget(self._id)
-        self._id, self._make_request, self.stopping = 0, None, False
-        self._host.use(self, False)
+        if self in self._host.tasks:
+            self._host.forget(self._id)
+            self.stopping = False
+            self._reset()
+            self._host.tasks.remove(self)
+            self._host.use_changed.emit()
 
-    def send(self, _: object = None) -> None:
+    def send(self) -> None:
         """Sends the request if it is waiting and may be sent now."""
-        if self._make_request is None or self.sent or not self._host.ready:
+        if self.sent or not self._host.ready:
             return
         request = self._make_request()
         if request is not None:
-            self._id = self._host.request(request, self.answered.emit)
-            if self._host.stuck:  # `became_stuck` was emitted before this request
-                call_later(self, self._report_stuck)
+            self._id = self._host.request(request, self._on_answer)
+            if self._host.stuck:  # which was reported before this request
+                call_later(self._host, self.report_stuck)
 
-    def _report_stuck(self) -> None:
+    def report_stuck(self) -> None:
+        """Reports that the host has been silent for too long, if this is what it should answer."""
         if self.sent and not self.stopping and self._host.stuck:
-            self.silent.emit()
+            self._on_silence()
+
+    def _report_late_stop(self, request: int) -> None:
+        if self._id == request and self.stopping:
+            self._on_silence()

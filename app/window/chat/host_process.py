@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +33,7 @@ from app.protocol import (
     encode_request,
 )
 from app.protocol.watchdog import WatchdogLimits
+from app.window.chat.engine_log import EngineLog
 from app.window.common.timer import Timer, clock_s
 
 FRAME_S = 0.016
@@ -68,13 +70,12 @@ def milliseconds(seconds: float) -> int:
 class HostProcess(QObject):
     """Runs the host and exchanges lines of the protocol with it.
 
+    frame_due: a signal: answers can be read now, with `frame`. This is the one timer of all that streams.
     phase: "failed" where it died and is not restarted automatically. refused: because another host would be no better.
     """
 
-    answered = Signal(object)  # list[AnyAnswer], of a frame; never empty
     died = Signal(str)  # a predicate of "the engine", such as "was killed (SIGSEGV)"; after its last answers
     unreadable = Signal(str)  # it sent a line that is not of the protocol
-    stderr_read = Signal(bytes)  # what it wrote to standard error since the last time
     overdue = Signal()  # it starts late
 
     def __init__(self, command: Sequence[str] = (), timeouts: Timeouts | None = None, parent: QObject | None = None):
@@ -91,9 +92,12 @@ class HostProcess(QObject):
         self._quick_deaths = 0
         self._began_s = self._next_frame_s = 0.0
         self._process = QProcess(self)
-        self._frame = self._timer(self._deliver)
-        self._restart_timer = self._timer(self.start)
-        self._ready_timer = self._timer(self.overdue.emit)
+        self._log = EngineLog()
+        self._frame = self._timer()
+        self.frame_due = self._frame.timeout
+        self._restart_timer, self._ready_timer = self._timer(), self._timer()
+        self._restart_timer.timeout.connect(self.start)
+        self._ready_timer.timeout.connect(self.overdue)
 
     @property
     def pid(self) -> int:
@@ -172,31 +176,39 @@ class HostProcess(QObject):
             self._start_frame()
 
     def _start_frame(self) -> None:
-        """Starts the next frame when it is due. This is the one timer of all that streams: what a frame brings is saved
-        and shown before it ends, and what takes long to show comes less often: a third of the time is left for all
-        else."""
+        """Starts the next frame when it is due."""
         self._frame.start(milliseconds(max(0.0, self._next_frame_s - clock_s())))
 
-    def _deliver(self) -> None:
-        """Reads, decodes and emits the answers of one frame. What does not fit waits for the next."""
+    @contextmanager
+    def frame(self) -> Iterator[list[AnyAnswer]]:
+        """Yields the answers of one frame, to be saved and shown within it. What does not fit waits for the next, which
+        comes later where this one took long: a third of the time is left for all else."""
         began_s = clock_s()
+        try:
+            yield self._read_answers(began_s + READ_BUDGET_S)
+        finally:
+            ended_s = clock_s()
+            self._next_frame_s = max(began_s + FRAME_S, ended_s + (ended_s - began_s) / 2)
+            if self.running and self._process.canReadLine():
+                self._start_frame()
+            elif self.running and self._exit is not None:
+                self._report_exit()
+
+    def _read_answers(self, until_s: float) -> list[AnyAnswer]:
         answers: list[AnyAnswer] = []
-        while self._process.canReadLine() and clock_s() < began_s + READ_BUDGET_S:
+        while self._process.canReadLine() and clock_s() < until_s:
             line = bytes(self._process.readLine().data())[:-1]
             try:
                 answers.append(decode_answer(line))
             except MalformedError as error:
                 start = line[:80].decode(errors="replace")
                 self.unreadable.emit(f"A line from the engine could not be read and was ignored ({error}: {start}).")
-        if answers and self._accepts(answers[0]):
-            self._did_work = self._did_work or any(isinstance(one, Loaded | ReplyDone | Counted) for one in answers)
-            self.answered.emit(answers)
-        ended_s = clock_s()
-        self._next_frame_s = max(began_s + FRAME_S, ended_s + (ended_s - began_s) / 2)
-        if self.running and self._process.canReadLine():
-            self._start_frame()
-        elif self.running and self._exit is not None:
-            self._report_exit()
+        if not answers or not self._accepts(answers[0]):
+            return []
+        self._did_work = self._did_work or any(isinstance(one, Loaded | ReplyDone | Counted) for one in answers)
+        for answer in answers:
+            self._log.note(answer, self.pid)
+        return answers
 
     def _accepts(self, first: AnyAnswer) -> bool:
         """Returns whether the host speaks this version of the protocol, as its first answer says."""
@@ -215,8 +227,7 @@ class HostProcess(QObject):
     def _read_stderr(self) -> None:
         data = bytes(self._process.readAllStandardError().data())
         self._stderr = (self._stderr + data)[-STDERR_TAIL_BYTES:]
-        if data:
-            self.stderr_read.emit(data)
+        self._log.write(data)
 
     # --- the process ---------------------------------------------------------------------------
 
@@ -236,10 +247,8 @@ class HostProcess(QObject):
         process.finished.connect(self._finish)
         return process
 
-    def _timer(self, callback: Callable[[], None]) -> Timer:
-        timer = Timer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
-        timer.timeout.connect(callback)
-        return timer
+    def _timer(self) -> Timer:
+        return Timer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
 
     def _kill(self, cause: str) -> None:
         self._kill_cause = self._kill_cause or cause
@@ -278,6 +287,7 @@ class HostProcess(QObject):
         self.phase = "failed" if gave_up else "down"
         if not gave_up:
             self._restart_timer.start(milliseconds(pauses[self._quick_deaths - 1]))
+        self._log.end(cause)
         self.died.emit(cause)
 
 

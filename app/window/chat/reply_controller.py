@@ -47,6 +47,7 @@ from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
 from app.window.common.timer import Timer, call_later
 
+QUIT_NOTE = "Redline quit while writing this reply."
 RETRY_MS = 1000  # from one attempt to save what the disk refused to the next
 LONG = 1_000_000  # characters of a reply that is saved in a thread: they may be 4 MB, for which the disk takes 40 ms
 SAVING_MS = 10  # from one look whether it is saved to the next
@@ -115,7 +116,7 @@ class ReplyController(QObject):
         self._replies: WeakValueDictionary[int, Reply] = WeakValueDictionary()  # that somebody looks at
         self._unsaved: dict[int, tuple[MessageRecord, Reply]] = {}  # replies that have ended, but not on disk
         host.load_failed.connect(self._handle_load_failure)
-        host.frame_ended.connect(self._show_frame)
+        host.frame_ended.connect(self._show_change)
 
     def of_conversation(self, conversation: int) -> ReplyInProgress | None:
         """Returns the reply that is being written in a conversation, or waits for that."""
@@ -138,12 +139,13 @@ class ReplyController(QObject):
         reply = self.reply_of(record.id)
         reply.read()
         reply.resume(record)
-        task = HostTask(self._host, self, alone=False)
-        current = ReplyInProgress(record, reply, pair, messages, task)
-        task.answered.connect(partial(self._receive, current))
-        task.silent.connect(partial(self._report_silence, current))
+        current = ReplyInProgress(record, reply, pair, messages, HostTask(self._host, alone=False))
         self.running.append(current)
-        task.begin(partial(self._make_request, current))
+        current.task.begin(
+            partial(self._make_request, current),
+            partial(self._receive, current),
+            partial(self._report_silence, current),
+        )
         self.running_changed.emit()
 
     def stop(self, conversation: int) -> None:
@@ -152,10 +154,12 @@ class ReplyController(QObject):
         if current is not None and not current.task.stop():
             self._end(current, "stopped")
 
-    def finish(self, note: str) -> None:
-        """Ends all replies without waiting for the host."""
+    def finish(self, note: str, conversation: int | None = None) -> None:
+        """Ends the reply in a conversation, or all replies, without waiting for the host."""
         for current in list(self.running):
-            self._end(current, "stopped", note)
+            if conversation in (None, current.record.conversation):
+                current.task.stop()
+                self._end(current, "stopped", note)
 
     def save(self) -> bool:
         """Saves what the disk has refused, as far as it takes it now. Returns whether everything is saved."""
@@ -229,22 +233,21 @@ class ReplyController(QObject):
         else:
             self._reject(current, f"it answered a reply with {type(answer).__name__}")
 
-    def _show_frame(self) -> None:
-        """Saves what a frame brought, and reports it; after the end that a thread is writing."""
-        for current in [] if self._is_saving() else list(self.running):
-            self._show_change(current)
+    def _show_change(self, *replies: ReplyInProgress) -> None:
+        """Saves what has come of these replies, and then shows it; of all that are being written, unless a thread saves
+        the end of one: what comes meanwhile is shown after it."""
+        waits = not replies and self._is_saving()
+        for current in () if waits else replies or list(self.running):
+            change = current.reply.take_change()
+            if rounds := current.reply.rounds[change.first_round :]:
+                if self._host.status.state == "loading":
+                    self._host.show_pair_status()  # what was served before the reply is over
+                self._log.append(current.record.id, rounds)
+                self._report_saving()
+                self.changed.emit(current.record.id, change)
 
     def _is_saving(self) -> bool:
         return any(one.saving is not None for one in self.running)
-
-    def _show_change(self, current: ReplyInProgress) -> None:
-        change = current.reply.take_change()
-        if rounds := current.reply.rounds[change.first_round :]:
-            if self._host.status.state == "loading":
-                self._host.show_pair_status()  # what was served before the reply is over
-            self._log.append(current.record.id, rounds)
-            self._report_saving()
-            self.changed.emit(current.record.id, change)
 
     def _handle_done(self, current: ReplyInProgress, answer: ReplyDone) -> None:
         current.reply.plain_s = answer.plain_s or current.reply.plain_s
@@ -306,9 +309,6 @@ class ReplyController(QObject):
             self._show_change(current)
         self.running.remove(current)
         current.task.end()
-        for signal in (current.task.answered, current.task.silent):
-            signal.disconnect()  # which hold the reply
-        current.task.deleteLater()
         ending = current.ending or current.ending_of(state, note, "", None)
         record = self._log.end(current.record.id, ending, current.saving)
         self._report_saving()
@@ -319,13 +319,8 @@ class ReplyController(QObject):
             self._learn(record, current)
         self.running_changed.emit()
         self.ended.emit(record)
-        call_later(self, self._send_waiting)
+        call_later(self, self._host.send_waiting)
         return record
-
-    def _send_waiting(self) -> None:
-        """Requests what waited for a reply of another model."""
-        for current in list(self.running):
-            current.task.send()
 
     def _learn(self, record: MessageRecord, current: ReplyInProgress) -> None:
         """Adds a reply that was saved to those that later ones are drafted from."""

@@ -59,9 +59,7 @@ class ReplyVerification(QObject):
         super().__init__(parent)
         self._host, self._in_use, self._store_receipt, self._again = host, in_use, save, again
         self._job: _Job | None = None
-        self._task = HostTask(self._host, self)
-        self._task.answered.connect(self._receive)
-        self._task.silent.connect(self._report_silence)
+        self._task = HostTask(self._host)
         self._host.died.connect(self._end)
 
     @property
@@ -83,7 +81,7 @@ class ReplyVerification(QObject):
             return False
         self._job = _Job(branch, rounds, chat.system, record.pair or chat.pair)
         self._show("Verifying" if self._host.ready else "Starting the engine")
-        self._task.begin(self._make_request)
+        self._task.begin(self._make_request, self._receive, self._report_silence)
         return True
 
     def stop(self) -> None:

@@ -51,13 +51,15 @@ class Preferences(Struct, frozen=True, kw_only=True):
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """Where the parts of the window were. geometry: QWidget.saveGeometry in base64. side: the panel at the right."""
+    """Where the parts of the window were. geometry: QWidget.saveGeometry in base64. side: the panel at the right.
+    collapsed: folders of the sidebar."""
 
     geometry: str = ""
     sidebar: bool = True
     sidebar_width: int = 0
     side: Side = ""
     side_width: int = 0
+    collapsed: tuple[str, ...] = ()
 
 
 class Draft(Struct, frozen=True, kw_only=True):

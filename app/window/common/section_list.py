@@ -23,20 +23,39 @@ _NOWHERE = QModelIndex()
 
 
 class SectionModel(QAbstractListModel, Generic[Item]):
-    """Items under headings, which cannot be chosen. Subclasses say what the key and the values of an item are."""
+    """Items under headings. Subclasses say what the key and the values of an item are, and which headings can be chosen
+    to hide their items. collapsed: the headings whose items are hidden."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._rows: list[str | Item] = []
+        self.collapsed: set[str] = set()
+        self._all: list[str | Item] = []
+        self._rows: list[str | Item] = []  # those of them that are shown
 
     def show_sections(self, sections: Iterable[tuple[str, Sequence[Item]]]) -> None:
         """Shows these items; a section without items is left out, and so is a heading without text.
 
         The view keeps its current row if the same keys stand in the same rows as before.
         """
-        rows: list[str | Item] = []
+        self._all = []
         for heading, items in sections:
-            rows += [heading, *items] if heading and items else items
+            self._all += [heading, *items] if heading and items else items
+        self._show_rows()
+
+    def toggle(self, heading: str) -> None:
+        """Hides the items under a heading, or shows them again."""
+        self.collapsed ^= {heading}
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        rows: list[str | Item] = []
+        hidden = False
+        for row in self._all:
+            if isinstance(row, str):
+                hidden = row in self.collapsed
+                rows.append(row)
+            elif not hidden:
+                rows.append(row)
         if rows and self._keys(rows) == self._keys(self._rows):
             self._rows = rows
             self.dataChanged.emit(self.index(0), self.index(len(rows) - 1))
@@ -47,7 +66,7 @@ class SectionModel(QAbstractListModel, Generic[Item]):
 
     def replace(self, row: int, item: Item) -> None:
         """Replaces the item in a row by one with the same key."""
-        self._rows[row] = item
+        self._all[self._all.index(self._rows[row])] = self._rows[row] = item
         self.dataChanged.emit(self.index(row), self.index(row))
 
     def key(self, item: Item) -> object:
@@ -60,8 +79,8 @@ class SectionModel(QAbstractListModel, Generic[Item]):
 
     @property
     def items(self) -> list[Item]:
-        """The items without their headings."""
-        return [row for row in self._rows if not isinstance(row, str)]
+        """All items, without their headings."""
+        return [row for row in self._all if not isinstance(row, str)]
 
     def item(self, index: Index) -> Item | None:
         """Returns the item of a row; None for a heading."""
@@ -133,16 +152,18 @@ class SectionDelegate(QStyledItemDelegate):
         rect = item_rect(option)
         item = index.data(ITEM)
         if item is None:
-            self.paint_heading(painter, rect.adjusted(MARGIN + INSIDE, 0, -MARGIN - INSIDE, -5), index.data())
+            chosen = bool(index.flags() & Qt.ItemFlag.ItemIsSelectable) and self._paint_background(painter, option)
+            self.paint_heading(painter, rect.adjusted(MARGIN + INSIDE, 0, -MARGIN - INSIDE, -5), index.data(), chosen)
         else:
             selected = self._paint_background(painter, option)
             self.paint_item(painter, rect.adjusted(MARGIN + INSIDE, 0, -MARGIN - INSIDE, 0), item, selected)
         painter.restore()
 
-    def paint_heading(self, painter: QPainter, rect: QRect, text: str) -> None:
-        """Draws the heading of a section at the bottom of `rect`."""
-        painter.setFont(theme.current().font(11, QFont.Weight.DemiBold))
-        painter.setPen(QColor(theme.current().faint))
+    def paint_heading(self, painter: QPainter, rect: QRect, text: str, selected: bool) -> None:
+        """Draws the heading of a section at the bottom of `rect`. selected: it stands on the accent."""
+        look = theme.current()
+        painter.setFont(look.font(11, QFont.Weight.DemiBold))
+        painter.setPen(QColor(look.on_accent if selected else look.faint))
         painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom, text)
 
     def paint_item(self, painter: QPainter, rect: QRect, item: Any, selected: bool) -> None:

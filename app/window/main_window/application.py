@@ -71,8 +71,7 @@ class FirstPaint(QObject):
     def __init__(self, window: QWidget, callback: Callable[[], None]) -> None:
         super().__init__(window)
         # A timer of its own: Timer.singleShot with a context object loses exceptions in PySide 6.9.
-        self._timer = Timer(self)
-        self._timer.setSingleShot(True)
+        self._timer = Timer(self, singleShot=True)
         self._timer.timeout.connect(callback)
         self._timer.start(NEVER_PAINTED_MS)
         window.installEventFilter(self)

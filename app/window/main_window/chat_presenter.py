@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.protocol import Loaded
 from app.replay_page import Lane, replay_page
-from app.reply import Change
 from app.reply_statistics import in_words
 from app.store.records import NEW_CHAT, UNTITLED, Attachment, ConversationRecord, MessageRecord
 from app.window.chat.notices import Notice, SpeculationStatus
@@ -110,7 +109,8 @@ class ChatPresenter(QObject):
         controller.library.updated.connect(self._show_update)
         controller.path_changed.connect(self._show_path)
         controller.reply_began.connect(self._begin_reply)
-        controller.replies.changed.connect(self._show_change)
+        controller.replies.changed.connect(parts.transcript.show_change)
+        controller.replies.changed.connect(self._grow_inspector)
         controller.replies.progress.connect(parts.transcript.show_progress)
         controller.replies.waiting.connect(parts.transcript.show_waiting)
         controller.replies.running_changed.connect(self._show_writing)
@@ -243,8 +243,7 @@ class ChatPresenter(QObject):
         self._parts.transcript.begin_reply(record)
         self._inspect(record)
 
-    def _show_change(self, message: int, change: Change) -> None:
-        self._parts.transcript.show_change(message, change)
+    def _grow_inspector(self, message: int) -> None:
         if self._inspected is not None and message == self._inspected.id and not self._inspector_outdated:
             self._parts.inspector.grow()
 

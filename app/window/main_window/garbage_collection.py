@@ -44,9 +44,7 @@ class GarbageCollection(QObject):
         super().__init__(application)
         gc.disable()
         QAbstractEventDispatcher.instance().aboutToBlock.connect(self._collect_young)
-        self._timer = Timer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(FULL_AFTER_MS)
+        self._timer = Timer(self, singleShot=True, interval=FULL_AFTER_MS)
         self._timer.timeout.connect(lambda: collect_all())
         application.applicationStateChanged.connect(self._note_state)
 

@@ -288,6 +288,7 @@ class MainWindow(QMainWindow):
         parts.welcome.race.clicked.connect(self.races.show_demonstration)
         parts.welcome.offer.race_asked.connect(self.races.race_last_question)
         self.panes.changed.connect(self._update_panes)
+        parts.sidebar.folded.connect(self._save_timer.start)
         self._save_timer.timeout.connect(self.save_places)
         application = QApplication.instance()
         if application is not None:
@@ -419,13 +420,17 @@ class MainWindow(QMainWindow):
         """Saves the size of the window and the arrangement of its panes."""
         self._save_timer.stop()
         geometry = self.saveGeometry().toBase64().toStdString()
-        self.controller.library.set_value(PLACES, written(replace(self.panes.places(), geometry=geometry)))
+        collapsed = tuple(sorted(self.parts.sidebar.conversations.collapsed))
+        places = replace(self.panes.places(), geometry=geometry, collapsed=collapsed)
+        self.controller.library.set_value(PLACES, written(places))
 
     def _restore_places(self) -> None:
         places = read(self.controller.library.value(PLACES), Places)
         if not (places.geometry and self.restoreGeometry(QByteArray.fromBase64(places.geometry.encode()))):
             self.resize(FIRST_SIZE)
         self.panes.restore(places)
+        for folder in places.collapsed:
+            self.parts.sidebar.conversations.toggle(folder)
 
 
 def _is_typing(event: QKeyEvent) -> bool:

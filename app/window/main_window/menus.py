@@ -122,6 +122,7 @@ OTHER_KEYS: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "Conversations": (
         ("Open", "Enter"),
+        ("Collapse or expand a folder", "Left, Right"),
         ("Rename", "F2"),
         ("Delete", "Delete"),
         ("Next search result", "Down"),

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from app.store.records import UNTITLED
 from app.window.chat import Notice
+from app.window.chat.reply_controller import QUIT_NOTE
 from app.window.common.file_output import FileError, write_text
 from app.window.common.widgets import style
 from app.window.main_window import files
@@ -64,21 +65,31 @@ class QuitQuestion(QObject):
         return found.title if found is not None and found.title else UNTITLED
 
     def _save_elsewhere(self) -> None:
-        """Exports each conversation that is not saved, and quits; stays where one is not written."""
-        replies = self._controller.replies
-        for conversation in replies.unsaved():
-            path = files.ask_export_path(self._window, self._title(conversation), "json")
-            if path is not None:
-                replies.finish("Redline quit while writing this reply.")
-            text = self._controller.library.export_json(conversation) if path is not None else ""
-            if path is None or not text:
+        """Exports each conversation that is not saved, and quits; stays where one is not written. Replies of which
+        everything is saved end last, and may have an end that is not."""
+        replies, written = self._controller.replies, set[int]()
+        while left := [one for one in replies.unsaved() if one not in written]:
+            if not self._export(left[0]):
                 return
-            try:
-                write_text(path, text)
-            except FileError as error:
-                self._controller.notice.emit(Notice("error", str(error)))
-                return
+            written.add(left[0])
+            if len(left) == 1:
+                replies.finish(QUIT_NOTE)
         self._quit()
+
+    def _export(self, conversation: int) -> bool:
+        """Asks where to save a conversation, ends its reply and saves it; returns whether that was done."""
+        path = files.ask_export_path(self._window, self._title(conversation), "json")
+        if path is None:
+            return False
+        self._controller.replies.finish(QUIT_NOTE, conversation)
+        text = self._controller.library.export_json(conversation)
+        try:
+            if text:
+                write_text(path, text)
+        except FileError as error:
+            self._controller.notice.emit(Notice("error", str(error)))
+            return False
+        return bool(text)
 
     def _quit(self) -> None:
         self._answered = True

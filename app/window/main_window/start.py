@@ -94,7 +94,6 @@ def show(options: WindowOptions) -> int:
     from app.reply_history import FOLDER, ReplyHistory
     from app.store import Store
     from app.window.chat import Controller, Notice
-    from app.window.chat.host_log import HostLog
     from app.window.chat.host_process import HostProcess
     from app.window.main_window.main_window import MainWindow
 
@@ -102,7 +101,6 @@ def show(options: WindowOptions) -> int:
     history = ReplyHistory(options.store_file.parent / FOLDER)
     controller = Controller(opened.store, HostProcess(options.host_command), history=history)
     controller.host.log_file = log_file
-    HostLog(controller.host)
     window = MainWindow(controller, options.store_file)
     _connect(application, controller, window, options.store_file.parent)
     for text in opened.notices:

@@ -163,7 +163,9 @@ class GrowingDocument:
                 utf16_length(run.text + self._spoken(run.formula)) for run in rest[0].runs[:kept]
             )
             self._truncate(cursor, same + 1, place)
-            self._fill(cursor, rest[0], kept)
+            cursor.setBlockFormat(rest[0].shape)
+            self._insert(cursor, rest[0].runs[kept:])
+            self._colour(cursor.block(), rest[0])
             self._blocks[same], self._ends[same] = rest[0], cursor.position()
             rest = rest[1:]
         elif old:
@@ -199,14 +201,10 @@ class GrowingDocument:
             else:  # Qt has an empty block at the beginning
                 cursor.setBlockCharFormat(characters)
             self._starts.append(cursor.position())
-            self._fill(cursor, block, 0)
+            cursor.setBlockFormat(shape)
+            self._insert(cursor, block.runs)
+            self._colour(cursor.block(), block)
         self._ends.append(cursor.position())
-
-    def _fill(self, cursor: QTextCursor, block: TextBlock, kept: int) -> None:
-        """Gives the block at the cursor its format and its runs, of which it has `kept`."""
-        cursor.setBlockFormat(block.shape)
-        self._insert(cursor, block.runs[kept:])
-        self._colour(cursor.block(), block)
 
     def _insert(self, cursor: QTextCursor, runs: Iterable[Run]) -> None:
         """Adds runs, those of one style as one text, so that letters are shaped across the borders of tokens."""

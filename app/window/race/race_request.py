@@ -32,8 +32,7 @@ class RaceRequest(QObject):
         self._host, self._now = host, now
         self.builder: RaceDocumentBuilder | None = None  # while a race is under way
         self._pair = Pair()
-        self._task = HostTask(host, self)
-        self._task.answered.connect(self._receive)
+        self._task = HostTask(host)
         host.load_failed.connect(self._on_load_failed)
         host.became_stuck.connect(self._report_silence)  # also while the target is being loaded
         host.died.connect(self._on_died)
@@ -59,7 +58,7 @@ class RaceRequest(QObject):
         self.builder = RaceDocumentBuilder(race, self._now())
         self._pair = pair
         self._host.racing = True
-        self._task.begin(self._make_request)
+        self._task.begin(self._make_request, self._receive)
         if self._host.stuck:
             self._report_silence()
 

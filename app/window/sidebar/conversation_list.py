@@ -14,6 +14,7 @@ from app.palette import mix
 from app.store.records import UNTITLED, ConversationRecord, SearchHit
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.icons import pixmap
 from app.window.common.paint_helpers import item_rect
 from app.window.common.section_list import ITEM, MARGIN, Index, SectionDelegate, SectionModel, draw_elided
 from app.window.markdown.text_blocks import utf16_length
@@ -98,9 +99,21 @@ class ConversationModel(SectionModel[ConversationRecord]):
             return ids[0] if ids else None
         return ids[max(0, min(len(ids) - 1, ids.index(conversation) + step))]
 
+    def is_folder(self, heading: object) -> bool:
+        """Returns whether a heading names a folder, which can be collapsed."""
+        return isinstance(heading, str) and heading not in (PINNED, *DAYS)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        found = super().data(index, role)
+        if role == Qt.ItemDataRole.AccessibleTextRole and self.item(index) is None and self.is_folder(found):
+            return f"Folder {found}, {'collapsed' if found in self.collapsed else 'expanded'}"
+        return found
+
     def flags(self, index: Index) -> Qt.ItemFlag:
-        flags = super().flags(index)
-        return flags | Qt.ItemFlag.ItemIsEditable if flags else flags
+        chosen = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        if self.item(index) is None:
+            return chosen if self.is_folder(index.data()) else Qt.ItemFlag.NoItemFlags
+        return chosen | Qt.ItemFlag.ItemIsEditable
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
         record, title = self.item(index), " ".join(str(value).split())
@@ -135,6 +148,14 @@ class ConversationDelegate(SectionDelegate):
             return QSize(0, look.px(32))
         text, small = QFontMetrics(look.font()), QFontMetrics(look.font(12))
         return QSize(0, text.height() + SNIPPET_LINES * small.lineSpacing() + 2 * GAP)
+
+    def paint_heading(self, painter: QPainter, rect: QRect, text: str, selected: bool) -> None:
+        super().paint_heading(painter, rect, text, selected)
+        if self._conversations.is_folder(text):
+            look, ratio = theme.current(), self._view.devicePixelRatioF()
+            size, shape = look.px(12), "right" if text in self._conversations.collapsed else "down"
+            drawn = pixmap(shape, look.on_accent if selected else look.faint, size, ratio)
+            painter.drawPixmap(rect.right() - size, rect.bottom() - size, drawn)
 
     def paint_item(self, painter: QPainter, rect: QRect, item: ConversationRecord | SearchHit, selected: bool) -> None:
         look = theme.current()

@@ -27,6 +27,8 @@ SEARCH_MS = 80  # after the last key, so that fast typing searches once
 KEYS = {
     Qt.Key.Key_Return: "open",
     Qt.Key.Key_Enter: "open",
+    Qt.Key.Key_Left: "collapse",
+    Qt.Key.Key_Right: "expand",
     Qt.Key.Key_F2: "rename",
     Qt.Key.Key_Delete: "delete",
     Qt.Key.Key_Backspace: "delete",
@@ -37,6 +39,7 @@ class Sidebar(QWidget):
     """Emits what the user asks for; it changes no conversation itself. search: returns the hits for a text.
 
     opened(int, int | None): a conversation, and the message that was found. exported(int, str): "markdown" or "json".
+    folded(): a folder was collapsed or expanded.
     """
 
     opened = Signal(int, object)
@@ -46,6 +49,7 @@ class Sidebar(QWidget):
     exported = Signal(int, str)
     copied = Signal(int)
     imported = Signal()
+    folded = Signal()
 
     def __init__(self, search: Callable[[str], Sequence[SearchHit]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -222,8 +226,10 @@ class Sidebar(QWidget):
         self.list.setCurrentIndex(self.conversations.index_of(opened) if opened is not None else QModelIndex())
 
     def _carry_out(self, request: str) -> None:
-        item = self.list.currentIndex().data(ITEM)
-        if item is None:
+        index = self.list.currentIndex()
+        item = index.data(ITEM)
+        if item is None or request in ("collapse", "expand"):
+            self._fold(index.data(), request)
             return
         conversation, message = (item.conversation, item.message) if isinstance(item, SearchHit) else (item.id, None)
         if request == "open":
@@ -232,6 +238,15 @@ class Sidebar(QWidget):
             self.rename(conversation)
         else:
             self.deleted.emit(conversation)
+
+    def _fold(self, folder: object, request: str) -> None:
+        """Collapses or expands a folder, whose heading stays selected; opening it changes which of the two it is."""
+        model = self.conversations
+        wanted = {"collapse": True, "expand": False}.get(request, folder not in model.collapsed)
+        if self.list.model() is model and model.is_folder(folder) and (folder in model.collapsed) != wanted:
+            model.toggle(str(folder))
+            self.list.setCurrentIndex(model.index_of(folder))
+            self.folded.emit()
 
     def _open_menu(self, at: QPoint) -> None:
         self.menu_of(self.list.indexAt(at)).popup(self.list.viewport().mapToGlobal(at))

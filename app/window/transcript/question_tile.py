@@ -3,7 +3,7 @@ Where the context was full, what the model still sees of the messages above stan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import (
@@ -17,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
+from app.reply import Span
 from app.reply_statistics import count
 from app.store.records import Attachment, ContextTrim, trim_in_words
 from app.window.common import theme
@@ -92,11 +93,15 @@ def preview(attachment: Attachment, parent: QWidget) -> QDialog:
 class PlainPage(TextPage):
     """Shows a text as it was typed."""
 
-    def _write(self) -> None:
-        self.document().clear()
-        shape = QTextCharFormat()
+    def _writer(self) -> Callable[[str, Sequence[Span], Mapping[int, str]], None]:
+        document, shape = self.document(), QTextCharFormat()
         shape.setForeground(QColor(self._options.appearance.text))
-        QTextCursor(self.document()).insertText(self.text.source, shape)
+
+        def write(source: str, *_: object) -> None:
+            document.clear()
+            QTextCursor(document).insertText(source, shape)
+
+        return write
 
 
 class TrimNote(QWidget):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -112,7 +112,7 @@ class TextPage(Reader):
         self.block: Callable[[], str] = lambda: ""
         self._options = options
         self._pointed = NONE
-        self._growing: GrowingDocument | None = None
+        self._grow: Callable[[str, Sequence[Span], Mapping[int, str]], None] | None = None  # writes what was added
         self._buttons = CodeButtons()
         self._marks: list[Any] = []  # of tokens
         self._found: list[Any] = []  # what is looked for
@@ -120,7 +120,7 @@ class TextPage(Reader):
 
     def show_text(self, text: PageText, options: DisplayOptions, width: int) -> None:
         """Shows `text` in this width, at low cost when it only grew."""
-        fresh = self._growing is None or options.document_key != self._options.document_key
+        fresh = self._grow is None or options.document_key != self._options.document_key
         if text == self.text and not fresh:
             return
         cursor = self.textCursor()
@@ -132,20 +132,21 @@ class TextPage(Reader):
         if fresh:
             self.document().clear()
             self.document().setDefaultFont(document_font(options.appearance))
-            raw = options.raw or text.plain
-            self._growing = GrowingDocument(self.document(), options.appearance, options.tints, raw, text.noted)
+            self._grow = self._writer()
         if self.width() != width:
             self.setFixedWidth(width)  # otherwise Qt lays the text out for the width that the widget has, too
         self.document().setTextWidth(width)
-        self._write()
+        assert self._grow is not None
+        self._grow(text.source, text.spans, text.refused)
         if selected[0] != selected[1]:
             self.select(*selected)
         self._place_buttons()
 
-    def _write(self) -> None:
-        """Writes the text into the document."""
-        assert self._growing is not None
-        self._growing.grow(self.text.source, self.text.spans, self.text.refused)
+    def _writer(self) -> Callable[[str, Sequence[Span], Mapping[int, str]], None]:
+        """Returns what writes the text into the empty document, and then what is added to it."""
+        options, text = self._options, self.text
+        raw = options.raw or text.plain
+        return GrowingDocument(self.document(), options.appearance, options.tints, raw, text.noted).grow
 
     def lay_out(self, width: int) -> int:
         """Takes this width. Returns the height that the text then has."""

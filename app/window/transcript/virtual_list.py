@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
@@ -160,27 +160,24 @@ class VirtualList(QAbstractScrollArea):
         """Lays out all that is in view once. Returns whether anything was not as tall as estimated."""
         self._top = self._wanted_top(anchor)
         top, bottom = self._top - margin, self._top + self.viewport().height() + margin
-        first = max(0, bisect_right(self._tops, top) - 1)
-        changed = False
-        for index in range(first, len(self.entries)):
-            begins = self._tops[index]
-            if begins >= bottom:
-                break
-            changed |= self._arrange(index, top - begins, bottom - begins)
-        for index in self._beside_focus():
-            changed |= self._arrange(index, 0, 1)
-        if changed:
+        before = list(self._heights)
+        for index, matters in self._needed(top, bottom):
+            entry = self.entries[index]
+            with self._slice:
+                self._heights[index] = self._tile(entry).arrange(self._width, *matters)
+            entry.keep_height(self._heights[index], self._width, self.options)
+        if changed := self._heights != before:
             self._add_up()
         return changed
 
-    def _arrange(self, index: int, top: int, bottom: int) -> bool:
-        """Lays out one message, of which `top` to `bottom` matters. Returns whether it is not as tall as estimated."""
-        entry = self.entries[index]
-        before = self._heights[index]
-        with self._slice:
-            self._heights[index] = self._tile(entry).arrange(self._width, top, bottom)
-        entry.keep_height(self._heights[index], self._width, self.options)
-        return self._heights[index] != before
+    def _needed(self, top: int, bottom: int) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yields each message to be laid out, with the top and the bottom of what matters of it: those in view, and
+        then those beside the focus that have no widget yet."""
+        first = max(0, bisect_right(self._tops, top) - 1)
+        for index in range(first, bisect_left(self._tops, bottom, first, len(self.entries))):
+            yield index, (top - self._tops[index], bottom - self._tops[index])
+        for index in self._beside_focus():
+            yield index, (0, 1)
 
     def _beside_focus(self) -> list[int]:
         """Returns the neighbours of the message that has the focus, so that the keyboard can go there."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from app.protocol import AnyAnswer, Load, Pair, Serve, Unloaded, Working
+from app.protocol import Load, Pair, Serve, Unloaded, Working
 from app.window.api.api_server import GAVE_UP, SILENT, ApiServer
 from tests.app.window.api.programs import CHAT, Program, hosted, hosted_forever, served
 from tests.app.window.chat.scene import Scene
@@ -141,12 +141,10 @@ def test_a_port_in_use_is_reported_and_another_can_be_chosen(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
-    heard: list[AnyAnswer] = []
     with Scene(tmp_path, words=hosted()) as scene, served(scene, tmp_path) as server:
         scene.ready()
-        scene.process.answered.connect(heard.extend)
         scene.controller.pair.unload()
-        until(lambda: any(isinstance(answer, Unloaded) for answer in heard))
+        until(lambda: any(isinstance(answer, Unloaded) for answer in scene.answers))
         assert Program(server).wait().text
         assert len(scene.requested(Load)) == 2
 
@@ -186,7 +184,7 @@ def test_a_host_that_hangs_with_a_programs_request_is_reported_and_can_be_restar
         Program(server)
         until(lambda: has_begun(server))
         assert activities[-1] == "begins"  # the Mac stays awake
-        scene.controller.host._receive([Working(id=0)])
+        scene.controller.host._receive(Working(id=0))
         assert scene.notices == []
         long_waits.advance(HANG_S)
         assert [notice.text for notice in scene.notices] == [SILENT]

@@ -71,6 +71,7 @@ class Behaviour(msgspec.Struct, frozen=True):
     stderr: str = ""
     flood: bool = False
     tail: str = ""
+    short_of_memory: bool = False
 
 
 def round_of(index: int, first: int, time_s: float) -> Round:
@@ -121,6 +122,8 @@ class FakeHost:
         sys.stderr.write(self.behaviour.stderr)
         sys.stderr.flush()
         self.send(p.Ready(version=p.VERSION, redline="fake", mlx="none", device="a fake"))
+        if self.behaviour.short_of_memory:
+            self.send(p.MemoryShort())
         while not isinstance(request := self.next_request(), p.Quit):
             if isinstance(request, p.Reply):
                 self.replies[request.id] = self.reply(request)

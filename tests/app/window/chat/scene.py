@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from app.protocol import AnyRequest, Pair, RoundDone
+from app.protocol import AnyAnswer, AnyRequest, Pair, RoundDone
 from app.reply import Change
 from app.reply_history import ReplyHistory
 from app.store import Store
@@ -37,6 +37,7 @@ class Scene:
         self.verified: list[MessageRecord] = []
         self.not_verified: list[tuple[int, str]] = []
         self.requests: list[AnyRequest] = []
+        self.answers: list[AnyAnswer] = []
         self.process = HostProcess(words or command(**behaviour), timeouts)
         self.history = ReplyHistory(folder / "draft-history")
         opened = store or Store.open(folder / "conversations.sqlite").store
@@ -51,6 +52,8 @@ class Scene:
         self.controller.verification.verified.connect(self.verified.append)
         self.controller.verification.failed.connect(lambda *failure: self.not_verified.append(failure))
         self._send, self.process.send = self.process.send, self._record_and_send  # type: ignore[method-assign]
+        host = self.controller.host
+        self._receive, host._receive = host._receive, self._record_and_receive  # type: ignore[method-assign]
 
     def __enter__(self) -> Scene:
         self.controller.open_last()
@@ -69,6 +72,10 @@ class Scene:
     def _record_and_send(self, request: AnyRequest) -> bool:
         self.requests.append(request)
         return self._send(request)
+
+    def _record_and_receive(self, answer: AnyAnswer) -> None:
+        self.answers.append(answer)
+        self._receive(answer)
 
     def requested(self, kind: type[Any]) -> list[Any]:
         """Returns the requests of a kind."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from app.protocol import Load, Pair, SamplingSettings
+from app.protocol import Load, Pair
 from app.store.records import ChatSettings
 from app.window.chat.chat_pair import MINUTE_S
 from tests.app.window.chat.scene import Scene
@@ -15,29 +14,6 @@ from tests.app.window.stepped_clock import LongWaitsClock
 from tests.app.window.waiting import until
 
 LOOKUP = ChatSettings(pair=Pair(drafter="lookup"))
-
-
-def test_settings_belong_to_a_conversation_and_to_the_next_new_one(tmp_path: Path) -> None:
-    hot = ChatSettings(sampling=SamplingSettings(temperature=1.5, draft_length=0), system="Be brief.")
-    with Scene(tmp_path, rounds=1) as scene:
-        controller = scene.controller
-        scene.ask("first")
-        first = controller.conversation.id
-        controller.change_settings(hot)
-        controller.library.save_preset("Hot", controller.conversation.settings)
-        assert controller.status.state == "off" and "draft length is 0" in controller.status.detail
-        controller.new()
-        assert controller.conversation.settings == replace(hot, system="")
-        controller.change_settings(ChatSettings())
-        controller.change_settings(controller.library.presets()["Hot"])
-        assert controller.conversation.settings == hot
-        controller.library.delete_preset("Hot")
-        assert controller.library.presets() == {}
-        controller.open(first)
-        assert controller.conversation.settings == hot
-    with Scene(tmp_path) as scene:
-        scene.controller.new()
-        assert scene.controller.conversation.settings == replace(hot, system="")
 
 
 # --- loading ----------------------------------------------------------------------------------

@@ -121,15 +121,16 @@ def test_a_question_that_is_too_long_alone_is_refused_with_the_reason(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_summary_can_be_stopped_and_nothing_is_sent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["stop", "new"])
+def test_a_summary_ends_by_stop_or_with_another_conversation_and_nothing_is_sent(tmp_path: Path, end: str) -> None:
     with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT) as scene:
         full(scene)
         path = list(scene.controller.path)
         scene.controller.send_trimmed("go on", (), True)
         assert scene.controller.busy and scene.controller.in_use
-        scene.controller.stop()
+        getattr(scene.controller, end)()
         until(lambda: scene.notice(STOPPED))
-        assert scene.controller.path == path and not scene.controller.busy
+        assert scene.controller.path == (path if end == "stop" else []) and not scene.controller.busy
         assert scene.ask("short").state == "complete"
 
 
@@ -140,16 +141,6 @@ def test_a_missing_round_ends_a_summary_and_the_engine_stops(tmp_path: Path) -> 
         scene.controller.send_trimmed("go on", (), True)
         until(lambda: scene.notice("inconsistent data"))
         assert scene.requested(Stop) and not scene.controller.busy and not scene.controller.host.in_use
-
-
-@pytest.mark.slow
-def test_another_conversation_ends_a_summary(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT) as scene:
-        full(scene)
-        scene.controller.send_trimmed("go on", (), True)
-        scene.controller.new()
-        assert not scene.controller.busy and scene.notice(STOPPED)
-        assert scene.ask("elsewhere").state == "complete" and len(scene.controller.path) == 2
 
 
 def record(place: int, text: str, trim: ContextTrim | None = None) -> MessageRecord:

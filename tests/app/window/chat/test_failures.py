@@ -202,14 +202,12 @@ def test_an_engine_that_was_stuck_before_a_request_is_reported(tmp_path: Path, l
 
 @pytest.mark.slow
 def test_an_engine_that_says_that_it_works_is_not_reported(tmp_path: Path, long_waits: LongWaitsClock) -> None:
-    heard: list[Any] = []
     with Scene(tmp_path, works=3, hold_at=("work",)) as scene:
-        scene.process.answered.connect(heard.extend)
         scene.controller.send("hi")
         for number in range(1, 4):
             long_waits.advance(0.9 * HANG_S)
             scene.go_on(1)
-            until(lambda number=number: sum(isinstance(one, Working) for one in heard) == number)
+            until(lambda number=number: sum(isinstance(one, Working) for one in scene.answers) == number)
         until(lambda: scene.ended)
         assert scene.ended[0].state == "complete" and not scene.notices
 

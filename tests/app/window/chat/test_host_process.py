@@ -38,8 +38,12 @@ class Listener:
         self.client = HostProcess(words, timeouts)
         self.frames: list[list[AnyAnswer]] = []
         self.deaths: list[tuple[str, bool]] = []  # why, and whether the host was given up
-        self.client.answered.connect(self.frames.append)
+        self.client.frame_due.connect(self.read)
         self.client.died.connect(lambda cause: self.deaths.append((cause, self.client.phase == "failed")))
+
+    def read(self) -> None:
+        with self.client.frame() as answers:
+            self.frames += [answers] if answers else []
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [answer for frame in self.frames for answer in frame if isinstance(answer, kind)]
@@ -122,18 +126,6 @@ def test_a_host_that_dies_quickly_is_given_up_until_the_user_restarts_it(listene
     assert listener.client.stderr == "no\n"
     listener.client.restart()
     until(lambda: len(listener.deaths) == 6)
-
-
-@pytest.mark.slow
-def test_deaths_after_good_work_are_not_counted_together(listeners: Any) -> None:
-    listener = listeners(kill_after=1)
-    for number in range(1, 5):
-        listener.client.start()
-        until(lambda: listener.client.phase == "ready")
-        listener.client.send(Load(id=1, pair=Pair()))
-        listener.client.send(reply())
-        until(lambda number=number: len(listener.deaths) == number)
-    assert not any(gave_up for _, gave_up in listener.deaths)
 
 
 def test_a_missing_program_is_given_up_with_the_reason(listeners: Any) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from app.protocol import Load, Pair, Reply, SamplingSettings
+from app.protocol import Load, Pair, SamplingSettings
 from app.store.records import ChatSettings
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, whole_path
@@ -73,41 +68,3 @@ def test_the_status_says_how_many_machines_there_are(tmp_path: Path) -> None:
         plain = ChatSettings(pair=SHARED.pair, sampling=SamplingSettings(draft_length=0))
         scene.controller.change_settings(plain)
         assert (scene.controller.status.state, scene.controller.status.machines) == ("off", 2)
-
-
-def _ranks(pid: int) -> list[int]:
-    words = ["pgrep", "-P", str(pid), "-f", "cluster --follow"]
-    return [int(found) for found in subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()]
-
-
-@pytest.mark.slow
-def test_a_real_rank_that_is_killed_loses_nothing_and_is_joined_again(toy_folder: Path, tmp_path: Path) -> None:
-    hosts, here = tmp_path / "hosts.json", {"ssh": "localhost", "ips": ["127.0.0.1"]}
-    hosts.write_text(json.dumps({"hosts": [here, here]}))
-    sampling = SamplingSettings(max_tokens=40, temperature=0.8, seed=1, acceptance="coupled", draft_length=2)
-    pair = Pair(target=str(toy_folder), drafter="lookup", hosts=str(hosts))
-    with Scene(tmp_path, words=[sys.executable, "-m", "app.host"]) as scene:
-
-        def end_rank(number: int) -> None:
-            (rank,) = _ranks(scene.process.pid)
-            os.kill(rank, number)
-
-        scene.controller.change_settings(ChatSettings(pair=pair, sampling=sampling))
-        until(lambda: scene.loaded_pair() == pair)
-        whole = scene.ask("the sky is blue")
-        assert whole.state == "complete" and scene.notices == []
-        end_rank(signal.SIGKILL)  # while nothing is asked
-        until(lambda: scene.notice("a part of this model"))
-        until(lambda: scene.loaded_pair() == pair)
-        assert len(scene.notices) == 1 and scene.notices.pop().text.startswith("The engine stopped (")
-        end_rank(signal.SIGSTOP)  # so that the reply cannot end before the rank does
-        assert scene.controller.regenerate(whole.id, again=True)
-        until(lambda: len(scene.requested(Reply)) == 2)
-        end_rank(signal.SIGKILL)
-        until(lambda: scene.notice("a part of this model"))
-        cut = scene.ended[-1]
-        assert cut.state == "cut" and whole.text.startswith(cut.text)
-        scene.press("The engine stopped (", "Continue")
-        until(lambda: len(scene.ended) == 3)
-        assert scene.ended[-1].state == "complete" and scene.ended[-1].text == whole.text
-        assert len(_ranks(scene.process.pid)) == 1

@@ -41,21 +41,6 @@ def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) 
     assert whole_path(tmp_path)[1] == verified
 
 
-def test_a_difference_survives_restart_export_and_import(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=2, differ="other") as scene:
-        record = scene.ask("Why?")
-        scene.controller.verify(record.id)
-        until(scene.verification_over)
-        exported = scene.controller.library.store.export_json(record.conversation)
-    (found,) = [message.receipt for message in whole_path(tmp_path) if message.receipt]
-    assert found.receipt.near_tie and found.receipt.differences[0].plain_text == "other" and not found.elsewhere
-    with Scene(tmp_path / "other") as scene:
-        taken = scene.controller.library.store.import_json(exported)
-        scene.controller.open(taken.id)
-        receipt = scene.controller.path[1].receipt
-        assert receipt is not None and receipt.receipt == found.receipt and receipt.elsewhere
-
-
 def test_a_verification_can_be_stopped_and_repeated(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=30, hold_at=("verify",)) as scene:
         record = scene.ask()

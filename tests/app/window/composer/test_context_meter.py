@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtGui import QAccessible
 
-from app.window.common import theme
-from app.window.common.appearance import APPEARANCES, Appearance
 from app.window.composer.context_meter import ContextMeter
-from tests.app.window.pictures import colours_in
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -32,16 +29,6 @@ def test_the_meter_warns_from_four_fifths_and_says_when_it_is_full(tokens: int, 
     assert meter.toolTip().startswith(f"{tokens:,} of 8,192 context tokens used")
     advice = {"room": "", "nearly full": "Start a new chat soon", "full": "Choose how to continue"}
     assert meter.toolTip().endswith("used") if level == "room" else advice[level] in meter.toolTip()
-
-
-@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
-def test_the_meter_has_the_colours_of_its_level(look: Appearance) -> None:
-    theme.show(look)
-    meter = ContextMeter()
-    for tokens, colour in ((3_000, look.faint), (7_000, look.warning), (8_192, look.error)):
-        meter.set_count(tokens, 8_192)
-        meter.resize(meter.sizeHint())
-        assert colour in colours_in(meter)
 
 
 def test_the_meter_has_a_value_for_assistive_technology() -> None:

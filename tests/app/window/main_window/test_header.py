@@ -90,15 +90,3 @@ def test_an_error_interrupts_a_screen_reader_and_others_do_not(
     banners.show_notice(Notice("error", "It broke."))
     banners.show_notice(Notice("info", "Done."))
     assert announced == [("Error: It broke.", True), ("Info: Done.", False)]
-
-
-def test_every_level_differs_in_icon_not_only_in_colour(banners: NoticeBanners) -> None:
-    for level in ("info", "warning", "error"):
-        banners.show_notice(Notice(level, level))  # type: ignore[arg-type]
-    pictures = [banner.icon.grab().toImage() for banner in banners.banners]
-    grounds = [picture.pixelColor(0, 0).lightness() for picture in pictures]
-    shapes = {
-        tuple(abs(p.pixelColor(x, y).lightness() - ground) > 60 for x in range(p.width()) for y in range(p.height()))
-        for p, ground in zip(pictures, grounds, strict=True)
-    }
-    assert len(shapes) == 3

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication
 
 from app.store.records import Attachment
 from app.window.chat import Controller, Notice
@@ -13,7 +12,6 @@ from app.window.main_window.main_window import MainWindow
 from app.window.settings.settings_window import PAGES
 from tests.app.window.chats import open_chat, show_loaded
 from tests.app.window.keyboard_walk import controls, faults
-from tests.app.window.waiting import until
 
 
 @pytest.fixture
@@ -62,15 +60,3 @@ def test_hidden_fields_of_the_form_are_named_too(whole: MainWindow) -> None:
     for field in (*form.pair.fields, *form.sampling.fields):
         field.show()
     assert faults(whole.parts.panel) == []
-
-
-def test_the_walk_finds_faults(app: QApplication) -> None:
-    page = QWidget()
-    bad, good = QLineEdit(page), QLineEdit(page)
-    bad.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-    good.setAccessibleName("Good")
-    page.show()
-    page.activateWindow()
-    until(page.isActiveWindow)
-    for first in (good, None):
-        assert faults(page, first) == ["QLineEdit '': no name", "QLineEdit '': Tab does not reach it"]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import traceback
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QLocale, QPoint, Qt
-from PySide6.QtGui import QInputMethodEvent
+from PySide6.QtGui import QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+import app
 from app.protocol import Pair
 from app.reply import Change
 from app.store import StoreError
@@ -22,13 +26,16 @@ from app.window.common.preferences import PLACES, Places, read
 from app.window.main_window.header import STATE_TEXTS
 from app.window.main_window.main_window import SAVE_PLACES_MS, MainWindow
 from app.window.main_window.welcome import PROMPTS
+from app.window.transcript.message_tile import LayoutSlice
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.receipt_badge import ReceiptPopover
 from app.window.transcript.text_page import document_font
-from tests.app.window.chat.fake_host import command
+from tests.app.window.chat.fake_host import command, go_line
 from tests.app.window.chats import end, make_controller, open_chat, open_window, show_loaded
 from tests.app.window.stepped_clock import SteppedClock
-from tests.app.window.waiting import until
+from tests.app.window.waiting import HANG_S, until
+
+APP = Path(app.__file__).parent
 
 
 def test_requests_of_the_transcript_reach_the_controller(window: MainWindow, controller: Controller) -> None:
@@ -98,6 +105,28 @@ def test_the_inspector_is_filled_and_phases_are_timed_only_while_it_is_in_sight(
     assert not controller.replies.times_phases
 
 
+def test_a_round_takes_the_calls_that_the_readme_names_from_the_hosts_line_to_the_document(
+    window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert, taken = QTextCursor.insertText, list[list[str]]()
+
+    def insert_and_note(cursor: QTextCursor, *content: Any) -> None:
+        taken.append([call.name for call in traceback.extract_stack() if call.filename.startswith(str(APP))])
+        insert(cursor, *content)
+
+    controller.host.process.command = command(hold_after=1)
+    controller.start()
+    controller.send("Why?")
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", HANG_S)  # a slow machine needs no other turn for it
+    monkeypatch.setattr(QTextCursor, "insertText", insert_and_note)
+    until(lambda: taken)
+    taken.clear()
+    controller.host.process._process.write(go_line(1))
+    until(lambda: taken)
+    named = re.findall(r"^ +\d+  \w+\.(\w+) ", (APP / "README.md").read_text(), re.MULTILINE)
+    assert named in taken and len(named) <= 12
+
+
 # --- speculation is never silent --------------------------------------------------------------
 
 
@@ -165,14 +194,6 @@ def test_the_arrangement_of_the_window_is_restored(
     assert second.panes.side == "inspector" and second.panes.sizes() == sizes
     assert not second.panes.sidebar and not second.commands["sidebar"].isChecked()
     end(second)
-
-
-def test_a_damaged_arrangement_is_ignored(controller: Controller) -> None:
-    controller.library.set_value(PLACES, '{"geometry": "AAAA", "sidebar_width": 100000}')
-    window = open_window(controller)
-    assert window.width() >= 640
-    assert window.panes.sizes()[1] >= 320
-    end(window)
 
 
 def test_every_size_leaves_room_for_the_conversation(window: MainWindow) -> None:

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
-from app.window.main_window.menus import MENUS, shortcut_list
 from app.window.main_window.secondary_windows import come_forward
 from tests.app.window.chats import open_chat
 from tests.app.window.waiting import until
@@ -45,14 +44,6 @@ def test_every_command_is_in_a_menu_does_something_and_has_its_role(window: Main
     assert roles.pop("settings") == QAction.MenuRole.PreferencesRole
     assert roles.pop("quit") == QAction.MenuRole.QuitRole
     assert set(roles.values()) == {QAction.MenuRole.NoRole}
-
-
-def test_the_list_of_shortcuts_has_every_key(window: MainWindow) -> None:
-    listed = {keys for _, rows in shortcut_list() for _, keys in rows}
-    native = QKeySequence.SequenceFormat.NativeText
-    bound = {a.shortcut().toString(native) for a in window.commands.values() if not a.shortcut().isEmpty()}
-    assert bound <= listed
-    assert [title for title, _ in shortcut_list()][: len(MENUS)] == list(MENUS)
 
 
 @pytest.mark.parametrize("busy", [False, True])

@@ -20,18 +20,19 @@ pytestmark = pytest.mark.usefixtures("app")
 
 @pytest.fixture
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Scene, MainWindow]]:
-    """A window whose reply goes on while the disk is full. Quitting does nothing."""
+    """A window whose two replies go on while the disk is full. Quitting does nothing."""
     monkeypatch.setattr(QApplication, "quit", lambda: None)
     store = reopened(tmp_path)
     disk = Disk(store)
     with Scene(tmp_path, store=store, rounds=100_000, pause_s=0.003) as scene:
         window = open_window(scene.controller)
-        scene.controller.send("hi")
-        message = scene.streaming()
+        scene.controller.send("first")
+        scene.streaming()
+        scene.controller.new()
+        scene.controller.send("second")
+        scene.streaming()
         with disk:
-            until(lambda: scene.notice("the disk is full"))
-            shown = len(scene.tokens(message))
-            until(lambda: len(scene.tokens(message)) > shown)
+            until(lambda: len(scene.controller.replies.unsaved()) == 2)
             yield scene, window
         scene.controller.replies.save()
         end(window)
@@ -51,25 +52,35 @@ def test_quitting_on_a_full_disk_asks_first_and_can_be_called_off(full: tuple[Sc
     scene, window = full
     assert not window.close() and window.isVisible()
     box = window.quit_question.box
-    assert box is not None and "“hi” could not be written" in box.informativeText()
+    assert box is not None and "“first” and “second” could not be written" in box.informativeText()
     press(window, "Cancel")
     assert window.quit_question.box is None and scene.controller.busy and not window.close()
     press(window, "Quit Without Saving")
     assert window.close()
 
 
-@pytest.mark.slow
-def test_what_the_disk_refuses_can_be_saved_elsewhere(
+def test_every_reply_that_the_disk_refuses_can_be_saved_elsewhere(
     full: tuple[Scene, MainWindow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of two that are written at once, the second goes on when its dialog is called off."""
     scene, window = full
-    target = tmp_path / "elsewhere.json"
-    monkeypatch.setattr(files, "ask_export_path", lambda *_: target)
+    first, second = (one.record for one in scene.controller.replies.running)
+    targets: dict[str, Path | None] = {"first": tmp_path / "first.json", "second": None}
+    monkeypatch.setattr(files, "ask_export_path", lambda _, title, kind: targets[title])
+    assert not window.close()
+    box = window.quit_question.box
+    assert box is not None and "“first” and “second” could not be written" in box.informativeText()
+    press(window, "Save Elsewhere…")
+    assert [one.record for one in scene.controller.replies.running] == [second]
+    shown = len(scene.tokens(second.id))
+    until(lambda: len(scene.tokens(second.id)) > shown)
+    targets["second"] = tmp_path / "second.json"
     assert not window.close()
     press(window, "Save Elsewhere…")
     assert window.close()
     other = reopened(tmp_path / "other")
-    record = other.path(other.import_json(target.read_text()).id)[-1]
+    for message, target in ((first.id, targets["first"]), (second.id, targets["second"])):
+        assert target is not None
+        record = other.path(other.import_json(target.read_text()).id)[-1]
+        assert record.text == text_of(len(scene.tokens(message))) and record.state == "stopped"
     other.close()
-    shown = len(scene.tokens(scene.ended[0].id))
-    assert record.text == scene.ended[0].text == text_of(shown) and shown > 0

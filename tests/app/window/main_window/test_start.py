@@ -22,15 +22,13 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFileOpenEvent
 
 from app.log_file import FILE
-from app.protocol import ReplyDone, RoundDone, encode_line
 from app.qt_libraries import PACKAGES, missing_libraries
 from app.store import round_encoding
 from app.window.main_window import application
 from app.window.main_window.application import Application
 from app.window.main_window.start import WindowError, WindowOptions, check_display, explain, run
-from engine.events import Finished
-from tests.app.window.chat.fake_host import round_of, text_of
-from tests.app.window.chat.scene import Scene, whole_path
+from tests.app.window.chat.fake_host import text_of
+from tests.app.window.chat.scene import whole_path
 from tests.app.window.waiting import until
 
 FOREVER: dict[str, Any] = {"rounds": 1_000_000, "pause_s": 0.003}
@@ -158,8 +156,7 @@ def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(
     taken.release()
 
 
-@pytest.mark.parametrize("message", [b"", b"\xff" * 100_000])
-def test_any_call_raises_the_window_of_its_folder_once(tmp_path: Path, message: bytes) -> None:
+def test_any_call_raises_the_window_of_its_folder_once(tmp_path: Path) -> None:
     server, raised = application.InstanceServer(tmp_path / "one"), list[bool]()
     server.raise_requested.connect(lambda: raised.append(True))
     os.utime(server._server.fullServerName(), (0, 0))  # it has been there for long
@@ -169,7 +166,7 @@ def test_any_call_raises_the_window_of_its_folder_once(tmp_path: Path, message: 
             caller.connect(server._server.fullServerName())
             caller.setblocking(False)
             with suppress(OSError):
-                caller.send(message)
+                caller.send(b"\xff" * 100_000)
             until(lambda calls=calls: len(raised) >= calls)
     assert raised == [True, True] and server._server.isListening()
     other.close()
@@ -259,15 +256,3 @@ def test_every_library_of_the_plugin_for_x11_has_a_package() -> None:
     assert set(missing_libraries()) <= PACKAGES.keys()
     with pytest.raises(WindowError, match=r"there is no screen.*`redline chat` needs no screen"):
         check_display("linux", {})
-
-
-def test_a_recording_answers_in_place_of_a_model(tmp_path: Path) -> None:
-    recording = tmp_path / "recording.jsonl"
-    rounds = [
-        RoundDone(id=2, round=round_of(index, index * 3, index / 1000), drafted_texts=("a", "b", "c"))
-        for index in range(9)
-    ]
-    last = ReplyDone(id=2, finished=Finished("eos", 27, 0.1), seed=3)
-    recording.write_bytes(b"".join(encode_line(answer) for answer in (*rounds, last)))
-    with Scene(tmp_path, words=WindowOptions(replay=recording).host_command) as scene:
-        assert scene.ask().text == text_of(27)

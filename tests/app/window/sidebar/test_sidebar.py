@@ -15,10 +15,10 @@ from app.palette import mix
 from app.window.chat import Controller
 from app.window.common import theme
 from app.window.common.section_list import ITEM
-from app.window.main_window.main_window import MainWindow
+from app.window.main_window.main_window import SAVE_PLACES_MS, MainWindow
 from app.window.sidebar.conversation_list import ConversationModel, group_of
 from app.window.sidebar.sidebar import SEARCH_MS, Sidebar
-from tests.app.window.chats import add_conversation, conversation, open_chat
+from tests.app.window.chats import add_conversation, conversation, end, open_chat, open_window
 from tests.app.window.pictures import colours_in
 from tests.app.window.stepped_clock import SteppedClock
 
@@ -190,6 +190,32 @@ def test_conversations_are_put_into_folders_by_their_menu_or_their_title(
     assert rows(sidebar)[:4] == ["Pinned", "Recipes / Sky", "Recipes", "Bread"]
     choose(sidebar, 3, "Move to Folder", "No Folder")
     assert "Recipes" not in rows(sidebar) and controller.library.find(3).title == "Bread"
+
+
+def test_a_folder_is_collapsed_by_click_and_keys_and_stays_so_at_the_next_start(
+    clock: SteppedClock, window: MainWindow, sidebar: Sidebar, controller: Controller
+) -> None:
+    controller.library.rename(1, "Work / Sky")
+    controller.library.rename(2, "Work / Counting")
+    sidebar.list.setCurrentIndex(index_of(sidebar, 1))
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Up)
+    assert sidebar.list.currentIndex().data() == "Work"
+    for key, shown in ((Qt.Key.Key_Right, 3), (Qt.Key.Key_Left, 1), (Qt.Key.Key_Return, 3), (Qt.Key.Key_Return, 1)):
+        QTest.keyClick(sidebar.list, key)
+        assert rows(sidebar)[: shown + 1] == [*["Work", "Sky", "Counting"][:shown], rows(sidebar)[shown]]
+        assert sidebar.list.currentIndex().data() == "Work"
+    heading = sidebar.list.currentIndex()
+    assert heading.data(Qt.ItemDataRole.AccessibleTextRole) == "Folder Work, collapsed"
+    controller.library.rename(3, "Work / Bread")  # which is put there, out of sight
+    assert rows(sidebar)[0] == "Work" and "Bread" not in rows(sidebar)
+    clock.advance(SAVE_PLACES_MS / 1000)
+    second = open_window(controller)
+    assert "Sky" not in rows(second.parts.sidebar)
+    at = second.parts.sidebar.list.visualRect(second.parts.sidebar.conversations.index(0)).center()
+    view = second.parts.sidebar.list.viewport()
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, at)
+    assert set(rows(second.parts.sidebar)[:4]) == {"Work", "Sky", "Counting", "Bread"}
+    end(second)
 
 
 def test_undo_takes_back_a_deletion_or_typing_whichever_was_last(

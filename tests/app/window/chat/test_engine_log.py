@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pytest
 from app.log_file import close_log, open_log
 from app.protocol import MemoryShort
 from app.window.chat.host_connection import SHORT_OF_MEMORY
-from app.window.chat.host_log import HostLog
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene
 from tests.app.window.waiting import until
@@ -26,16 +23,10 @@ def log(tmp_path: Path) -> Iterator[Path]:
     close_log()
 
 
-def scene_with_log(scene: Scene, log: Path) -> Scene:
-    scene.controller.host.log_file = log
-    HostLog(scene.controller.host)
-    return scene
-
-
 def test_a_death_is_logged_after_all_that_the_engine_wrote_to_standard_error(tmp_path: Path, log: Path) -> None:
-    with scene_with_log(Scene(tmp_path, stderr="out of tea\nand mi\xedlk"), log) as scene:
+    with Scene(tmp_path, stderr="out of tea\nand mi\xedlk") as scene:
         scene.ready()
-        os.kill(scene.process.pid, signal.SIGKILL)
+        scene.kill_host()
         until(lambda: scene.notice("is restarting"))
         text = log.read_text()
     order = ("out of tea", "engine: and mi", "ERROR The engine was killed (SIGKILL")
@@ -43,16 +34,16 @@ def test_a_death_is_logged_after_all_that_the_engine_wrote_to_standard_error(tmp
 
 
 def test_loads_and_failed_loads_are_logged_with_the_reason(tmp_path: Path, log: Path) -> None:
-    with scene_with_log(Scene(tmp_path), log) as scene:
+    with Scene(tmp_path) as scene:
         scene.ready()
     assert "INFO Loaded target " in log.read_text()
-    with scene_with_log(Scene(tmp_path, fail_load="auto"), log):
+    with Scene(tmp_path, fail_load="auto"):
         until(lambda: "WARNING Could not load target builtin with drafter auto: " in log.read_text())
 
 
 def test_nothing_of_a_conversation_is_logged_even_where_everything_fails(tmp_path: Path, log: Path) -> None:
     behaviour = {"rounds": 40, "fail_after": 30, "fall_back_after": 2, "bad_line": '{"my secret diary'}
-    with scene_with_log(Scene(tmp_path, **behaviour), log) as scene:
+    with Scene(tmp_path, **behaviour) as scene:
         record = scene.ask("my secret diary")
         until(lambda: scene.notice("could not be read"))
     text = log.read_text()
@@ -63,7 +54,8 @@ def test_nothing_of_a_conversation_is_logged_even_where_everything_fails(tmp_pat
 def test_the_error_report_says_where_the_log_is_and_not_who_the_user_is(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with scene_with_log(Scene(tmp_path), log) as scene:
+    with Scene(tmp_path) as scene:
+        scene.controller.host.log_file = log
         monkeypatch.setattr(Path, "home", lambda: tmp_path)
         report = scene.controller.host.error_report()
         assert "Log: ~/logs/redline.log\n" in report and str(tmp_path) not in report
@@ -73,13 +65,10 @@ def test_the_error_report_says_where_the_log_is_and_not_who_the_user_is(
 
 @pytest.mark.slow
 def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Path) -> None:
-    with scene_with_log(Scene(tmp_path), log) as scene:
+    with Scene(tmp_path, short_of_memory=True) as scene:
         scene.ready()
-        for _ in range(2):
-            scene.process.answered.emit([MemoryShort()])
-            os.kill(scene.process.pid, signal.SIGKILL)  # the next engine says it again
-            until(lambda: scene.controller.status.state == "host down")
-            scene.ready()
+        scene.kill_host()  # the next engine says it again
+        until(lambda: len([one for one in scene.answers if isinstance(one, MemoryShort)]) == 2)
     found = [notice for notice in scene.notices if "short of memory" in notice.text]
     assert [(notice.level, notice.text) for notice in found] == [("info", SHORT_OF_MEMORY)]
     assert "WARNING Memory is short" in log.read_text()
@@ -88,7 +77,7 @@ def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Pat
 @pytest.mark.slow
 def test_a_character_that_comes_in_two_parts_is_logged_whole(tmp_path: Path, log: Path) -> None:
     written = "café au lait\n".encode()
-    with scene_with_log(Scene(tmp_path), log) as scene:
+    with Scene(tmp_path) as scene:
         for part in (written[:4], written[4:]):
-            scene.process.stderr_read.emit(part)
+            scene.process._log.write(part)
     assert "engine: café au lait" in log.read_text()
