@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine import acceptance
 from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.grammar import Matcher, ReplyGrammar
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.reply_channels import ReplyFormat
+from engine.sampling import Sampler, TokenCounts
 from engine.session import Prompt, Session
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -152,3 +156,42 @@ def test_each_node_of_a_tree_has_the_mask_of_its_own_path() -> None:
         assert np.flatnonzero(masks[node + 1]).tolist() == list(expected)
     assert np.flatnonzero(masks[0]).tolist() == list(range(0, 63, 3))
     assert np.array_equal(masks, np.array(grammar.rows(draft, parents))), "the matcher is where it was"
+
+
+def test_rejection_keeps_the_distribution_of_plain_masked_decoding() -> None:
+    """By enumeration, with the engine's own rule: every draft of two tokens, what is kept of it, and what follows."""
+    size, eos, rng = 7, 6, np.random.default_rng(1)
+    logits = {n: rng.normal(0, 1.5, (size,) * n + (size,)).astype(np.float32) for n in range(3)}
+    q = rng.dirichlet(np.ones(size), 2).astype(np.float32)
+    grammar = ReplyGrammar(CountingMatcher(size, eos, least=1), size, {eos})
+    sampler = Sampler(SamplingSettings(temperature=0.8, top_k=4), size)
+    counts = TokenCounts(sampler.distribution, [])
+
+    def masked(draft: tuple[int, ...]) -> mx.array:
+        rows = mx.array(np.stack([logits[n][draft[:n]] for n in range(len(draft) + 1)]))
+        rows = mx.where(grammar.rows(draft), rows, -np.inf)
+        return sampler.distribution.logprobs(sampler.distribution.adjust(rows, counts.rows()))
+
+    def plain(tokens: tuple[int, ...]) -> float:
+        logp = np.array(masked(tokens))
+        return float(np.exp(sum(logp[i, token] for i, token in enumerate(tokens))))
+
+    first: dict[tuple[int, ...], float] = {}
+    for draft in itertools.product(range(size), repeat=2):
+        logp, drafted, logq = masked(draft), mx.array(draft), mx.log(mx.array(q))
+        assert not bool(mx.any(mx.isnan(logp)))
+        keep = np.array(acceptance.accept_probability(logp, drafted, logq))
+        drawn = float(q[0, draft[0]] * q[1, draft[1]])
+        for n, chance in ((0, 1 - keep[0]), (1, keep[0] * (1 - keep[1]))):
+            rest = np.array(acceptance.residual(logp[n], mx.array(q[n])))
+            for token in np.flatnonzero(rest):
+                outcome = (*draft[:n], int(token))
+                first[outcome] = first.get(outcome, 0.0) + drawn * float(chance) * float(rest[token])
+        first[draft] = first.get(draft, 0.0) + drawn * float(keep[0] * keep[1])
+    for token in range(size):
+        begun = sum(chance for tokens, chance in first.items() if tokens[0] == token)
+        assert begun == pytest.approx(plain((token,)), abs=1e-5)
+        after = {tokens[1]: chance for tokens, chance in first.items() if len(tokens) == 2 and tokens[0] == token}
+        for second, chance in after.items():
+            share = plain((token, second)) / plain((token,)) if plain((token,)) else 0.0
+            assert chance == pytest.approx(sum(after.values()) * share, abs=1e-5)

@@ -58,6 +58,15 @@ def test_rejection_keeps_the_distribution_of_whole_texts(kind: str) -> None:
     assert accepted > REPLIES / 10
 
 
+def test_coupling_accepts_more_than_independent_noise() -> None:
+    """A drafter equal to the target is accepted whole when it shares the target's noise."""
+    table, _ = random_tables(SIZE, closeness=1, seed=1)
+    _, rounds, _ = reply(
+        TableModel(table), draft_model(TableModel(table), SIZE), 4, SamplingSettings(temperature=1), prompt=[1, 2]
+    )
+    assert all(r.accepted == len(r.drafted) for r in rounds)
+
+
 def test_probabilities_told_are_those_of_the_distribution() -> None:
     logits = mx.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
     sampler = Sampler(SamplingSettings(), 3)
