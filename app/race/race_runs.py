@@ -111,9 +111,21 @@ class Measured:
     def __init__(self, side: LoadedSide) -> None:
         self.side = side
         self.events: list[Event] = []
+        self._text, self._tokens = "", 0
         self.reply: ServerReply | None = None
         if side.client is not None:
             self.reply = ServerReply(side.client.name, side.client.product, side.settings)
+
+    def add(self, event: Event) -> None:
+        """Adds what was decoded, or has arrived."""
+        self.events.append(event)
+        if isinstance(event, Round):
+            self._text += "".join(event.texts)
+            self._tokens += len(event.tokens)
+
+    def tokens(self) -> int:
+        """Returns how many tokens there are so far; of a server, in its text: several may have arrived at a time."""
+        return self._tokens if self.reply is None else len(self.side.pair.target.tokenizer.pieces(self._text))
 
     def tokenize(self, like: Measured) -> None:
         """Puts the reply of a server into tokens, split as in the run that it is compared with."""
@@ -160,7 +172,7 @@ class RaceRuns:
             for number, first in enumerate(order, 1):
                 yield from self._pair(number, first)
             if race.has_server:
-                yield from self._pause(order[0])
+                yield from self._pause(race.runs + 1, order[0])
                 yield from self._again(race.runs + 1, order[0])
         except StoppedError:
             yield RaceDone(id=race.number, pairs=self._pairs_done, stopped=True)
@@ -210,7 +222,7 @@ class RaceRuns:
         order = (first, SIDES - 1 - first)
         for side in order:
             if self._race.has_server:
-                yield from self._pause(side)
+                yield from self._pause(number, side)
             yield from self._run(number, side, runs[side])
         for run, other in zip(runs, reversed(runs), strict=True):
             run.tokenize(other)
@@ -227,9 +239,9 @@ class RaceRuns:
         run.tokenize(run)
         yield from self._run_parts(number, side, run)
 
-    def _pause(self, side: int) -> Iterator[AnyAnswer]:
+    def _pause(self, number: int, side: int) -> Iterator[AnyAnswer]:
         """Lets the machine cool down before the run of a side."""
-        yield self._progress("pausing", side)
+        yield self._progress(f"pausing before {self._message(number)}", side, number)
         until_s = time.monotonic() + self._race.pause_s
         while (left_s := until_s - time.monotonic()) > 0:
             self._stop_if_requested()
@@ -239,23 +251,27 @@ class RaceRuns:
 
     def _run(self, number: int, side: int, run: Measured) -> Iterator[AnyAnswer]:
         """Decodes into the events of `run`, and reports now and then how far it is."""
-        message = f"run {number} of {self._race.runs}" if number else "warming up"
-        if number > self._race.runs:
-            message = "running the first side again"
+        message = self._message(number)
         yield self._progress(message, side, number)
-        reported_s, tokens, text, thinking = time.monotonic(), 0, "", False
+        reported_s, text, thinking = time.monotonic(), "", False
         for event in self._events(run, warms_up=number == 0):
-            run.events.append(event)
+            run.add(event)
             if isinstance(event, Round):
-                tokens += len(event.tokens)
                 answer = event.text_in("answer")
                 text += event.text_in("thought") + (f"\n\n{THOUGHT_END}\n\n" if thinking and answer else "") + answer
                 thinking = "thought" in event.channels or (thinking and not answer)
                 if time.monotonic() - reported_s >= PROGRESS_EVERY_S:
                     reported_s = time.monotonic()
-                    yield self._progress(message, side, number, tokens, text)
+                    yield self._progress(message, side, number, run.tokens(), text)
                     text = ""
+        yield self._progress(message, side, number, run.tokens(), text)
         self._stop_if_requested()
+
+    def _message(self, number: int) -> str:
+        """Returns which run this is."""
+        if number > self._race.runs:
+            return "running the first side again"
+        return f"run {number} of {self._race.runs}" if number else "warming up"
 
     def _events(self, run: Measured, warms_up: bool) -> Iterator[Event]:
         loaded = run.side

@@ -158,7 +158,8 @@ def noise(document: RaceDocument) -> str:
     if document.drift is not None and abs(document.drift - 1) > _DRIFT:
         warnings.append(f"Run again at the end, the first side had {document.drift:.2f} times its speed.")
     for name, one in zip(names(document.sides), reports(document), strict=True):
-        warnings += [f"{name}: {warning}" for warning in one.warnings] if one is not None else []
+        if one is not None and one.warnings:
+            warnings.append(f"{name}: {' '.join(one.warnings)}")
     return " ".join(warnings)
 
 

@@ -64,7 +64,7 @@ class ServerClient:
         self.product, models = self._models()
         self.model = server.model or next(iter(models), "")
         if not self.model:
-            raise ServerError(f"{server.url} does not list a model: load one there, or name it with --model")
+            raise ServerError(f"{server.url} lists no model: load one there, or name the model")
         self.name = f"{self.model.rstrip('/').rpartition('/')[2].removesuffix('.gguf')} at {self._address[1]}"
 
     def chat(
@@ -78,7 +78,9 @@ class ServerClient:
             if status != http.HTTPStatus.OK or "event-stream" not in kind:
                 said = b"".join(data for _, data in self._parts(exchange, stop))[:_EXCERPT].decode(errors="replace")
                 why = f"answers {status}" if status != http.HTTPStatus.OK else "does not stream its reply"
-                raise ServerError(f"{self.name} {why} ({' '.join(said.split())}): check its address and model")
+                raise ServerError(
+                    f"the server {self.name} {why} ({' '.join(said.split())}): check its address and model"
+                )
             yield from _events(self._parts(exchange, stop))
 
     # --- what is sent --------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class ServerClient:
             connection.connect()
         except (OSError, ValueError) as error:
             raise ServerError(
-                f"{scheme}://{host} does not answer ({error}): start the server, or check --against"
+                f"{scheme}://{host} does not answer ({_reason(error)}): start the server, or check its address"
             ) from error
         assert connection.sock is not None
         connection.sock.settimeout(None)  # whoever waits for the thread looks at the time
@@ -129,7 +131,9 @@ class ServerClient:
                 response = connection.getresponse()
                 listed = msgspec.json.decode(response.read(LONGEST_EVENT), type=_Models)
             except (OSError, http.client.HTTPException) as error:
-                raise ServerError(f"{self._address[1]} does not answer ({error!r}): check --against") from error
+                raise ServerError(
+                    f"the server {self._address[1]} does not answer ({_reason(error)}): check its address"
+                ) from error
             except (msgspec.DecodeError, UnicodeDecodeError):
                 listed = _Models()
             return response.headers.get("Server", ""), [model.id for model in listed.data]
@@ -139,7 +143,9 @@ class ServerClient:
     def _head(self, exchange: _Exchange, stop: Callable[[], bool]) -> tuple[int, str]:
         head = self._next(exchange, stop, time.monotonic())
         if not isinstance(head, tuple) or isinstance(head[1], bytes):
-            raise ServerError(f"{self.name} closed the connection before it answered: look at its own messages")
+            raise ServerError(
+                f"the server {self.name} closed the connection before it answered: look at its own messages"
+            )
         return int(head[0]), str(head[1])
 
     def _parts(self, exchange: _Exchange, stop: Callable[[], bool]) -> Iterator[tuple[float, bytes]]:
@@ -156,11 +162,15 @@ class ServerClient:
             if stop():
                 raise StoppedError("stopped before the server had answered")
             if time.monotonic() - since_s > self._silent_s:
-                raise ServerError(f"{self.name} has been silent for {self._silent_s:g} s: look at its own messages")
+                raise ServerError(
+                    f"the server {self.name} has been silent for {self._silent_s:g} s: look at its own messages"
+                )
             with suppress(queue.Empty):
                 part = exchange.parts.get(timeout=POLL_S)
                 if isinstance(part, Exception):
-                    raise ServerError(f"{self.name} broke off its reply ({part!r}): look at its own messages") from part
+                    raise ServerError(
+                        f"the server {self.name} broke off its reply ({_reason(part)}): look at its own messages"
+                    ) from part
                 return part
 
 
@@ -225,6 +235,11 @@ def _key(server: Server) -> str:
     if not key or not key.isascii() or not key.isprintable():
         raise UsageError(f"the environment variable {server.key_env} holds no key: set it, or name another")
     return key
+
+
+def _reason(error: Exception) -> str:
+    """Returns why a connection failed, as the system says it where it does."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _events(parts: Iterator[tuple[float, bytes]]) -> Iterator[Arrival]:

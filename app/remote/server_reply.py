@@ -105,7 +105,9 @@ class ServerReply:
             if self._ended or self._over_limit:
                 break
         if not index:
-            raise ServerError(f"{self._name} sent no text: look at its own messages, or choose another prompt")
+            raise ServerError(
+                f"the server {self._name} sent no text: look at its own messages, or choose another prompt"
+            )
         usage = self._last.usage
         if usage is not None and usage.prompt_tokens is not None:
             yield PromptProgress(usage.prompt_tokens, usage.prompt_tokens, self._cached() or 0, 0.0)
@@ -149,11 +151,13 @@ class ServerReply:
             chunk = msgspec.json.decode(event, type=_Chunk)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ServerError(
-                f"{self._name} sends what is not OpenAI's protocol ({error}): check its address"
+                f"the server {self._name} sends what is not OpenAI's protocol ({error}): check its address"
             ) from error
         if chunk.error:
             said = " ".join(str(chunk.error).split())[:200]
-            raise ServerError(f"{self._name} broke off its reply with an error ({said}): look at its own messages")
+            raise ServerError(
+                f"the server {self._name} broke off its reply with an error ({said}): look at its own messages"
+            )
         for name in ("model", "usage", "timings", "stats"):
             setattr(self._last, name, getattr(chunk, name) or getattr(self._last, name))
         return chunk

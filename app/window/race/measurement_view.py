@@ -1,5 +1,5 @@
-"""What is shown while a race is measured: the runs in their order, the text of the current one, and why they do not run
-at once."""
+"""What is shown while a race is measured: the runs in their order, the texts of the current pair, and why they do not
+run at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QTextCurso
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.protocol.race_messages import RaceProgress
+from app.race.race_text import counted
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import Lines
@@ -15,8 +16,8 @@ from app.window.common.widgets import Glyph, wrapped
 from app.window.markdown.text_blocks import visible
 
 WHY = (
-    "Two models that run at once slow each other down. The sides are measured one after the other, in alternating "
-    "order, and then replayed side by side from a common start."
+    "Two models that run at once slow each other down. The sides are measured one after the other, in turns, and "
+    "then replayed side by side from a common start."
 )
 SILENT = "The engine has not responded for a while. It may be busy or stuck. You can stop the race at any time."
 IDLE = (
@@ -24,7 +25,7 @@ IDLE = (
     "loaded model. Both sides answer the same prompt, and their texts are compared token by token."
 )
 WIDTH, FLAG = 560, 44  # px
-LINES = 6  # of the current run's text
+LINES = 6  # of the texts
 SIZE, APART, PAIRS_APART = 34, 6, 18  # px, of a run, between two runs, between two pairs
 
 
@@ -79,9 +80,9 @@ class MeasurementView(QWidget):
         self.title, self.why = wrapped(role="title"), wrapped(role="body", tone="faint")
         self.text = Lines(LINES, "")
         self.text.setReadOnly(True)
-        self.text.setAccessibleName("Text of the Current Run")
+        self.text.setAccessibleName("Texts of the Current Pair of Runs")
         self._letters, self._longest = "", 0
-        self._run = (0, 0)  # the number and the side of the run whose text is shown
+        self._run = (0, 0)  # the number and the side of the run whose text came last
         column = QVBoxLayout()
         column.setSpacing(2 * GAP)
         column.addStretch(2)
@@ -99,13 +100,14 @@ class MeasurementView(QWidget):
         self.show_idle()
 
     def show_idle(self, title: str = "") -> None:
-        """Shows that no race is being measured. title: why there is none to see."""
+        """Shows that no race is being measured. title: why there is none to see; what was written until then stays."""
         self._show(title or "No Race Yet", IDLE, measuring=False)
 
     def begin(self, letters: str, longest: int) -> None:
         """Shows the start of a race. letters: of the sides, in the order of their runs. longest: the most tokens of a
         run."""
         self._letters, self._longest = letters, longest
+        self.text.clear()
         self.order.show_runs(letters, 0, 0, 0.0)
         self._show("Preparing", WHY, measuring=True)
 
@@ -113,7 +115,9 @@ class MeasurementView(QWidget):
         """Shows what the race is doing now."""
         message = progress.message
         if progress.run:
-            message = f"{message}, side {'AB'[progress.side]}: {progress.tokens} tokens"
+            message = f"{message}, side {'AB'[progress.side]}"
+        if progress.run and progress.tokens:
+            message = f"{message}: {counted(progress.tokens)}"
         self._append(progress)
         self.order.show_runs(self._letters, progress.run, progress.side, progress.tokens / max(1, self._longest))
         self._show(f"{message[:1].upper()}{message[1:]}", WHY, measuring=True)
@@ -123,17 +127,24 @@ class MeasurementView(QWidget):
         self.why.setText(SILENT)
 
     def _append(self, progress: RaceProgress) -> None:
-        """Adds what the current run has written; another run begins with nothing."""
-        if (progress.run, progress.side) != self._run:
-            self._run = progress.run, progress.side
+        """Adds what the current run has written, below the other run of its pair; another pair begins with nothing."""
+        run = progress.run, progress.side
+        if progress.run != self._run[0]:
             self.text.clear()
+        if not progress.text:
+            return
+        written, text = self.text.toPlainText(), visible(progress.text)
+        if run != self._run or not written:
+            text = f"Side {'AB'[progress.side]}:\n{text}"
+            text = f"\n\n{text}" if written else text
+        self._run = run
         self.text.moveCursor(QTextCursor.MoveOperation.End)
-        self.text.insertPlainText(visible(progress.text))
+        self.text.insertPlainText(text)
         self.text.moveCursor(QTextCursor.MoveOperation.End)
 
     def _show(self, title: str, why: str, measuring: bool) -> None:
         self.title.setText(title)
         self.why.setText(why)
         self.order.setVisible(measuring)
-        self.text.setVisible(measuring)
+        self.text.setVisible(measuring or bool(self.text.toPlainText()))
         self._flag.setVisible(not measuring)

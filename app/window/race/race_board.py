@@ -40,6 +40,7 @@ class Comparison(QWidget):
         self.decode = self._add_figure(found.decode, "decode speed-up", roles[1])
         self._column.addSpacing(GAP + 4)
         self._add(race_text.shown_pair(replay.document).replace(", ", "\n"), "caption")
+        self._column.addSpacing(GAP)
         self.noise = self._add(race_text.noise(replay.document), "caption")
         style(self.noise, tone="warning")
         self._result = [widget for widget in self.findChildren(QLabel) if widget is not self.same]
@@ -143,6 +144,8 @@ class RaceBoard(QWidget):
         about = row((self.about, 1), self._legend, gap=2 * GAP)
         inside, margins = QWidget(), (MARGIN, MARGIN - 4, MARGIN, MARGIN - 6)
         foot = row((self._made_with, 1), self._signature, gap=2 * GAP)
+        drafts = (one.side.server is None and not one.side.plain for one in self.replay.document.sides)
+        self._legend.setVisible(any(drafts))
         column(self.prompt, (sides, 1), about, foot, on=inside, margins=margins, gap=GAP + 2)
         self._area = scroll_area(inside)  # large text may leave no room for all of it
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)

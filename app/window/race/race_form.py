@@ -236,7 +236,7 @@ class RaceForm(QWidget):
         grid.setVerticalSpacing(GAP)
         grid.addWidget(self.prompt, 0, 0, 1, 2)
         for place, side in enumerate(self.sides):
-            grid.addWidget(side, 1, place)
+            grid.addWidget(side, 1, place, Qt.AlignmentFlag.AlignTop)
             grid.setColumnStretch(place, 1)
         numbers = {"Runs per side": self.runs, "Maximum tokens": self.tokens, "Temperature": self.temperature}
         parts: list[Part] = []

@@ -15,7 +15,7 @@ from app.race.race_replay import PaneState
 from app.reply import Reply
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
-from app.window.common.layouts import STRETCH, column, row
+from app.window.common.layouts import column, row
 from app.window.common.widgets import ElidedLabel, ProgressBar, label, style
 from app.window.inspector import NumberTile
 from app.window.markdown import GrowingDocument, Reader, token_runs
@@ -127,7 +127,7 @@ class SidePane(QFrame):
         super().__init__(parent)
         style(self, kind="pane")
         self.setAccessibleName(name)
-        self._name, self._clock = label(name, "header"), label(role="header")
+        self._name, self._clock = ElidedLabel(name, role="header"), label(role="header")
         self._detail = ElidedLabel(detail, role="detail")
         self.bar, self.reader = ProgressBar(f"Progress of {name}"), Reader()
         self.numbers = NumberTiles(race_text.NUMBERS, race_text.widest_numbers(run))
@@ -177,6 +177,6 @@ class SidePane(QFrame):
         self.reader.setExtraSelections(selections)
 
     def _lay_out(self) -> None:
-        head = row(self._name, STRETCH, self._clock, gap=GAP)
+        head = row((self._name, 1), self._clock, gap=GAP)
         parts = (head, self._detail, self.bar, self.numbers, GAP // 2, (self.reader, 1))
         column(*parts, on=self, margins=(INSET, INSET - 2, INSET, INSET), gap=GAP)

@@ -88,10 +88,17 @@ def test_while_it_is_measured_the_runs_are_shown_in_their_order(window: RaceWind
     assert "measured one after the other" in window.measuring.why.text()
 
 
-def test_the_text_of_the_current_run_is_shown_as_it_is_measured(window: RaceWindow) -> None:
-    window.measuring.begin("AB", 100)
-    for side, text, shown in ((0, "The sky", "The sky"), (0, " is blue", "The sky is blue"), (1, "The", "The")):
+def test_the_texts_of_the_current_pair_are_shown_as_they_are_measured(window: RaceWindow) -> None:
+    window.measuring.begin("ABBA", 100)
+    both = "Side A:\nThe sky is blue\n\nSide B:\nThe"
+    for run, side, text, shown in (
+        (1, 0, "The sky", "Side A:\nThe sky"),
+        (1, 0, " is blue", "Side A:\nThe sky is blue"),
+        (1, 1, "The", both),
+        (1, 1, "", both),
+        (2, 1, "", ""),
+    ):
         window.measuring.show_progress(
-            RaceProgress(id=1, message="run 1 of 1", time_s=1.0, run=1, side=side, text=text)
+            RaceProgress(id=1, message=f"run {run} of 2", time_s=1.0, run=run, side=side, text=text)
         )
         assert window.measuring.text.toPlainText() == shown
