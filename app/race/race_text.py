@@ -331,7 +331,9 @@ def _sizes(found: Divergence) -> str:
 def _in(some: int, all_: int) -> str:
     if all_ == 1:
         return ""
-    return f" in all {all_} pairs of runs" if some == all_ else f" in {some} of {all_} pairs of runs"
+    if some == all_:
+        return " in both pairs of runs" if all_ == 2 else f" in all {all_} pairs of runs"
+    return f" in {some} of {all_} pairs of runs"
 
 
 def _capital(text: str) -> str:

@@ -40,6 +40,8 @@ SERVER = "server"
 SIDES = {"none": "Plain decoding"} | {kind: name for kind, name in DRAFTERS.items() if kind != "none"}
 SIDES[SERVER] = "Other App…"
 SERVER_HELP = "A program that speaks OpenAI's protocol. Only the prompt is sent, to this address alone."
+MODEL_HELP = "One of the program's models. If this is empty, the first one that it lists is used."
+KEY_HELP = "The environment variable that holds the program's API key, if it needs one."
 
 
 class SideForm(QWidget):
@@ -128,15 +130,15 @@ class SideForm(QWidget):
 
     def _lay_out_server(self, name: str) -> None:
         lines = {
-            "Address": (self.url, "http://127.0.0.1:8080", 3),
-            "Model": (self.model, "Model: the first", 2),
-            "Variable of the key": (self.key_env, "Variable of the key", 2),
+            "Address": (self.url, "http://127.0.0.1:8080", SERVER_HELP),
+            "Model": (self.model, "Model", MODEL_HELP),
+            "Key variable": (self.key_env, "Key variable", KEY_HELP),
         }
-        for what, (line, placeholder, _) in lines.items():
+        for what, (line, placeholder, tip) in lines.items():
             line.setAccessibleName(f"{what} of the program of side {name}")
             line.setPlaceholderText(placeholder)
-            line.setToolTip(SERVER_HELP)
-        column(row(*((line, stretch) for line, _, stretch in lines.values()), gap=GAP), on=self._server)
+            line.setToolTip(tip)
+        column(row((self.url, 3), (self.model, 2), (self.key_env, 2), gap=GAP), on=self._server)
 
 
 class RaceForm(QWidget):

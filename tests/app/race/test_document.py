@@ -155,8 +155,8 @@ def test_sides_that_are_called_the_same_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("parts_at", "receipts", "level", "said"),
     [
-        (None, {}, "good", "texts identical over 12 tokens in all 2 pairs of runs"),
-        (5, {}, "warning", "texts differ after 5 tokens in all 2 pairs of runs: a near-tie, gap 1 ULPs"),
+        (None, {}, "good", "texts identical over 12 tokens in both pairs of runs"),
+        (5, {}, "warning", "texts differ after 5 tokens in both pairs of runs: a near-tie, gap 1 ULPs"),
         (5, {"near_tie": False}, "error", "a failure, no rounding explains it"),
         (5, {"promised": False}, "info", "keeps the distribution, not the text"),
     ],
