@@ -417,6 +417,19 @@ def test_what_the_readme_points_at_exists() -> None:
     assert not [name for name in (*links, *files) if not (ROOT / name.split("::")[0]).exists()]
 
 
+def test_what_a_page_names_behind_a_module_is_defined_there() -> None:
+    """As in "`cli/main.py`: `main`, `_fail`", by which a reader finds where something is decided."""
+    wrong = []
+    for page in (ROOT / name for name in tracked() if name.endswith("README.md")):
+        for file, names in re.findall(r"`([\w/.]+\.py)`: (`\w+`(?:, `\w+`)*)", page.read_text()):
+            path = page.parent / file
+            said = path.read_text() if path.exists() else ""
+            for name in re.findall(r"\w+", names):
+                if not re.search(rf"\b(def|class) {name}\b|\b{name}\b[^\n()]*=", said):
+                    wrong.append(f"{page.parent.name}: {file}: {name}")
+    assert not wrong
+
+
 def test_every_program_that_a_page_or_a_docstring_names_exists() -> None:
     named = {
         (name, module.strip("."))
