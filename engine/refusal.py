@@ -1,4 +1,5 @@
-"""Why the target emitted a token of its own: the numbers that decided, gathered from what acceptance computes anyway.
+"""Which acceptance rule judges a draft, and why the target emitted a token of its own: the numbers that decided,
+gathered from what acceptance computes anyway.
 
 Nothing here is as wide as the vocabulary, and nothing waits: a few gathers join the graph of the round.
 

@@ -417,6 +417,18 @@ def test_what_the_readme_points_at_exists() -> None:
     assert not [name for name in (*links, *files) if not (ROOT / name.split("::")[0]).exists()]
 
 
+@pytest.mark.parametrize("layer", ["engine", "models", "app"])
+def test_what_is_decided_where_names_what_exists(layer: str) -> None:
+    text = (ROOT / layer / "README.md").read_text()
+    names = re.findall(r"`([\w./]+)`", text.split("\n## What is decided where\n")[1].split("\n## ")[0])
+    files = {name for name in names if name.endswith((".py", "/"))}
+    source = "\n".join(path.read_text() for path in modules("engine", "models", "app"))
+    defined = set(re.findall(r"^ *(?:def|class) (\w+)", source, re.M)) | {path.stem for path in modules("engine")}
+    defined |= set(re.findall(r"^ *(?:self\.)?(\w+)(?:, [\w.]+)*(?:: [^=\n]+)? = ", source, re.M))
+    assert not [name for name in files if not any((ROOT / top / name).exists() for top in (layer, "."))]
+    assert not [name for name in names if name not in files and not defined.issuperset(name.split("."))]
+
+
 def test_every_program_that_a_page_or_a_docstring_names_exists() -> None:
     named = {
         (name, module.strip("."))

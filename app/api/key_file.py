@@ -1,4 +1,4 @@
-"""The file of the key that clients give, and the port that they look for."""
+"""Where clients find the API: its address and usual port, and the file of the key that they give."""
 
 from __future__ import annotations
 

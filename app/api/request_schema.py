@@ -1,4 +1,5 @@
-"""The requests of the API as records: what is read of them, and its bounds. `request_reading` makes them."""
+"""The requests of the API as records: what is read of them, and its bounds; and the grammar that a format of the reply
+asks for. `request_reading` makes the records."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The store: every conversation in one SQLite file, under verbs that the window uses.
 
 Use it from the thread that opened it; SQLite refuses any other. Every change is on disk when its verb returns, or its
-future has a result. Errors,
-among them an unknown id, are StoreError, one line each, and change nothing.
+future has a result. Errors, among them an unknown id, are StoreError, one line each, and change nothing.
 
 While a reply streams, its rounds alone are written: a text that grows would be written whole each time. The end of the
 reply writes its text, and the next start does where there was none.

@@ -1,4 +1,12 @@
-"""How many tokens to draft now: what every policy decides, and what it learns from."""
+"""How many tokens to draft now, and with which of several drafters: what every policy decides, and what it learns from.
+
+fixed            always the same draft length
+adaptive         draft length `auto`: the most expected tokens for the price, within a budget for what may be lost
+step_times       the prices: how long rounds take here, learnt from the rounds of replies
+expected_length  the expected tokens: how many drafts are accepted, learnt likewise
+
+`app.inference.learnt_rounds` makes the policy of a reply, and keeps what was learnt.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draft trees: which token follows which, and what that means for masks, positions and caches.
+"""Draft trees: which token follows which, and what the rows of a verify pass may see.
 
 A verify pass over a tree has a row for the root (the last committed token) and one for each node. Here nodes are
 numbered 0 to n - 1, parents before children, and row i + 1 of the pass belongs to node i:
@@ -6,6 +6,8 @@ numbered 0 to n - 1, parents before children, and row i + 1 of the pass belongs 
     root ── 0 "the" ── 2 "cat"          parents  [-1, -1, 0, 0]
          │          └─ 3 "dog"          depths   [ 1,  1, 2, 2]
          └─ 1 "a"                       reach    node 3 sees itself, node 0 and everything committed
+
+`engine.cache.tree_cache.TreeRows` has the mask and the positions of such a pass.
 
 A chain is the tree in which each node follows the one before. Parents may be lazy: a dynamic tree is chosen,
 verified and accepted in one graph, without a synchronisation.

@@ -14,4 +14,10 @@ are a Markov chain over its positions, and their expected number is a sum (`mode
 In coupled sampling both distributions yield x under one Gumbel noise with probability
 1 / sum_y max(p(y) / p(x), q(y) / q(x)). Divided by p(x), the probability that p yields x, that is the probability
 that the drafter's choice is accepted where the text has x.
+
+    target_text   the text, and the logits and hidden states of the target along it
+    text_drafts   what a drafter proposes before each of its tokens, and with what probability that is accepted
+    forecast      tau and speed-up by draft length, from round times; the interval
+
+`app.forecast.forecaster` has the target write the texts, and brings the round times.
 """

@@ -11,6 +11,21 @@ fetches nothing. What a model writes is hostile until proven otherwise.
     ask_to_open(parent, url)                       before a link opens
 
 The size of text is that of the document's default font.
+
+From a source to the screen, with what each module decides:
+
+    source_pieces -> traced_parser -> markdown_writer -> growing_document -> reader
+
+source_pieces     where a long source is cut; what is thought, in text that came without channels
+traced_parser     the Markdown that is understood, also while it is half written
+markdown_writer   what a block looks like: headings, lists, tables, code boxes
+text_formats      fonts, sizes and distances; code_colours: the colours of code
+token_tints       which token a character came from, its tint and its line
+links             which addresses may become links
+text_matches      what a search finds
+formula_*         LaTeX: spans (where it begins and ends), parser, tree, layout, strokes, text, object
+growing_document  only what changed is written again
+reader            what is painted behind the text, and what is copied
 """
 
 from app.window.markdown.growing_document import GrowingDocument, write

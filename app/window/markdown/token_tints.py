@@ -1,4 +1,4 @@
-"""Which characters of a document came from which token, and the tints behind them.
+"""Which characters of a document came from which token, the tints behind them, and the lines that underline them.
 
 Tokens end wherever the tokenizer cut, within a letter and its marks or between letters that join. A format of its own
 for each token would make Qt shape each alone, so no format knows of tokens: their places stand in a list beside the

@@ -153,6 +153,7 @@ def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
 def test_a_request_loads_the_models_of_a_conversation_that_was_opened_meanwhile(tmp_path: Path) -> None:
     with Scene(tmp_path, words=hosted_forever(tmp_path)) as scene, served(scene, tmp_path) as server:
         scene.ready()
+        scene.controller.host.set_parallel(1)  # so that the request waits however soon it comes
         settings = scene.controller.conversation.settings
         with open_stream(server):
             scene.controller.change_settings(replace(settings, pair=Pair(target="another")))
