@@ -29,6 +29,7 @@ SILENT_S = 300.0  # a server may have to load its model first
 POLL_S = 0.1  # between two looks at whether to stop
 LONGEST_EVENT = 8 * 1024 * 1024  # bytes
 WHAT_IS_SENT = "only prompts and sampling settings are sent to the other program, and nothing else anywhere"
+TRY_AGAIN = "look at its own messages, then try again"
 _READ = 1 << 16  # bytes
 _EXCERPT = 200  # characters of what a server says
 _KINDS: dict[str, type[http.client.HTTPConnection]] = {
@@ -143,9 +144,7 @@ class ServerClient:
     def _head(self, exchange: _Exchange, stop: Callable[[], bool]) -> tuple[int, str]:
         head = self._next(exchange, stop, time.monotonic())
         if not isinstance(head, tuple) or isinstance(head[1], bytes):
-            raise ServerError(
-                f"the server {self.name} closed the connection before it answered: look at its own messages"
-            )
+            raise ServerError(f"the server {self.name} closed the connection before it answered: {TRY_AGAIN}")
         return int(head[0]), str(head[1])
 
     def _parts(self, exchange: _Exchange, stop: Callable[[], bool]) -> Iterator[tuple[float, bytes]]:
@@ -162,14 +161,12 @@ class ServerClient:
             if stop():
                 raise StoppedError("stopped before the server had answered")
             if time.monotonic() - since_s > self._silent_s:
-                raise ServerError(
-                    f"the server {self.name} has been silent for {self._silent_s:g} s: look at its own messages"
-                )
+                raise ServerError(f"the server {self.name} has been silent for {self._silent_s:g} s: {TRY_AGAIN}")
             with suppress(queue.Empty):
                 part = exchange.parts.get(timeout=POLL_S)
                 if isinstance(part, Exception):
                     raise ServerError(
-                        f"the server {self.name} broke off its reply ({_reason(part)}): look at its own messages"
+                        f"the server {self.name} broke off its reply ({_reason(part)}): {TRY_AGAIN}"
                     ) from part
                 return part
 

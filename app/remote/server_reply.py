@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from app.protocol.race_messages import ServerReport
-from app.remote.openai_client import Arrival, ServerError
+from app.remote.openai_client import TRY_AGAIN, Arrival, ServerError
 from engine.events import Event, Finished, PromptProgress, Reason, Round
 from engine.metrics import Metrics
 from engine.reply_channels import Channel
@@ -155,9 +155,7 @@ class ServerReply:
             ) from error
         if chunk.error:
             said = " ".join(str(chunk.error).split())[:200]
-            raise ServerError(
-                f"the server {self._name} broke off its reply with an error ({said}): look at its own messages"
-            )
+            raise ServerError(f"the server {self._name} broke off its reply with an error ({said}): {TRY_AGAIN}")
         for name in ("model", "usage", "timings", "stats"):
             setattr(self._last, name, getattr(chunk, name) or getattr(self._last, name))
         return chunk

@@ -135,8 +135,8 @@ class MeasurementView(QWidget):
             return
         written, text = self.text.toPlainText(), visible(progress.text)
         if run != self._run or not written:
-            text = f"Side {'AB'[progress.side]}:\n{text}"
-            text = f"\n\n{text}" if written else text
+            gap = "" if not written else "\n" if written.endswith("\n") else "\n\n"
+            text = f"{gap}Side {'AB'[progress.side]}:\n{text}"
         self._run = run
         self.text.moveCursor(QTextCursor.MoveOperation.End)
         self.text.insertPlainText(text)

@@ -15,6 +15,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Pair, Race
+from app.protocol.race_messages import RaceProgress
 from app.race.race_text import NONE
 from app.store.records import ChatSettings
 from app.window.main_window.main_window import MainWindow
@@ -90,13 +91,20 @@ def breaks_off(at: int) -> Script:
 
 @pytest.mark.parametrize(("script", "says_usage"), [(at_once, False), (honest, True)])
 def test_another_program_is_raced_to_the_end(window: RaceWindow, script: Script, says_usage: bool) -> None:
+    progress, done = list[RaceProgress](), list[int]()
+    window.request.progressed.connect(progress.append)
+    window.request.progressed.connect(lambda _: done.append(window.measuring.order.done))
     name = race_against(script, window, runs=1)
+    assert done == sorted(done) and max(done) == 2  # a pause forgets none of the runs that are over
+    of_server = [one.tokens for one in progress if one.run and one.side == 1]
     board, document = window.board, window.document
     assert board is not None and document is not None and window._middle.currentWidget() is board
     assert not window.line.isVisible() and board.state.done
     assert all(texts(board)) and texts(board)[1] == TEXT
     assert [pane.accessibleName() for pane in board.panes] == ["Plain decoding", name]
     numbers = [[tile.value.text() for tile in pane.numbers.tiles] for pane in board.panes]
+    last = max(of_server) + 1  # the end-of-sequence token has no text
+    assert numbers[1][0] == f"{last} / {last}"  # however few times it sent something
     assert [one[3:] for one in numbers] == [["8", "1.00"], [NONE, NONE]]  # nobody sees the passes of a program
     ours, theirs = (Metrics.of(one.round for one in document.run(side, 1).rounds).tokens_per_s for side in (0, 1))
     same_speed = theirs is None or ours == theirs
@@ -114,7 +122,7 @@ def test_another_program_is_raced_to_the_end(window: RaceWindow, script: Script,
 @pytest.mark.parametrize("pairs", [0, 1])
 def test_a_program_that_goes_away_ends_the_race_and_what_was_written_stays(window: RaceWindow, pairs: int) -> None:
     name = race_against(breaks_off(at=2 + pairs), window, runs=2)
-    why = f"The server {name} broke off its reply (Connection reset by peer): look at its own messages."
+    why = f"The server {name} broke off its reply (Connection reset by peer): look at its own messages, then try again."
     if not pairs:
         assert window.measuring.title.text() == why
         written = window.measuring.text
