@@ -13,7 +13,6 @@ from app.window.markdown.text_formats import readable
 
 LONGEST_CODE = 20_000  # characters; longer code stays plain
 LONGEST_LINE = 1_000  # characters; some lexers take quadratic time on endless lines
-STYLES: dict[Scheme, str] = {"light": "tango", "dark": "github-dark"}  # of Pygments
 
 Kind = Any  # a type of token of Pygments, which has no stubs
 
@@ -25,9 +24,10 @@ def code_format(kind: Kind, appearance: Appearance) -> QTextCharFormat:
 
 @cache
 def _format(kind: Kind, scheme: Scheme, grounds: tuple[str, ...]) -> QTextCharFormat:
-    from pygments.styles import get_style_by_name  # type: ignore[import-untyped]
+    from pygments.styles.gh_dark import GhDarkStyle  # type: ignore[import-untyped]
+    from pygments.styles.tango import TangoStyle  # type: ignore[import-untyped]
 
-    style = get_style_by_name(STYLES[scheme]).style_for_token(kind)
+    style = (GhDarkStyle if scheme == "dark" else TangoStyle).style_for_token(kind)
     shape = QTextCharFormat()
     if style["color"]:
         shape.setForeground(QColor(readable(f"#{style['color']}", scheme, grounds)))
