@@ -129,8 +129,8 @@ class ServerClient:
             connection.sock.settimeout(CONNECT_S)
             try:
                 connection.request("GET", f"{self._base}/models", headers=self._headers())
-                response = connection.getresponse()
-                listed = msgspec.json.decode(response.read(LONGEST_EVENT), type=_Models)
+                with connection.getresponse() as response:
+                    listed = msgspec.json.decode(response.read(LONGEST_EVENT), type=_Models)
             except (OSError, http.client.HTTPException) as error:
                 raise ServerError(
                     f"the server {self._address[1]} does not answer ({_reason(error)}): check its address"
@@ -204,10 +204,10 @@ class _Exchange:
         began_s = time.monotonic()
         try:
             self._connection.request("POST", path, body, headers)
-            response = self._connection.getresponse()
-            self.parts.put((response.status, response.headers.get("Content-Type", "")))
-            while data := response.read1(_READ):
-                self.parts.put((time.monotonic() - began_s, data))
+            with self._connection.getresponse() as response:
+                self.parts.put((response.status, response.headers.get("Content-Type", "")))
+                while data := response.read1(_READ):
+                    self.parts.put((time.monotonic() - began_s, data))
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:  # also of a closed socket
             self.parts.put(error)
         self.parts.put(None)
