@@ -161,16 +161,16 @@ def _write(file: sqlite3.Connection, content: dict[str, Any], arrays: _Arrays, p
     used, described, written = set[str](), list[dict[str, Any]](), 0
     for place, array in enumerate(arrays.found):
         pause()
-        by_token, digests = place in arrays.by_token, []
+        by_token, needed = place in arrays.by_token, []
         rows = mx.moveaxis(array, -2, 0) if by_token else array
         for block in _blocks(rows, by_token):
-            digests.append(digest := _digest(block))
+            needed.append(digest := _digest(block))
             if digest not in known:
                 known.add(digest)
                 written += len(block)
                 file.execute("INSERT INTO block VALUES (?, ?)", (digest, block))
-        used.update(digests)
-        described.append({"dtype": _type_name(array), "shape": rows.shape, "by_token": by_token, "blocks": digests})
+        used.update(needed)
+        described.append({"dtype": _type_name(array), "shape": rows.shape, "by_token": by_token, "blocks": needed})
     file.executemany("DELETE FROM block WHERE digest = ?", [(digest,) for digest in known - used])
     text = json.dumps({**content, "arrays": described})
     file.execute("DELETE FROM content")

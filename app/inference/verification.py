@@ -24,6 +24,7 @@ from engine.settings import SamplingSettings
 from models.architecture_references import reference_line
 
 Pause = Callable[[], None]
+STOPPED = "stopped before all of the reply was checked"
 
 
 class OtherPromptError(RedlineError):
@@ -55,7 +56,7 @@ def verify(
 
     def pause() -> None:
         if stopped():
-            raise StoppedError("stopped before all of the reply was checked")
+            raise StoppedError(STOPPED)
 
     try:
         prompt = pair.prompt_ids(to_builtins(request.messages), settings, stopped)
@@ -72,7 +73,7 @@ def verify(
                     yield VerifyProgress(id=request.id, done=step, total=len(tokens))
                 pause()
     except StoppedError:
-        yield Failed(id=request.id, kind=CANCELLED, message="stopped before all of the reply was checked")
+        yield Failed(id=request.id, kind=CANCELLED, message=STOPPED)
 
 
 def _check(

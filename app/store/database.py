@@ -286,7 +286,7 @@ class Database:
     @contextmanager
     def beside(self) -> Iterator[Database]:
         """Yields the store over another connection, for another thread. While that changes something, changes over this
-        one wait for it."""
+        one wait for it, or fail where they must not wait."""
         with self.explained(), closing(connect(self.path)) as connection:
             prepare(connection)
             yield Database(connection, self.path, None, False, self.writable)
