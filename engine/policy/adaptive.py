@@ -11,7 +11,7 @@ doubt.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -217,7 +217,7 @@ class Adaptive:
         modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
         best = max(modest or paying, key=lambda n: hopes[n], default=0)
         if self._times.replies > 1:
-            best = self._length_among(drafter, lengths, best)
+            best = self._length_among(drafter, expected, lengths, best)
         if best:
             speed = expected[best] / self._round_price(drafter, best)
             sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
@@ -227,10 +227,11 @@ class Adaptive:
         least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)
 
-    def _length_among(self, drafter: int, lengths: Sequence[int], common: int) -> int:
-        """Returns the draft length with which this reply serves all of several at once best, if the others do what
-        they did last, or all take the `common` length: a row more is cheap beside the rows of others."""
-        own, replies, others = self._tokens(drafter), self._times.replies, self._times.others
+    def _length_among(self, drafter: int, own: Mapping[int, float], lengths: Sequence[int], common: int) -> int:
+        """Returns the draft length that brings all of several replies at once most tokens for the time of their pass,
+        if the others do what they did in the last turn, or all take the `common` length. own: the tokens that this
+        reply expects, by draft length."""
+        replies, others = self._times.replies, self._times.others
         as_last = sum(one.drafted for one in others), sum(one.expected for one in others)
         as_all = (replies - 1) * common, (replies - 1) * own[common]
 
