@@ -32,7 +32,7 @@ def measured_race(parent: QWidget) -> RaceWindow:
     """While its second pair of runs is measured."""
     window = recorded_race(parent)
     window._show(window.measuring)
-    window.measuring.begin(3, 120)
+    window.measuring.begin("ABBAAB", 120)
     text = "The sky is blue because molecules of air scatter short waves of sunlight more than long ones."
     window.measuring.show_progress(
         RaceProgress(id=1, message="run 2 of 3", time_s=9.0, run=2, side=1, tokens=48, text=text)
