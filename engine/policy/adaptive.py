@@ -31,6 +31,7 @@ PLAIN_RUN = 5  # steps then
 SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 1.0  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
+HORIZON = 256  # tokens of a reply from which on another draft length is worth that; in a shorter one less can be gained
 DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
 SETTLED = 0.08  # standard deviation that more rounds hardly make smaller: no reason to hope
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
@@ -115,7 +116,7 @@ class Adaptive:
         self._alone, self._at_once = times, at_once
         times.begin(context)
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
-        self._budget = SlowdownBudget()
+        self._budget, self._hope = SlowdownBudget(), HOPE
         self._choice = _Choice()
         self._time_s = math.nan  # of the last round
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
@@ -137,6 +138,7 @@ class Adaptive:
 
     def begin(self, tokens: int) -> None:
         self._budget, self._tried = SlowdownBudget(tokens), False
+        self._hope = HOPE * min(1.0, tokens / HORIZON)
         self._follow_replies()
 
     def _follow_replies(self) -> None:
@@ -211,9 +213,9 @@ class Adaptive:
         if not lengths:
             return _Choice(drafter)
         expected = self._tokens(drafter)
-        prices = {n: self._round_price(drafter, n, HOPE) + self._refusal(n, expected[n]) for n in lengths}
-        hopes = {n: expected[n] / prices[n] for n in lengths}
-        paying = [n for n in lengths if hopes[n] > 1]
+        refusals = {n: self._refusal(n, expected[n]) for n in lengths}
+        hopes = {n: expected[n] / (self._round_price(drafter, n, self._hope) + refusals[n]) for n in lengths}
+        paying = [n for n in lengths if expected[n] > self._round_price(drafter, n, HOPE) + refusals[n]]
         modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
         best = max(modest or paying, key=lambda n: hopes[n], default=0)
         if self._times.replies > 1:

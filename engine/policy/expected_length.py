@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, pairwise
@@ -45,41 +46,6 @@ class ExpectedLength(Protocol):
         """Forgets a little: so many tokens were committed, drafted or not."""
 
 
-class AcceptanceEstimate:
-    """An estimate of the acceptance probability at each place of a chain.
-
-    The filter of a hidden Markov model (Baum 1966): one probability holds for all places and is redrawn every hundred
-    tokens or so. usual: acceptance by place as measured on other text, for as many places as are known; where the
-    estimate begins, and how much better or worse each place is than all together.
-    """
-
-    def __init__(self, longest: int, usual: Sequence[float] = ()) -> None:
-        reached = list(accumulate(usual[:-1], mul, initial=1.0))
-        self._prior = self._weights = _prior(_mean(usual, reached) if usual else None)
-        self._factors = [1.0] * longest
-        if usual and usual[0] > 0:  # else no other place is ever reached
-            ratios = [prob / common for prob, common in zip(usual, self.probs(), strict=False)]
-            together = _mean(ratios, reached)
-            self._factors[: len(ratios)] = [_bounded(ratio / together) for ratio in ratios]
-
-    def probs(self) -> list[float]:
-        """Returns the probability at each place, given that the places before it were accepted: (longest,)."""
-        powers = [sum(map(mul, self._weights, _powers(n))) for n in range(len(self._factors) + 1)]
-        common = (longer / shorter for shorter, longer in pairwise(powers))
-        return [min(prob * factor, 1.0) for prob, factor in zip(common, self._factors, strict=True)]
-
-    def learn(self, accepted: float, refused: float) -> None:
-        """Learns that so many places were accepted and refused."""
-        weights = [weight * p**accepted * (1 - p) ** refused for weight, p in zip(self._weights, PROBS, strict=True)]
-        self._weights = tuple(weight / sum(weights) for weight in weights)
-
-    def elapse(self, tokens: int) -> None:
-        """Moves back towards the prior, as so many tokens were committed."""
-        stays = (1 - RENEWAL) ** tokens
-        both = zip(self._weights, self._prior, strict=True)
-        self._weights = tuple(stays * weight + (1 - stays) * prior for weight, prior in both)
-
-
 @dataclass
 class AcceptanceCounts:
     """How often each place of a chain was reached and accepted in the replies of one pair, the latest counting most.
@@ -87,6 +53,12 @@ class AcceptanceCounts:
 
     reached: list[float] = field(default_factory=list)
     accepted: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rates: Sequence[float]) -> AcceptanceCounts:
+        """Returns counts that show these acceptance rates, as measured on much other text."""
+        reached = list(accumulate(rates, mul, initial=COUNTED))
+        return cls(reached[:-1], reached[1:])
 
     def add(self, round_: Round) -> None:
         """Counts the places of a chain that were decided on: not what lies behind the end of the reply."""
@@ -110,17 +82,59 @@ class AcceptanceCounts:
         self.accepted = [share * count for count in self.accepted]
 
     @property
+    def trials(self) -> float:
+        """How many places of drafts were decided on."""
+        return sum(self.reached)
+
+    @property
     def rates(self) -> tuple[float, ...]:
-        """The acceptance rate of each place that was reached often enough to tell."""
+        """The acceptance rate of each place that was reached often enough to tell it from that of all together."""
         pairs = zip(self.accepted, self.reached, strict=True)
         return tuple(accepted / reached for accepted, reached in pairs if reached >= OFTEN)
 
 
-class ChainExpectedLength:
-    """The expected length of rounds with chains of up to `longest` tokens, with one estimate for each hint."""
+class AcceptanceEstimate:
+    """An estimate of the acceptance probability at each place of a chain.
 
-    def __init__(self, longest: int = 8, usual: Sequence[float] = ()) -> None:
-        self.longest, self._usual = longest, usual
+    The filter of a hidden Markov model (Baum 1966): one probability holds for all places and is redrawn every hundred
+    tokens or so. earlier: of other text; where the estimate begins, and how much better or worse each place is than
+    all together.
+    """
+
+    def __init__(self, longest: int, earlier: AcceptanceCounts | None = None) -> None:
+        earlier = earlier or AcceptanceCounts()
+        self._prior = self._weights = _prior(sum(earlier.accepted), earlier.trials)
+        self._factors = [1.0] * longest
+        rates = earlier.rates
+        if rates and rates[0] > 0:  # else no other place is ever reached
+            ratios = [rate / common for rate, common in zip(rates, self.probs(), strict=False)]
+            together = sum(map(mul, ratios, earlier.reached)) / sum(earlier.reached[: len(ratios)])
+            self._factors[: len(ratios)] = [_bounded(ratio / together) for ratio in ratios]
+
+    def probs(self) -> list[float]:
+        """Returns the probability at each place, given that the places before it were accepted: (longest,)."""
+        powers = [sum(map(mul, self._weights, _powers(n))) for n in range(len(self._factors) + 1)]
+        common = (longer / shorter for shorter, longer in pairwise(powers))
+        return [min(prob * factor, 1.0) for prob, factor in zip(common, self._factors, strict=True)]
+
+    def learn(self, accepted: float, refused: float) -> None:
+        """Learns that so many places were accepted and refused."""
+        weights = [weight * p**accepted * (1 - p) ** refused for weight, p in zip(self._weights, PROBS, strict=True)]
+        self._weights = tuple(weight / sum(weights) for weight in weights)
+
+    def elapse(self, tokens: int) -> None:
+        """Moves back towards the prior, as so many tokens were committed."""
+        stays = (1 - RENEWAL) ** tokens
+        both = zip(self._weights, self._prior, strict=True)
+        self._weights = tuple(stays * weight + (1 - stays) * prior for weight, prior in both)
+
+
+class ChainExpectedLength:
+    """The expected length of rounds with chains of up to `longest` tokens, with one estimate for each hint. earlier: as
+    in `AcceptanceEstimate`, as it is now."""
+
+    def __init__(self, longest: int = 8, earlier: AcceptanceCounts | None = None) -> None:
+        self.longest, self._earlier = longest, deepcopy(earlier)
         self._estimates: dict[float | None, AcceptanceEstimate] = {}
 
     def probs(self, hint: float | None = None) -> list[float]:
@@ -142,7 +156,7 @@ class ChainExpectedLength:
 
     def _of(self, hint: float | None) -> AcceptanceEstimate:
         if hint not in self._estimates:
-            self._estimates[hint] = AcceptanceEstimate(self.longest, self._usual)
+            self._estimates[hint] = AcceptanceEstimate(self.longest, self._earlier)
         return self._estimates[hint]
 
 
@@ -173,25 +187,19 @@ class TreeExpectedLength:
         self._accepted, self._predicted = fades * self._accepted, fades * self._predicted
 
 
-def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Returns the weighted mean. There may be more weights than values."""
-    return float(sum(map(mul, values, weights))) / sum(weights[: len(values)])
-
-
 def _bounded(factor: float) -> float:
     low, high = PLACE_FACTORS
     return min(max(factor, low), high)
 
 
-@cache
-def _prior(usual: float | None) -> tuple[float, ...]:
-    """Returns the weights of `PROBS` before anything is known: all alike, or mostly by a beta distribution around the
-    measured rate."""
+def _prior(accepted: float, trials: float) -> tuple[float, ...]:
+    """Returns the weights of `PROBS` at the beginning of a text: all alike where there were no trials on other text, or
+    mostly by a beta distribution around their rate, which is the wider, the fewer there were."""
     alike = 1 / len(PROBS)
-    if usual is None:
+    if not trials:
         return (alike,) * len(PROBS)
-    accepted = PRIOR_WEIGHT * usual
-    weights = [p**accepted * (1 - p) ** (PRIOR_WEIGHT - accepted) for p in PROBS]
+    counted = PRIOR_WEIGHT / (PRIOR_WEIGHT + trials)  # of each trial
+    weights = [p ** (counted * accepted) * (1 - p) ** (counted * (trials - accepted)) for p in PROBS]
     return tuple(UNUSUAL * alike + (1 - UNUSUAL) * weight / sum(weights) for weight in weights)
 
 

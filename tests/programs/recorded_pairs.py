@@ -1,6 +1,7 @@
 """Draft length auto along real replies: which tokens a draft model a third of its target's size gets right, recorded.
 
     python -m tests.programs.recorded_pairs                   auto against fixed lengths, from three priors
+    python -m tests.programs.recorded_pairs --tokens 64 --series 4    short replies, the first of which know nothing
     python -m tests.programs.recorded_pairs --record FOLDER   records anew in half an hour, with models in FOLDER
 
 The target is the built-in model, made four times as deep without changing its text; its draft models are itself under
@@ -61,8 +62,8 @@ class Recorded:
     temperature: float
     right: dict[float, list[bool]]
 
-    def tokens(self) -> int:
-        return min(len(next(iter(self.right.values()))), TOKENS - LONGEST)
+    def tokens(self, most: int = TOKENS) -> int:
+        return min(len(next(iter(self.right.values()))), TOKENS - LONGEST, most)
 
 
 @dataclass(frozen=True)
@@ -98,31 +99,35 @@ def read_replies() -> list[Recorded]:
     ]
 
 
-def results(replies: Sequence[Recorded], factor: float = 1.0) -> list[Result]:
+def results(
+    replies: Sequence[Recorded], factor: float = 1.0, most: int = TOKENS, series: int = PROMPTS
+) -> list[Result]:
     """Every draft model at every temperature on every machine: auto learns from one reply to the next. factor: by which
-    the prior is wrong."""
+    the prior is wrong. most: tokens of each reply. series: replies after which auto forgets all."""
     found = []
     for noise in NOISE:
         for temperature in (0.0, 1.0):
             mine = [one for one in replies if one.temperature == temperature and one.tokens() >= SHORTEST]
-            found += [_result(mine, noise, temperature, machine, factor) for machine in MACHINES]
+            found += [_result(mine, noise, temperature, machine, (factor, most, series)) for machine in MACHINES]
     return found
 
 
-def _result(replies: Sequence[Recorded], noise: float, temperature: float, machine: str, factor: float) -> Result:
-    times = MACHINES[machine]
-    learnt = Learnt.prior(times, factor)
+def _result(
+    replies: Sequence[Recorded], noise: float, temperature: float, machine: str, how: tuple[float, int, int]
+) -> Result:
+    times, (factor, most, series) = MACHINES[machine], how
+    counts = [one.tokens(most) for one in replies]
 
     def speeds(policy: Callable[[], Policy]) -> list[float]:
         padded = [[*one.right[noise], *[False] * LONGEST] for one in replies]
-        return [speed(policy(), times, right, tokens=one.tokens()) for one, right in zip(replies, padded, strict=True)]
+        return [speed(policy(), times, right, tokens=tokens) for tokens, right in zip(counts, padded, strict=True)]
 
     def together(each: Sequence[float]) -> float:
-        return sum(one.tokens() for one in replies) / sum(
-            one.tokens() / s for one, s in zip(replies, each, strict=True)
-        )
+        return sum(counts) / sum(tokens / s for tokens, s in zip(counts, each, strict=True))
 
-    own = speeds(lambda: adaptive(learnt))
+    begun = [Learnt.prior(times, factor) for _ in range(0, len(replies), series)]
+    learnt = iter([each for each in begun for _ in range(series)])
+    own = speeds(lambda: adaptive(next(learnt)))
     fixed = [speeds(lambda length=length: FixedLength(length)) for length in range(LONGEST + 1)]  # type: ignore[misc]
     best = max(range(LONGEST + 1), key=lambda length: together(fixed[length]))
     hindsight = np.mean([mine / max(each) for mine, each in zip(own, zip(*fixed, strict=True), strict=True)])
@@ -144,6 +149,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", type=Path, metavar="FOLDER")
     parser.add_argument("--prompts", type=Path, default=Path("../shared/data/spec_bench_dev.jsonl"))
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of each reply")
+    parser.add_argument("--series", type=int, default=PROMPTS, help="replies after which auto forgets what it learnt")
     args = parser.parse_args()
     if args.record is not None:
         from tests.engine.policy.record_pairs import record
@@ -151,7 +158,7 @@ def main() -> None:
         DATA.write_text(json.dumps(record(args.record, args.prompts), indent=1) + "\n")
     replies = read_replies()
     for factor in FACTORS:
-        _show(f"prior times {factor:g}", results(replies, factor))
+        _show(f"prior times {factor:g}", results(replies, factor, args.tokens, args.series))
 
 
 def _show(name: str, found: Sequence[Result]) -> None:

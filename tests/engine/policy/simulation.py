@@ -1,6 +1,6 @@
 """Replies of known acceptance on machines of known times, to judge a policy against the best fixed length in hindsight.
 
-    python -m tests.engine.policy.simulation [--world NAME] [--factor X] [--at-once N]
+    python -m tests.engine.policy.simulation [--world NAME] [--factor X] [--tokens N] [--at-once N]
 
 A text is a list of flags: whether a drafter that has everything before it right gets this token right. All policies
 meet the same texts, so the best fixed length is that of this very text, luck included. Prices are in plain passes.
@@ -310,7 +310,9 @@ def prior_of(times: MachineTimes, factor: float = 1.0, name: str = "drafter") ->
 def known(usual: Sequence[float] = (), **drafters: MachineTimes) -> Adaptive:
     """Returns a policy that is told the prices of its drafters, by name, and does not listen to the clock."""
     times = StepTimes([prior_of(times, name=name) for name, times in drafters.items()], learns=False)
-    return Adaptive([Candidate(name, ChainExpectedLength(LONGEST, usual)) for name in drafters], times)
+    return Adaptive(
+        [Candidate(name, ChainExpectedLength(LONGEST, AcceptanceCounts.of(usual))) for name in drafters], times
+    )
 
 
 @dataclass
@@ -329,7 +331,7 @@ class Learnt:
 def adaptive(learnt: Learnt, usual: Sequence[float] = (), at_once: int = 1) -> Adaptive:
     """Returns the policy of one reply of `at_once`. usual: acceptance rates that the drafter's folder says."""
     learnt.counts.fade()
-    expected = ChainExpectedLength(LONGEST, learnt.counts.rates or usual)
+    expected = ChainExpectedLength(LONGEST, learnt.counts if learnt.counts.trials else AcceptanceCounts.of(usual))
     times = learnt.times if at_once == 1 else learnt.times.for_reply()
     return Adaptive([Candidate("drafter", expected, learnt.counts)], times, at_once=lambda: at_once)
 
@@ -350,25 +352,31 @@ def _every_fifth_late(name: str) -> Callable[[], float]:
 
 
 def cases(
-    world: str = "quiet", factor: float = 1.0, replies: int = 4, curves: Sequence[str] = tuple(CURVES)
+    world: str = "quiet",
+    factor: float = 1.0,
+    replies: int = 4,
+    curves: Sequence[str] = tuple(CURVES),
+    tokens: int = TOKENS,
 ) -> Iterator[Case]:
-    """Every machine with every drafter and every kind of text, from a prior that is wrong by a factor."""
+    """Every machine with every drafter and every kind of text, from a prior that is wrong by a factor. tokens: of each
+    reply."""
     for curve in curves:
         for draft in DRAFTS:
             for text in TEXTS:
-                yield _case(curve, draft, text, WORLDS[world](f"{curve}{draft}{text}"), factor, replies)
+                yield _case(curve, draft, text, WORLDS[world](f"{curve}{draft}{text}"), factor, replies, tokens)
 
 
-def _case(curve: str, draft: str, text: str, world: World, factor: float, replies: int) -> Case:
+def _case(curve: str, draft: str, text: str, world: World, factor: float, replies: int, tokens: int) -> Case:
     times = costs_of(curve, draft)
     learnt, found = Learnt.prior(times, factor), list[tuple[float, float]]()
     for seed in range(replies):
-        own = speed(adaptive(learnt), times, flags(text, seed), world=world)
-        if world.is_quiet:
+        right = flags(text, seed)
+        own = speed(adaptive(learnt), times, right, world=world, tokens=tokens)
+        if world.is_quiet and tokens == TOKENS:
             best = best_fixed(times, text, seed)
         else:
             lengths = range(LONGEST + 1)
-            best = max(speed(FixedLength(length), times, flags(text, seed), world=world) for length in lengths)
+            best = max(speed(FixedLength(length), times, right, world=world, tokens=tokens) for length in lengths)
         found.append((own, own / best))
     later = [share for _, share in found[2:]] or [math.nan]
     return Case(curve, draft, text, min(own for own, _ in found), found[0][1], mean(later))
@@ -389,6 +397,7 @@ def main() -> None:
     parser.add_argument("--world", choices=WORLDS, action="append")
     parser.add_argument("--factor", type=float, action="append", help="by which the prior is wrong")
     parser.add_argument("--replies", type=int, default=4)
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of each reply")
     parser.add_argument("--at-once", type=int, action="append", help="judge so many replies at once in place of one")
     args = parser.parse_args()
     for at_once in args.at_once or []:
@@ -401,7 +410,7 @@ def main() -> None:
         return
     for world in args.world or WORLDS:
         for factor in args.factor or (1.0, 2.0, 0.5):
-            found = sorted(cases(world, factor, args.replies), key=lambda case: case.slowest)
+            found = sorted(cases(world, factor, args.replies, tokens=args.tokens), key=lambda case: case.slowest)
             print(f"{world}, prior times {factor:g}: {summary(found)}", flush=True)
             for case in [*found[:2], *sorted(found, key=lambda case: case.later)[:2]]:
                 print(f"    {case}")

@@ -70,7 +70,7 @@ class Memory:
 
     def policy(self) -> Any:
         pairs = zip(("lookup", "head"), self.counts, strict=True)
-        candidates = [Candidate(name, ChainExpectedLength(8, own.rates), own) for name, own in pairs]
+        candidates = [Candidate(name, ChainExpectedLength(8, own), own) for name, own in pairs]
         return AsIfLong(Adaptive(candidates, self.times))
 
 

@@ -22,7 +22,7 @@ def test_an_estimate_follows_what_happens_and_forgets() -> None:
 
 @pytest.mark.parametrize("usual", [(), USUAL])
 def test_an_estimate_returns_to_where_it_began_as_tokens_go_by(usual: tuple[float, ...]) -> None:
-    estimate = AcceptanceEstimate(5, usual)
+    estimate = AcceptanceEstimate(5, AcceptanceCounts.of(usual))
     began = estimate.probs()
     assert began[: len(usual)] == pytest.approx(usual, rel=0.28)  # a quarter of all texts is unusual
     seen = []
@@ -38,7 +38,7 @@ def test_an_estimate_returns_to_where_it_began_as_tokens_go_by(usual: tuple[floa
 def test_places_that_are_usually_alike_stay_alike_when_the_rate_is_known_well() -> None:
     """What is usual of a place is compared with what the estimate expects of it, which rises from place to place as
     long as the rate is uncertain; it must not stay above the rate that is found."""
-    estimate = AcceptanceEstimate(8, (0.95,) * 8)
+    estimate = AcceptanceEstimate(8, AcceptanceCounts.of((0.95,) * 8))
     for _ in range(200):
         estimate.learn(19, 1)
     assert mean(estimate.probs()) == pytest.approx(0.95, abs=0.015)
