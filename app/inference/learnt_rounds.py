@@ -145,7 +145,8 @@ def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts, widest: int
     if drafter.branches:
         return TreeExpectedLength(drafter.tree_tau)
     longest = drafter.longest if widest is None else min(drafter.longest, widest - 1)
-    return ChainExpectedLength(longest, counts if counts.trials else AcceptanceCounts.of(drafter.usual))
+    earlier = counts if counts.rates or not drafter.usual else AcceptanceCounts.of(drafter.usual)
+    return ChainExpectedLength(longest, earlier)
 
 
 def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPrices:

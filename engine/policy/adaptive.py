@@ -21,7 +21,7 @@ from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength,
 from engine.policy.step_times import RoundAmong, StepTimes
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may lose
-BUDGET_START, MAX_BUDGET_START = 0.02, 3.0  # of the tokens of the whole reply, and at most this many plain steps
+BUDGET_START, MAX_BUDGET_START = 0.03, 3.0  # of the tokens of the whole reply, and at most this many plain steps
 MAX_BUDGET = 15.0  # plain steps that gains may add up to
 AT_ONCE = 0.5  # of the budget that one round may risk where a shorter draft pays too: one refusal must not end drafting
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes

@@ -330,7 +330,7 @@ def test_gains_are_kept_up_to_a_limit() -> None:
     assert budget.left == MAX_BUDGET
 
 
-@pytest.mark.parametrize(("tokens", "left"), [(16, 0.32), (64, 1.28), (1000, 3.0)])
+@pytest.mark.parametrize(("tokens", "left"), [(16, 0.48), (64, 1.92), (1000, 3.0)])
 def test_a_short_reply_may_lose_less(tokens: int, left: float) -> None:
     assert SlowdownBudget(tokens).left == pytest.approx(left)
 

@@ -58,9 +58,8 @@ def assert_within_the_budget(text: str, usual: tuple[float, ...], tokens: int) -
     """No reply on the costs of `here` with a head loses more than the budget lends."""
     costs = costs_of("here", "head")
     for seed in range(8):
-        assert speed(known(usual, head=costs), costs, flags(text, seed), tokens=tokens) > (
-            0.97 if tokens < 256 else 0.976
-        )
+        least = 0.96 if tokens < 256 else 0.976  # three plain steps, or 3 % of the tokens, and 1 %
+        assert speed(known(usual, head=costs), costs, flags(text, seed), tokens=tokens) > least
 
 
 @pytest.mark.parametrize("usual", [(0.95,) * 8, (0.5, 0.1)])
