@@ -236,8 +236,7 @@ def results_of(runs: Sequence[Run]) -> Results:
     metrics = [{run.number: metrics_of(run) for run in runs if run.side == side} for side in range(SIDES)]
     pairs = {number: (metrics[0][number], metrics[1][number]) for number in sorted(metrics[0])}
     totals = {number: total_speedup(*pair) for number, pair in pairs.items()}
-    ranked = sorted(totals, key=lambda number: (totals[number] is not None, totals[number] or 0.0, number))
-    shown = ranked[(len(ranked) - 1) // 2]
+    shown = _median_pair(totals)
     return Results(
         pairs=len(pairs),
         decode=_spread({number: decode_speedup(*pair) for number, pair in pairs.items()}, shown),
@@ -245,6 +244,12 @@ def results_of(runs: Sequence[Run]) -> Results:
         shown=shown,
         sides=tuple(_side(list(side.values()), side[shown]) for side in metrics),
     )
+
+
+def _median_pair(totals: Mapping[int, float | None]) -> int:
+    """Returns the number of the pair that pictures and replays show: the one whose total speed-up is the median."""
+    ranked = sorted(totals, key=lambda number: (totals[number] is not None, totals[number] or 0.0, number))
+    return ranked[(len(ranked) - 1) // 2]
 
 
 class RaceDocumentBuilder:

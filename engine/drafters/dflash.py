@@ -39,7 +39,8 @@ from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.head_drafter import HeadDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
-from engine.target.joint_pass import Attend
+from engine.target.joint_pass import Attend, RowsPass
+from engine.together import run
 from engine.top_k_top_p import largest
 
 Sequential = Literal["none", "selector", "markov", "gated_markov"]
@@ -72,11 +73,6 @@ class _Attention(HeadAttention):
     def __init__(self, config: DFlashConfig, layer: int) -> None:
         super().__init__(config, config.hidden_size, normed=True)
         self._window, self._causal = config.windows[layer], config.causal[layer]
-
-    def remember(self, context: mx.array, rope: Any, cache: KVCache) -> None:
-        """Adds the keys and values of context rows (1, n, hidden) to the cache."""
-        keys, values = self.keys_values(context)
-        cache.update_and_fetch(rope(keys, offset=cache.offset), values)
 
     def after(self, rope: Any, cache: KVCache) -> Attend:
         """Returns the attention of a block after the context in the cache, which it leaves as it was."""
@@ -208,22 +204,26 @@ class DFlashHead(LayeredHead):
         """Returns empty caches of the context, one a layer."""
         return [KVCache() for _ in self.layers]
 
-    def remember(self, states: mx.array, caches: Sequence[KVCache]) -> None:
-        """Adds the target's states (n, feature_size) of committed tokens to the context."""
-        context = self.fuse(states)[None]
-        for layer, cache in zip(self.layers, caches, strict=True):
-            layer.self_attn.remember(context, self.rope, cache)
+    def remember(self, states: mx.array, *keeps: Callable[[mx.array, mx.array], mx.array]) -> mx.array:
+        """Has each layer keep the keys, not rotated yet, and values of the target's states (..., feature_size) of
+        committed tokens, as context; returns the context rows (..., hidden)."""
+        context = self.fuse(states)
+        for layer, keep in zip(self.layers, keeps, strict=True):
+            keep(*layer.self_attn.keys_values(context))
+        return context
 
     def fuse(self, states: mx.array) -> mx.array:
         """Returns the context rows (..., hidden) of the target's states (..., feature_size)."""
         context: mx.array = self.hidden_norm(self.fc(states))
         return context
 
-    def after(self, caches: Sequence[KVCache]) -> list[Attend]:
-        """Returns the attention of each layer, for a block after the context in the caches."""
-        return [layer.self_attn.after(self.rope, cache) for layer, cache in zip(self.layers, caches, strict=True)]
+    def after(self, caches: Sequence[KVCache], rope: Any = None) -> list[Attend]:
+        """Returns the attention of each layer, for a block after the context in the caches. rope: what rotates, None
+        for the head's own as it rotates now."""
+        layers = zip(self.layers, caches, strict=True)
+        return [layer.self_attn.after(rope or self.rope, cache) for layer, cache in layers]
 
-    def __call__(self, embedded: mx.array, attends: Sequence[Attend]) -> mx.array:
+    def __call__(self, embedded: mx.array, *attends: Attend) -> mx.array:
         """Returns the normed states of blocks whose inputs are embedded as (batch, n, hidden), in the same shape."""
         x = (embedded * self.config.embedding_scale).astype(self.dtype)
         for layer, attend in zip(self.layers, attends, strict=True):
@@ -272,8 +272,11 @@ class DFlash(HeadDrafter):
         super().__init__(target, Needs(taps or config.taps, token_map=ids), traits, head.make_caches(), [head.rope])
 
     def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
-        self.head.remember(states.astype(self.head.dtype), self._caches)
-        return states
+        def keeps(cache: KVCache) -> Callable[[mx.array, mx.array], mx.array]:
+            return lambda keys, values: cache.update_and_fetch(self._rotate(keys, cache.offset), values)[0]
+
+        states = states.astype(self.head.dtype)
+        return run(RowsPass(self.head.remember, [states], [keeps(cache) for cache in self._caches]))
 
     def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
         """A tree reads the slots level by level: what it knows of a node is its token, and no pass is needed."""
@@ -297,4 +300,11 @@ class DFlash(HeadDrafter):
         inputs = length if self._from_anchor else length + 1
         block = mx.array([last] + [config.mask_id] * (inputs - 1), mx.int32)
         embed = self.head.embed_tokens if config.own_embedding else self.target.embed
-        return self.head(embed(block)[None], self.head.after(self._caches))[0, -length:]
+        attends = self.head.after(self._caches, self._rotate)
+        wanted = RowsPass(self.head.__call__, [embed(block)], attends)
+        return (wanted.run() if config.conv_kernel else run(wanted))[-length:]  # a convolution goes along one block
+
+    def _rotate(self, rows: mx.array, offset: int) -> mx.array:
+        self._rotation.apply()  # a reply of another length may have had its turn since
+        out: mx.array = self.head.rope(rows, offset=offset)
+        return out

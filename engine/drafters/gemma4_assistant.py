@@ -27,8 +27,21 @@ from engine.drafters import Draft, DraftContext, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.drafters.head_drafter import LatestStateDrafter
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import JointPass, RowsPass, join_as
+from engine.together import run
 
-KeysValues = Mapping[str, tuple[mx.array, mx.array]]  # by the kind of layer
+
+@dataclass(frozen=True)
+class SharedKV:
+    """The target's keys and values of one layer, (1, heads, n, head_dim) each, as a cache that layers read. offset: at
+    which position they are asked for."""
+
+    keys: mx.array
+    values: mx.array
+    offset: int
+
+    def keys_and_values(self) -> tuple[mx.array, mx.array]:
+        return self.keys, self.values
 
 
 @dataclass(frozen=True)
@@ -93,20 +106,22 @@ class AssistantHead(nn.Module):
         """The kinds of layers whose keys and values it reads."""
         return tuple(sorted({layer.layer_type for layer in self.model.layers}))
 
-    def __call__(self, embedded: mx.array, state: mx.array, kv: KeysValues, position: int) -> tuple[mx.array, mx.array]:
-        """Returns the state that follows, (1, backbone), and what the output matrix reads, (1, hidden).
+    def __call__(self, embedded: mx.array, state: mx.array, cache: Sequence[SharedKV]) -> mx.array:
+        """Returns what the output matrix reads, and `post_projection` for the state that follows: (1, n, hidden).
 
-        embedded: (1, backbone) of a token, scaled as the target scales it. state: (1, backbone). kv: keys and values
-        (1, heads, n, head_dim) by the kind of layer.
+        embedded: (1, n, backbone) of tokens, scaled as the target scales them. state: likewise. cache: of each of
+        `layer_types`.
         """
-        x = self.pre_projection(mx.concatenate([embedded, state], -1))[None]
+        x = self.pre_projection(mx.concatenate([embedded, state], -1))
+        shared = dict(zip(self.layer_types, cache, strict=True))
         for layer in self.model.layers:
-            x, _, _ = layer(x, shared_kv=kv[layer.layer_type], offset=position)
-        normed = self.model.norm(x)[0]
-        return self.post_projection(normed), normed
+            entry = shared[layer.layer_type]
+            x, _, _ = layer(x, shared_kv=entry.keys_and_values(), offset=entry.offset)
+        out: mx.array = self.model.norm(x)
+        return out
 
     def logits(self, hidden: mx.array) -> mx.array:
-        """Returns logits (1, vocabulary) of what the output matrix reads."""
+        """Returns logits (n, vocabulary) of what the output matrix reads, (n, hidden); with clusters n is 1."""
         if "masked_embedding" not in self:
             out: mx.array = (self.model.embed_tokens.as_linear if self.config.tied else self.lm_head)(hidden)
             return out
@@ -139,21 +154,29 @@ class Gemma4Assistant(LatestStateDrafter):
         between two blocks."""
         return empty_draft() if self.target.length < len(context.tokens) - 1 else super().propose(context, length)
 
+    def for_another_reply(self, target: CachedModel) -> Gemma4Assistant:
+        if target.shares_passes:
+            join_as(self.head, target.model)
+        return super().for_another_reply(target)
+
     def draft(self, context: DraftContext, state: mx.array, length: int) -> Draft:
-        seen, kv, head, dtype = len(context.tokens) - 1, self._keys_values(), self.head, self.head.dtype
+        head, dtype = self.head, self.head.dtype
+        shared = self._shared(len(context.tokens) - 2 + self._later)
         state = state.astype(dtype)
 
         def next_logits(token: mx.array) -> mx.array:
             nonlocal state
             embedded = self.target.embed(token).astype(dtype) * head.config.backbone_size**0.5
-            state, hidden = head(embedded, state, kv, seen - 1 + self._later)
-            return head.logits(hidden)
+            wanted = JointPass(head, [embedded, state], shared, mx.array([shared[0].offset]))
+            hidden = run(wanted) if self.target.shares_passes else wanted.run()
+            state = head.post_projection(hidden)
+            return head.logits(hidden) if head.config.clusters else run(RowsPass(head.logits, [hidden]))
 
         return draw_chain(context, next_logits(mx.array([context.tokens[-1]], mx.int32)), next_logits, length)
 
-    def _keys_values(self) -> dict[str, tuple[mx.array, mx.array]]:
-        """Returns the target's keys and values by the kind of layer; those of a window are what that layer still
-        sees."""
-        found = {kind: self.target.kv(layer) for kind, layer in self._kv_layers.items()}
+    def _shared(self, position: int) -> list[SharedKV]:
+        """Returns the target's keys and values for each kind of layer of the head; those of a window are what that
+        layer still sees."""
+        found = [self.target.kv(self._kv_layers[kind]) for kind in self.head.layer_types]
         dtype = self.head.dtype
-        return {kind: (kv.keys[None].astype(dtype), kv.values[None].astype(dtype)) for kind, kv in found.items()}
+        return [SharedKV(kv.keys[None].astype(dtype), kv.values[None].astype(dtype), position) for kv in found]

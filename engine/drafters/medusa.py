@@ -27,6 +27,8 @@ from engine.drafters import Draft, DraftContext, Traits, empty_draft
 from engine.drafters.head_drafter import LatestStateDrafter
 from engine.drafters.head_layers import DraftVocabularyHead
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import RowsPass
+from engine.together import run
 from engine.tree.draft_tree import DraftTree
 
 
@@ -150,7 +152,7 @@ class Medusa(LatestStateDrafter):
             return empty_draft()
         depth, breadth = max(map(len, paths)), 1 + max(path[-1] for path in paths)
         found = context.sampler.children(
-            self.heads(state, depth)[:, 0],
+            self._logits(state, depth),
             context.counts.rows(),
             len(context.tokens) + mx.arange(depth),
             breadth,
@@ -160,3 +162,11 @@ class Medusa(LatestStateDrafter):
         parents = self._parents[: len(paths)]
         tree = DraftTree.of(parents) if parents != list(range(-1, len(paths) - 1)) else None
         return Draft(found.tokens.reshape(-1)[places], tree=tree, q=found.q.reshape(-1)[places])
+
+    def _logits(self, state: mx.array, depth: int) -> mx.array:
+        """Returns the logits (depth, width) of the first heads, of a state (1, hidden)."""
+
+        def by_row(states: mx.array) -> mx.array:
+            return mx.moveaxis(self.heads(states, depth), 0, 2)
+
+        return run(RowsPass(by_row, [state], weights=(id(self.heads), depth)))[0]

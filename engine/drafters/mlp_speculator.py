@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -23,6 +24,8 @@ from engine.drafters import Draft, DraftContext, Traits
 from engine.drafters.chain import draw_chain
 from engine.drafters.head_drafter import LatestStateDrafter
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import RowsPass
+from engine.together import run
 
 _EPS = 1e-6
 
@@ -75,13 +78,18 @@ class MlpSpeculatorNetwork(nn.Module):
         """Returns what the first stage reads of the target's states (..., hidden)."""
         return mx.fast.rms_norm(hidden, None, _EPS) / math.sqrt(2) if self.config.scale_input else hidden
 
-    def __call__(self, state: mx.array, tokens: mx.array, stage: int) -> tuple[mx.array, mx.array]:
-        """Returns the next state (n, inner) and the logits (n, vocabulary) after `tokens` (n,). state: (n, hidden) of
-        the target, `scaled`, for stage 0, else (n, inner) of the stage before."""
+    def advance(self, state: mx.array, tokens: mx.array, stage: int) -> mx.array:
+        """Returns the states (..., inner) of a stage after `tokens` (...,). state: (..., hidden) of the target,
+        `scaled`, for stage 0, else (..., inner) of the stage before."""
         own = 0 if self.config.tied else stage
         projected = self.proj[min(stage, len(self.proj) - 1)](state)
-        state = nn.gelu(self.ln[own](projected + self.config.weight * self.emb[own](tokens)))
-        return state, self.head[own](state)
+        out: mx.array = nn.gelu(self.ln[own](projected + self.config.weight * self.emb[own](tokens)))
+        return out
+
+    def logits(self, state: mx.array, stage: int) -> mx.array:
+        """Returns the logits (..., vocabulary) of a stage's states (..., inner)."""
+        out: mx.array = self.head[0 if self.config.tied else stage](state)
+        return out
 
 
 class MlpSpeculator(LatestStateDrafter):
@@ -95,13 +103,15 @@ class MlpSpeculator(LatestStateDrafter):
         self.traits = Traits("chain", longest=network.config.stages)
 
     def draft(self, context: DraftContext, state: mx.array, length: int) -> Draft:
-        length, token = min(length, self.network.config.stages), mx.array([context.tokens[-1]], mx.int32)
-        state, logits = self.network(self.network.scaled(state), token, 0)
-        stages = iter(range(1, length))
+        length, network = min(length, self.network.config.stages), self.network
+        state, stages = network.scaled(state), iter(range(length))
 
         def next_logits(token: mx.array) -> mx.array:
             nonlocal state
-            state, following = self.network(state, token, next(stages))
-            return following
+            stage = next(stages)
+            weights = (id(network), stage)
+            state = run(RowsPass(partial(network.advance, stage=stage), [state, token], weights=(*weights, "state")))
+            return run(RowsPass(partial(network.logits, stage=stage), [state], weights=(*weights, "logits")))
 
-        return draw_chain(context, logits, next_logits, length)
+        first = next_logits(mx.array([context.tokens[-1]], mx.int32))
+        return draw_chain(context, first, next_logits, length)

@@ -12,7 +12,7 @@ and SGLang do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,9 @@ from engine.drafters import Needs, Traits
 from engine.drafters.draft_vocabulary import output_of_some
 from engine.drafters.head_drafter import PairDrafter
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import JointPass, join_as
 from engine.target.layer_taps import NORMED
+from engine.together import run
 
 
 class LayerChain(nn.Module):
@@ -104,18 +106,19 @@ class MtpHead(nn.Module):
         """Returns empty caches for the layer."""
         return [KVCache() for _ in range(self.form.caches)]
 
-    def __call__(self, hidden: mx.array, embedded: mx.array, cache: Any, mask: mx.array | None = None) -> mx.array:
+    def __call__(
+        self, hidden: mx.array, embedded: mx.array, cache: Sequence[Any], mask: mx.array | None = None
+    ) -> mx.array:
         """Returns the hidden states one token on for every row: (batch, n, hidden) twice, to the same shape; see
         `normed`.
 
-        cache: a `KVCache`, a list of them where the layer has several, or in training what has its methods. mask: what
-        each row sees of the cache; None: all up to itself, as far as the window reaches.
+        cache: `make_caches`, or in training what has their methods. mask: what each row sees of the cache; None: all up
+        to itself, as far as the window reaches.
         """
         x = self.fc(self.read(hidden, embedded))
-        first = cache[0] if isinstance(cache, list) else cache
         if mask is None:
-            mask = create_attention_mask(x, first, window_size=self.form.window, return_array=True)
-        out: mx.array = self.layer(x, mask, cache)
+            mask = create_attention_mask(x, cache[0], window_size=self.form.window, return_array=True)
+        out: mx.array = self.layer(x, mask, cache if self.form.caches > 1 else cache[0])
         return self.norm(out) if self.form.feeds_normed else out
 
     def normed(self, hidden: mx.array) -> mx.array:
@@ -141,10 +144,16 @@ class Mtp(PairDrafter):
     def fuse(self, states: mx.array) -> mx.array:
         return states.astype(self.head.dtype)
 
+    def for_another_reply(self, target: CachedModel) -> Mtp:
+        if target.shares_passes:
+            join_as(self.head, target.model)
+        return super().for_another_reply(target)
+
     def steps(self, hidden: mx.array, tokens: mx.array) -> mx.array:
         embedded = self.target.embed(tokens).astype(hidden.dtype)
-        cache = self._caches[0] if len(self._caches) == 1 else self._caches
-        return self.head(hidden[None], embedded[None], cache)[0]
+        positions = mx.arange(self.known, self.known + tokens.size)
+        wanted = JointPass(self.head, [hidden, embedded], self._caches, positions)
+        return run(wanted) if self.target.shares_passes and len(self._caches) == 1 else wanted.run()
 
     def logits(self, hidden: mx.array) -> mx.array:
         return (self._project or self.target.unembed)(self.head.normed(hidden))

@@ -263,7 +263,8 @@ class CachedModel:
 
         positions = mx.arange(self.length, self.length + tokens.size) if rows is None else rows.positions
         size_bytes = self._sharing.size_bytes
-        return JointPass(self.model, tokens, entries, positions, self.rotation, record, size_bytes)
+        tokens = tokens.astype(mx.int32)
+        return JointPass(self.model, [tokens], entries, positions, self.rotation, record, size_bytes)
 
     def continue_from(
         self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from inspect import signature
 from itertools import accumulate
@@ -40,20 +40,22 @@ _ATTENTION = "scaled_dot_product_attention"  # what mlx-lm's model files import 
 
 @dataclass(frozen=True, eq=False)
 class JointPass:
-    """A pass that one reply wants of `model`, which others may share: an `engine.together.Pass`.
+    """A pass that one reply wants of `model`, whose layers take caches, and which others may share: an
+    `engine.together.Pass`.
 
-    tokens: (n,), may be lazy. entries: the reply's caches, one a layer. positions: (n,). rotation: by which frequencies
-    its text is rotated. record: called once the pass is built, with the rows of it that are this reply's. size_bytes:
-    of the model's weights.
+    inputs: token ids, or what a head reads, each (n, ...); may be lazy. entries: the reply's caches, one a layer.
+    positions: (n,). rotation: by which frequencies its text is rotated. record: called once the pass is built, with the
+    rows of it that are this reply's. size_bytes: of the model's weights; heads draft for models, and are smaller than
+    all of them.
     """
 
     model: Any
-    tokens: mx.array
+    inputs: Sequence[mx.array]
     entries: Sequence[Any]
     positions: mx.array
-    rotation: RotationByLength
-    record: Callable[[slice], None]
-    size_bytes: int
+    rotation: RotationByLength = field(default_factory=RotationByLength)
+    record: Callable[[slice], None] = lambda _: None
+    size_bytes: int = 0
 
     @property
     def group(self) -> Hashable:
@@ -61,18 +63,18 @@ class JointPass:
 
     def run(self) -> mx.array:
         self.rotation.apply()
-        logits: mx.array = self.model(self.tokens[None], cache=self.entries)[0]
+        out: mx.array = self.model(*(rows[None] for rows in self.inputs), cache=self.entries)[0]
         self.record(slice(None))
-        return logits
+        return out
 
     def run_with(self, others: Sequence[JointPass]) -> list[mx.array]:
         self.rotation.apply()
         passes = [self, *others]
-        counts = [one.tokens.size for one in passes]
-        logits = mx.split(_run_rows(self.model, passes, counts), _cuts(counts))
+        counts = [one.positions.size for one in passes]
+        out = mx.split(_run_rows(self.model, passes, counts), _cuts(counts))
         for one, end in zip(passes, accumulate(counts), strict=True):
-            one.record(slice(end - one.tokens.size, end))
-        return list(logits)
+            one.record(slice(end - one.positions.size, end))
+        return list(out)
 
 
 Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
@@ -84,14 +86,14 @@ before rotation, to the attended values in the queries' shape."""
 class RowsPass:
     """A pass of a head, which computes each row by itself, but for attention.
 
-    network: called with `inputs`, each (1, n, width), then with what attends in each layer; returns (1, n, out).
-    attends: of one reply, which knows its cache. weights: equal where the network has the same weights; None where it
-    is the same network.
+    network: called with `inputs`, each (1, n, width), then with what attends in each layer, or keeps its keys and
+    values; returns (1, n, out). attends: of one reply, which knows its cache. weights: equal where the network has the
+    same weights; None where it is the same network.
     """
 
     network: Callable[..., mx.array]
     inputs: Sequence[mx.array]
-    attends: Sequence[Attend] = ()
+    attends: Sequence[Callable[..., mx.array]] = ()
     weights: Hashable = None
     size_bytes = 0  # heads draft for models, and are smaller than all of them
 
@@ -110,7 +112,7 @@ class RowsPass:
         return list(mx.split(RowsPass(self.network, inputs, layers).run(), cuts))
 
 
-def _in_turn(attends: Sequence[Attend], cuts: Sequence[int]) -> Attend:
+def _in_turn(attends: Sequence[Callable[..., mx.array]], cuts: Sequence[int]) -> Callable[..., mx.array]:
     """Returns what attends for the rows of all replies, as each of them does; see `_cuts`."""
 
     def attend(*rows: mx.array) -> mx.array:
@@ -131,6 +133,14 @@ def why_not_joint(model: Any, make_cache: Callable[[], ModelCache]) -> str | Non
     if reason is not None and _run_attention_by_reply(model):
         reason = _why_not_as_it_is(model, make_cache)
     return reason
+
+
+def join_as(head: Any, model: Any) -> None:
+    """Has passes of a head join whose layers are those of `model`, of which passes are joined."""
+    enable_row_positions(head)
+    _enable_joint_attention(head)
+    if any(hasattr(module, "runs_by_reply") for module in model.modules()):
+        _run_attention_by_reply(head)
 
 
 def _why_not_as_it_is(model: Any, make_cache: Callable[[], ModelCache]) -> str | None:
@@ -156,9 +166,7 @@ def _trial(model: Any, make_cache: Callable[[], ModelCache], joint: bool) -> lis
     for memory, (read, rows) in zip(caches, _TRIAL_TEXTS, strict=True):
         model(mx.array([read]), cache=memory.entries)
         positions = mx.arange(len(read), len(read) + len(rows))
-        passes.append(
-            JointPass(model, mx.array(rows), memory.entries, positions, RotationByLength(), lambda _: None, 0)
-        )
+        passes.append(JointPass(model, [mx.array(rows)], memory.entries, positions))
     logits = passes[0].run_with(passes[1:]) if joint else [one.run() for one in passes]
     mx.eval(logits)
     return logits
@@ -212,13 +220,13 @@ class JointEntry:
 
 
 def _run_rows(model: Any, passes: Sequence[JointPass], counts: Sequence[int]) -> mx.array:
-    """Returns the lazy logits of the rows of all these passes, side by side, (rows, vocabulary)."""
+    """Returns what the model makes of the rows of all these passes, side by side: (rows, width), lazy."""
     positions = mx.concatenate([one.positions.astype(mx.int32) for one in passes])
     layers = zip(*(one.entries for one in passes), strict=True)
     entries = [JointEntry(layer, counts, positions) for layer in layers]
-    tokens = mx.concatenate([one.tokens.astype(mx.int32) for one in passes])
-    logits: mx.array = model(tokens[None], cache=entries)[0]
-    return logits
+    inputs = [mx.concatenate([*rows]) for rows in zip(*(one.inputs for one in passes), strict=True)]
+    out: mx.array = model(*(rows[None] for rows in inputs), cache=entries)[0]
+    return out
 
 
 def equal_logits(logits: mx.array, others: mx.array) -> bool:

@@ -49,6 +49,11 @@ class TargetView:
         return run(RowsPass(self._unembed, [hidden], weights=(id(self.model.model), "output")))
 
     @property
+    def shares_passes(self) -> bool:
+        """Whether passes of the target are joined with those of other replies, and so those of layers like its own."""
+        return self.model.shares_passes
+
+    @property
     def length(self) -> int:
         """How many tokens of the sequence the target has seen."""
         return self.model.length

@@ -62,7 +62,7 @@ class DFlashTrainee(HeadTrainee):
         mask = self._embed(mx.array([head.config.mask_id])).astype(mx.float32)
         masks = mx.broadcast_to(mask, (lines, self.depths * n, anchors.shape[-1]))
         attends = [_attention(head, layer.self_attn.keys_values(context)) for layer in head.layers]
-        hidden = head(mx.concatenate([anchors, masks], 1), attends).reshape(lines, self.depths + 1, n, -1)
+        hidden = head(mx.concatenate([anchors, masks], 1), *attends).reshape(lines, self.depths + 1, n, -1)
         logits = []
         for depth in range(min(depths, self.depths)):
             slot = shift(hidden[:, depth + 1], depth, 1)

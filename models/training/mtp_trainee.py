@@ -78,7 +78,7 @@ class MtpTrainee(UnrolledTrainee):
 
     def unroll(self, batch: Batch) -> tuple[mx.array, Step]:
         head, cache, n = self.network, UnrolledCache(), batch.tokens.shape[1]
-        return batch.states, lambda hidden, embedded, depth: head(hidden, embedded, cache, sight(n, depth))
+        return batch.states, lambda hidden, embedded, depth: head(hidden, embedded, [cache], sight(n, depth))
 
     def logits(self, states: mx.array) -> mx.array:
         return states @ self._output.T

@@ -22,7 +22,7 @@ from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.together import Together
 from tests.engine.conversations import CONTEXT, LONG, NEARBY
-from tests.engine.drafters.toy_drafters import LONGROPE
+from tests.engine.drafters.toy_drafters import LONGROPE, made, target_of
 from tests.engine.fakes import ByteTokenizer, Counting
 from tests.engine.grammars import CountingMatcher
 from tests.engine.replies import PROMPT, draft_model
@@ -274,6 +274,30 @@ def test_a_model_that_computes_positions_by_itself_is_refused_and_not_silently_w
     write(target, replies)
     assert "one text per pass" in str(target.why_alone)
     assert all(one.told == alone(model, one).told for one in replies)
+
+
+@pytest.mark.parametrize(
+    "kind", ["MTP, some tokens", "nextn for glm4_moe", "DFlash", "Medusa", "MLP speculator", "Gemma 4", "P-EAGLE"]
+)
+def test_every_kind_of_head_drafts_for_all_in_one_pass(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its passes, and the target's output matrix, is one for all three."""
+    joined, run = list[int](), together._run_together
+
+    def counted(passes: Sequence[Any]) -> list[mx.array]:
+        if not passes[0].size_bytes:
+            joined.append(len(passes))
+        return run(passes)
+
+    monkeypatch.setattr(together, "_run_together", counted)
+    target = target_of(kind)
+    source, settings = made(kind, target), replace(COUPLED, max_tokens=8)
+    replies = [Wanted(text(seed, 20), settings, source.for_another_reply, 3) for seed in range(3)]
+    write(target, replies)
+    assert joined and set(joined[:3]) == {3}
+    for reply in replies:
+        own = alone(target.model, replace(reply, drafter=lambda target: source.for_another_reply(target)))
+        assert drafts_of(reply) == drafts_of(own)
+        assert reply.told == own.told
 
 
 def test_heads_that_rotate_by_the_length_of_a_text_draft_what_they_would_alone() -> None:

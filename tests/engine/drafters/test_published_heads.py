@@ -68,7 +68,7 @@ def test_the_first_slot_follows_the_last_token() -> None:
     drafter = random_block(network("qwen3_5"), "dspark")
     found, q = greedy_draft(drafter, "qwen3_5", 1)
     head, target = drafter.head, drafter.target
-    hidden = head(target.embed(mx.array([[PROMPT[-1]]])), head.after(drafter._caches))[0]
+    hidden = head(target.embed(mx.array([[PROMPT[-1]]])), *head.after(drafter._caches))[0]
     logits = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[-1]]))
     assert found == [mx.argmax(logits).item()]
     assert q == [pytest.approx(mx.max(mx.softmax(logits)).item(), rel=1e-4)]
@@ -80,10 +80,11 @@ def test_an_assistant_stands_at_the_last_place_that_the_target_wrote() -> None:
     drafter = random_assistant(network("gemma4_text"))
     found, _ = greedy_draft(drafter, "gemma4_text", 3)
     head, target, seen = drafter.head, drafter.target, len(PROMPT) - 1
-    kv, token, wanted = drafter._keys_values(), mx.array([PROMPT[-1]]), []
+    shared, token, wanted = drafter._shared(seen - 1), mx.array([PROMPT[-1]]), []
     state = target.hidden(drafter.needs.taps, seen - 1, seen)
     for _ in range(3):
-        state, hidden = head(target.embed(token) * 32**0.5, state, kv, seen - 1)
+        hidden = head(target.embed(token)[None] * 32**0.5, state[None], shared)[0]
+        state = head.post_projection(hidden)
         token = mx.argmax(head.logits(hidden), -1)
         wanted.append(token.item())
     assert found == wanted

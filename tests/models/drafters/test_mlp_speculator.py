@@ -30,7 +30,8 @@ def test_what_is_published_loads(form: dict[str, Any], copies: bool, head_target
     drafter = FILES.load(path, head_target, False).drafter
     wanted, state = random_mlp_speculator(**form), mx.random.normal((2, 32), key=mx.random.key(1))
     assert isinstance(drafter, MlpSpeculator) and drafter.network.config == wanted.config
-    mine, theirs = (n(n.scaled(state), mx.array([3, 4]), 0)[1] for n in (drafter.network, wanted))
+    networks = drafter.network, wanted
+    mine, theirs = (n.logits(n.advance(n.scaled(state), mx.array([3, 4]), 0), 0) for n in networks)
     assert np.allclose(np.array(mine), np.array(theirs), atol=1e-6)
     if not copies:
         assert FILES.footprint(path, 4)(100).weights == sum(value.nbytes for value in flat_parameters(wanted).values())

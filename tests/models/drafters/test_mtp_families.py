@@ -44,16 +44,6 @@ def inputs() -> tuple[mx.array, mx.array]:
     return mx.random.normal((1, PAIRS, 32)), mx.random.normal((1, PAIRS, 32))
 
 
-def cache_of(head: MtpHead) -> Any:
-    caches = head.make_caches()
-    return caches[0] if len(caches) == 1 else caches
-
-
-def trim(cache: Any, pairs: int) -> None:
-    for one in cache if isinstance(cache, list) else [cache]:
-        one.trim(pairs)
-
-
 @pytest.mark.slow_for("glm_moe_dsa", "glm4_moe_lite")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_head_computes_what_its_layer_computes_over_all_pairs_at_once(name: str, tmp_path: Path) -> None:
@@ -62,12 +52,13 @@ def test_a_head_computes_what_its_layer_computes_over_all_pairs_at_once(name: st
     hidden, embedded = inputs()
     raw = reference(hidden, embedded)
     want = reference.norm("norm", raw)
-    cache, out = cache_of(head), []
+    caches, out = head.make_caches(), []
     for start, end in ((0, 6), (6, 7), (7, 15), (15, 16), (16, PAIRS)):
-        head(hidden[:, :2], embedded[:, 1:3], cache)
-        head(hidden[:, :1], embedded[:, :1], cache)
-        trim(cache, 3)
-        out.append(head(hidden[:, start:end], embedded[:, start:end], cache))
+        head(hidden[:, :2], embedded[:, 1:3], caches)
+        head(hidden[:, :1], embedded[:, :1], caches)
+        for cache in caches:
+            cache.trim(3)
+        out.append(head(hidden[:, start:end], embedded[:, start:end], caches))
     found = mx.concatenate(out, 1)
     assert mx.allclose(found, want if PUBLISHED[name].normed else raw, atol=1e-4, rtol=1e-4).item()
     assert mx.allclose(head.normed(found), want, atol=1e-4, rtol=1e-4).item()

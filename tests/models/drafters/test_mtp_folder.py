@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def output(head: MtpHead) -> mx.array:
     mx.random.seed(1)
     hidden, embedded = mx.random.normal((1, 7, 32)), mx.random.normal((1, 7, 32))
-    return head(hidden, embedded, KVCache())
+    return head(hidden, embedded, [KVCache()])
 
 
 def renamed(names: Callable[[str], str]) -> Callable[[Path], None]:

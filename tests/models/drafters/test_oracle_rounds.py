@@ -30,6 +30,8 @@ KV_NAMES = (("ks", "vs"), ("kf", "vf"))
 class RecordedTarget:
     """What a drafter reads of a target, from a fixture: in place of a `TargetView`."""
 
+    shares_passes = False
+
     def __init__(self, recorded: Arrays, embedding: mx.array, output: mx.array) -> None:
         self._recorded, self._embedding, self._output = recorded, embedding, output
         self.rows: list[int] = []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from engine.drafters import DraftContext, Drafter
+from engine.drafters.gemma4_assistant import AssistantHead, SharedKV
 from engine.errors import MachineLostError
 from engine.sampling import Sampler, TokenCounts
 from engine.session import Prompt, Session
@@ -134,14 +136,13 @@ def test_an_assistant_stands_where_more_of_its_drafts_are_accepted(
     kept = choose_variant(found, path, gemma, tmp_path)
     assert ("uses the position after the last token seen: 60% of its drafts" in kept.note) == bool(ahead)
     drafter, places = kept.drafter, []
-    head = drafter.head  # type: ignore[attr-defined]
+    call = AssistantHead.__call__
 
-    def noted(embedded: object, state: object, kv: object, position: int) -> object:
-        places.append(position)
-        return head(embedded, state, kv, position)
+    def noted(self: AssistantHead, embedded: mx.array, state: mx.array, cache: Sequence[SharedKV]) -> mx.array:
+        places.append(cache[0].offset)
+        return call(self, embedded, state, cache)
 
-    noted.dtype, noted.config, noted.logits = head.dtype, head.config, head.logits  # type: ignore[attr-defined]
-    monkeypatch.setattr(drafter, "head", noted)
+    monkeypatch.setattr(AssistantHead, "__call__", noted)
     attach(drafter, gemma.model)
     gemma.model.feed(PROMPT[:-1])
     sampler = Sampler(SamplingSettings(), gemma.model.vocabulary)

@@ -130,6 +130,6 @@ def test_an_mtp_head_begins_with_the_best_linear_guess(target: Loaded, factor: f
     guess = head.fc(head.read(states[:-1], embedded))
     far = mx.mean((guess * head.norm.weight - states[1:]) ** 2).item()
     assert far < 0.8 * mx.mean(states[1:] ** 2).item()
-    out, alone = head(states[None, :-1], embedded[None], KVCache())[0], head.norm(guess)
+    out, alone = head(states[None, :-1], embedded[None], [KVCache()])[0], head.norm(guess)
     change = mx.sqrt(mx.mean((out - alone) ** 2) / mx.mean(alone**2)).item()
     assert 0.01 < change < 0.3

@@ -1,0 +1,106 @@
+"""How long several requests at once take from servers that speak OpenAI's protocol, each asked in turn.
+
+    uv run python -m tests.programs.server_throughput URL [URL ...] [--at-once 8] [--tokens 128] [--repeats 2]
+
+Each request is one of the shortest prompts of the benchmark, greedy, streamed, from a connection of its own. Printed
+are for each server the medians over the repeats of the seconds until all replies are there, a hundred tokens as its
+usage counts them and their share of the first server's, and the median request's time to its first text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tests.programs.throughput import PROMPTS
+
+
+@dataclass(frozen=True)
+class Answer:
+    """first_s: until the first text. tokens: of the reply, as the server counts them."""
+
+    first_s: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """All requests to one server at once."""
+
+    answers: Sequence[Answer]
+    total_s: float
+
+    @property
+    def per_hundred_s(self) -> float:
+        return 100 * self.total_s / sum(answer.tokens for answer in self.answers)
+
+
+def model_of(url: str) -> str:
+    with urllib.request.urlopen(f"{url}/v1/models") as answer:
+        return str(json.load(answer)["data"][0]["id"])
+
+
+def ask(url: str, model: str, question: str, tokens: int) -> Answer:
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": question}],
+        "max_tokens": tokens,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(f"{url}/v1/chat/completions", data, {"Content-Type": "application/json"})
+    began_s, first_s, usage = time.monotonic(), None, {"completion_tokens": 0}
+    with urllib.request.urlopen(request) as lines:
+        for line in lines:
+            if not line.startswith(b"data: {"):
+                continue
+            chunk = json.loads(line[6:])
+            usage = chunk.get("usage") or usage
+            if first_s is None and any(choice["delta"].get("content") for choice in chunk["choices"]):
+                first_s = time.monotonic() - began_s
+    assert first_s is not None, f"{url} sent no text"
+    return Answer(first_s, usage["completion_tokens"])
+
+
+def ask_all(url: str, model: str, questions: Sequence[str], tokens: int) -> Turn:
+    began_s = time.monotonic()
+    with ThreadPoolExecutor(len(questions)) as pool:
+        answers = list(pool.map(lambda question: ask(url, model, question, tokens), questions))
+    return Turn(answers, time.monotonic() - began_s)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("urls", nargs="+", metavar="URL")
+    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=2)
+    args = parser.parse_args()
+    questions = sorted((json.loads(line)["turns"][0] for line in PROMPTS.read_text().splitlines()), key=len)
+    models = {url: model_of(url) for url in args.urls}
+    for url, model in models.items():
+        ask(url, model, questions[args.at_once], 16)
+    turns: dict[str, list[Turn]] = {url: [] for url in args.urls}
+    for _ in range(args.repeats):
+        for url, model in models.items():
+            turns[url].append(ask_all(url, model, questions[: args.at_once], args.tokens))
+    for url, own in turns.items():
+        seconds = [turn.per_hundred_s for turn in own]
+        shares = [mine / first.per_hundred_s for mine, first in zip(seconds, turns[args.urls[0]], strict=True)]
+        first_s = statistics.median(answer.first_s for turn in own for answer in turn.answers)
+        total_s = statistics.median(turn.total_s for turn in own)
+        print(f"{url}: {total_s:.1f} s, {statistics.median(seconds):.2f} s per 100 tokens,", end=" ")
+        print(f"{statistics.median(shares):.2f} of the first", flush=True)
+        print(f"    first text {first_s:.2f} s, tokens {[answer.tokens for answer in own[0].answers]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
