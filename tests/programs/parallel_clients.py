@@ -1,11 +1,15 @@
 """Has 64 clients ask `redline serve` with the built-in model for minutes, and prints how it fared.
 
     uv run python -m tests.programs.parallel_clients [--clients N] [--seconds N] [--parallel N]
+    uv run python -m tests.programs.parallel_clients --each-alone 200 [--parallel N]
 
 Each client asks again and again for a stream of 16 to 64 tokens; one request in eight leaves in the middle of it, and
 one in eight has a long prompt. The table has, every tenth of the time, the memory of the server; at the end the longest
 gaps between the chunks of a stream that has begun, the longest waits for the first, how many requests each client got,
 and the text of one seed asked alone and asked in the crowd, which must be the same.
+
+With `--each-alone` so many requests of all kinds (lengths, sampling settings, grammars, predictions, long prompts)
+arrive at random, some of which leave; then each is asked again alone, and the texts are compared.
 """
 
 from __future__ import annotations
@@ -21,9 +25,11 @@ from dataclasses import dataclass, field
 
 from tests.app.api.serve_process import Served, served
 from tests.programs.api_load import Client, body_of
+from tests.programs.throughput import PROMPTS
 
 LONG = "The river runs to the sea, and the sea is wide. " * 60
 FIRST = "Name three colors."
+QUESTIONS = [json.loads(line)["turns"][0] for line in PROMPTS.read_text().splitlines()]
 
 
 @dataclass
@@ -104,6 +110,46 @@ async def load(server: Served, clients: int, seconds: float) -> Counts:
     return counts
 
 
+def mixed_request(number: int) -> tuple[bytes, int]:
+    """Returns one of many kinds of requests, and after how many chunks its client leaves, 0 for never."""
+    chance = random.Random(number)
+    question = chance.choice([*QUESTIONS, FIRST, f"{LONG} Question {number}: where does it run?"])
+    body = {
+        "messages": [{"role": "user", "content": question}],
+        "stream": True,
+        "max_tokens": chance.randint(8, 96),
+        "temperature": chance.choice([0, 0.7, 1]),
+        "top_p": chance.choice([1, 0.9]),
+        "frequency_penalty": chance.choice([0, 0, 0.5]),
+        "seed": number,
+    }
+    if chance.randrange(6) == 0:
+        body["response_format"] = {"type": "json_object"}
+    elif chance.randrange(6) == 0:
+        body["prediction"] = {"type": "content", "content": question}
+    return body_of(body), chance.randint(1, 8) if chance.randrange(8) == 0 else 0
+
+
+async def each_alone(server: Served, replies: int) -> None:
+    """Prints how many texts are those asked alone."""
+    client, chance, counts = Client(server), random.Random(0), Counts()
+    requests = [mixed_request(number) for number in range(replies)]
+    arrivals_s = [chance.uniform(0, 0.8 * replies) for _ in requests]
+
+    async def ask(arrival_s: float, body: bytes, leave_after: int) -> str | None:
+        await asyncio.sleep(arrival_s)
+        return await stream(client, body, counts, leave_after)
+
+    crowd = [ask(arrival_s, *one) for arrival_s, one in zip(arrivals_s, requests, strict=True)]
+    texts, same = await asyncio.gather(*crowd), 0
+    for number, ((body, _), text) in enumerate(zip(requests, texts, strict=True)):
+        alone = await stream(client, body, Counts())
+        if text is not None and text != alone:
+            print(f"request {number} differs: {text!r} and alone {alone!r}", flush=True)
+        same += text is not None and text == alone
+    print(f"{same} of {sum(text is not None for text in texts)} whole texts the same; left: {counts.vanished}")
+
+
 def table(counts: Counts) -> str:
     """Returns what the clients saw."""
     rows = ["| | median | 99 of 100 | longest |", "| --- | --- | --- | --- |"]
@@ -122,9 +168,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--parallel", type=int, default=4)
+    parser.add_argument("--each-alone", type=int, metavar="N", help="ask N requests in a crowd, and each again alone")
     args = parser.parse_args(words)
     with served("--parallel", str(args.parallel)) as server:
-        print(table(asyncio.run(load(server, args.clients, args.seconds))))
+        if args.each_alone:
+            asyncio.run(each_alone(server, args.each_alone))
+        else:
+            print(table(asyncio.run(load(server, args.clients, args.seconds))))
 
 
 if __name__ == "__main__":
