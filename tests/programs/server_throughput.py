@@ -1,6 +1,7 @@
 """How long several requests at once take from servers that speak OpenAI's protocol, each asked in turn.
 
     uv run python -m tests.programs.server_throughput URL [URL ...] [--at-once 8] [--tokens 128] [--repeats 2]
+                                                      [--key-file FILE]
 
 Each request is one of the shortest prompts of the benchmark, greedy, streamed, from a connection of its own. Printed
 are for each server the medians over the repeats of the seconds until all replies are there, a hundred tokens as its
@@ -17,6 +18,8 @@ import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPResponse
+from pathlib import Path
 
 from tests.programs.throughput import PROMPTS
 
@@ -41,12 +44,26 @@ class Turn:
         return 100 * self.total_s / sum(answer.tokens for answer in self.answers)
 
 
-def model_of(url: str) -> str:
-    with urllib.request.urlopen(f"{url}/v1/models") as answer:
-        return str(json.load(answer)["data"][0]["id"])
+@dataclass(frozen=True)
+class Server:
+    """key: that it asks for, "" for none."""
+
+    url: str
+    key: str
+
+    def open(self, path: str, body: object = None) -> HTTPResponse:
+        """Returns the answer to a request, which is a POST where it has a body."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
+        answer: HTTPResponse = urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", data, headers))
+        return answer
+
+    def model(self) -> str:
+        with self.open("/v1/models") as answer:
+            return str(json.load(answer)["data"][0]["id"])
 
 
-def ask(url: str, model: str, question: str, tokens: int) -> Answer:
+def ask(server: Server, model: str, question: str, tokens: int) -> Answer:
     body = {
         "model": model,
         "messages": [{"role": "user", "content": question}],
@@ -55,10 +72,8 @@ def ask(url: str, model: str, question: str, tokens: int) -> Answer:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    data = json.dumps(body).encode()
-    request = urllib.request.Request(f"{url}/v1/chat/completions", data, {"Content-Type": "application/json"})
     began_s, first_s, usage = time.monotonic(), None, {"completion_tokens": 0}
-    with urllib.request.urlopen(request) as lines:
+    with server.open("/v1/chat/completions", body) as lines:
         for line in lines:
             if not line.startswith(b"data: {"):
                 continue
@@ -66,14 +81,14 @@ def ask(url: str, model: str, question: str, tokens: int) -> Answer:
             usage = chunk.get("usage") or usage
             if first_s is None and any(choice["delta"].get("content") for choice in chunk["choices"]):
                 first_s = time.monotonic() - began_s
-    assert first_s is not None, f"{url} sent no text"
+    assert first_s is not None, f"{server.url} sent no text"
     return Answer(first_s, usage["completion_tokens"])
 
 
-def ask_all(url: str, model: str, questions: Sequence[str], tokens: int) -> Turn:
+def ask_all(server: Server, model: str, questions: Sequence[str], tokens: int) -> Turn:
     began_s = time.monotonic()
     with ThreadPoolExecutor(len(questions)) as pool:
-        answers = list(pool.map(lambda question: ask(url, model, question, tokens), questions))
+        answers = list(pool.map(lambda question: ask(server, model, question, tokens), questions))
     return Turn(answers, time.monotonic() - began_s)
 
 
@@ -83,15 +98,18 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--key-file", type=Path, help="that `redline serve` was given")
     args = parser.parse_args()
+    key = args.key_file.read_text().strip() if args.key_file else ""
     questions = sorted((json.loads(line)["turns"][0] for line in PROMPTS.read_text().splitlines()), key=len)
-    models = {url: model_of(url) for url in args.urls}
-    for url, model in models.items():
-        ask(url, model, questions[args.at_once], 16)
+    servers = [Server(url, key) for url in args.urls]
+    models = {server: server.model() for server in servers}
+    for server, model in models.items():
+        ask(server, model, questions[args.at_once], 16)
     turns: dict[str, list[Turn]] = {url: [] for url in args.urls}
     for _ in range(args.repeats):
-        for url, model in models.items():
-            turns[url].append(ask_all(url, model, questions[: args.at_once], args.tokens))
+        for server, model in models.items():
+            turns[server.url].append(ask_all(server, model, questions[: args.at_once], args.tokens))
     for url, own in turns.items():
         seconds = [turn.per_hundred_s for turn in own]
         shares = [mine / first.per_hundred_s for mine, first in zip(seconds, turns[args.urls[0]], strict=True)]
