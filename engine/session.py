@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from engine import together
 from engine.audit.exact_target import ExactTarget
 from engine.audit.identical_width import blocks_for
 from engine.audit.verify_blocks import VerifyBlocks
@@ -95,6 +96,8 @@ class Session:
             yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
             return
         grammar = self.reply_grammar(settings, parser, continuation_ids)
+        if settings.exact:
+            together.keep_passes_apart()
         blocks = blocks_for(self.target, len(prompt.ids)) if settings.exact else None
         self._check_length(ids := [*prompt.ids, *continuation_ids])
         reused = self._reuse(Request(ids, drafter, blocks))

@@ -37,9 +37,11 @@ class Pass(Protocol):
 
 
 class _Reply(greenlet):
-    """The coroutine of a reply. wanted: what it handed over for last; None before it began. failure: what it raised."""
+    """The coroutine of a reply. wanted: what it handed over for last; None before it began. shares_passes: whether its
+    passes may be joined with those of others. failure: what it raised."""
 
     wanted: Pass | str | None = None
+    shares_passes = True
     failure: BaseException | None = None
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -70,14 +72,21 @@ class _Reply(greenlet):
 
 
 def takes_part() -> bool:
-    """Whether a driver runs the reply that asks."""
-    return isinstance(getcurrent(), _Reply)
+    """Whether a driver runs the reply that asks, and may join its passes with those of others."""
+    reply = getcurrent()
+    return isinstance(reply, _Reply) and reply.shares_passes
+
+
+def keep_passes_apart() -> None:
+    """Has no pass of the reply that asks joined with those of others, as they would change how it is rounded."""
+    reply = getcurrent()
+    if isinstance(reply, _Reply):
+        reply.shares_passes = False
 
 
 def run(wanted: Pass) -> mx.array:
     """Returns the logits of a pass, once all replies that take part have said what they want."""
-    reply = getcurrent()
-    logits: mx.array = reply.hand_over(wanted) if isinstance(reply, _Reply) else wanted.run()
+    logits: mx.array = cast(_Reply, getcurrent()).hand_over(wanted) if takes_part() else wanted.run()
     return logits
 
 

@@ -27,7 +27,7 @@ PROMPTS = (
     "Write a short function that sorts a list of numbers, and explain each line.",
 )
 LEARNING_TOKENS = 96
-WARM_UP_TOKENS = 64  # in a much shorter reply the budget of draft length auto covers hardly a draft
+WARM_UP_TOKENS = 64  # in a much shorter reply the budget of draft length auto hardly covers a draft
 WARM_UP_NOISE = 1 << 62  # a bit of the seed
 
 

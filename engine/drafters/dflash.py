@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import mlx.core as mx
@@ -221,7 +222,7 @@ class DFlashHead(LayeredHead):
         """Returns the attention of each layer, for a block after the context in the caches. rope: what rotates, None
         for the head's own as it rotates now."""
         layers = zip(self.layers, caches, strict=True)
-        return [layer.self_attn.after(rope or self.rope, cache) for layer, cache in layers]
+        return [layer.self_attn.after(self.rope if rope is None else rope, cache) for layer, cache in layers]
 
     def __call__(self, embedded: mx.array, *attends: Attend) -> mx.array:
         """Returns the normed states of blocks whose inputs are embedded as (batch, n, hidden), in the same shape."""
@@ -273,7 +274,11 @@ class DFlash(HeadDrafter):
 
     def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
         def keeps(cache: KVCache) -> Callable[[mx.array, mx.array], mx.array]:
-            return lambda keys, values: cache.update_and_fetch(self._rotate(keys, cache.offset), values)[0]
+            def keep(keys: mx.array, values: mx.array) -> mx.array:
+                cache.update_and_fetch(self._rotate(keys, cache.offset), values)
+                return keys
+
+            return keep
 
         states = states.astype(self.head.dtype)
         return run(RowsPass(self.head.remember, [states], [keeps(cache) for cache in self._caches]))
@@ -282,7 +287,7 @@ class DFlash(HeadDrafter):
         """A tree reads the slots level by level: what it knows of a node is its token, and no pass is needed."""
         last, deepest = context.tokens[-1], min(length, self.traits.longest or length)
         block, before = self._block(last, deepest), mx.array([last], mx.int32)
-        rows = self.head.logits(block, self.target.unembed)
+        rows = self._logits(block)
         slots = iter([slice(slot, slot + 1) for slot in range(deepest)])
 
         def next_logits(tokens: mx.array) -> mx.array:
@@ -293,6 +298,13 @@ class DFlash(HeadDrafter):
             head = TreeHead(lambda _hidden, tokens, _position, _mask: tokens[:, None], next_logits, self.head.ids)
             return DynamicTree(head, context, 0, length, deepest).draft(before[:, None])
         return draw_chain(context, next_logits(before), next_logits, deepest, self.needs.token_map)
+
+    def _logits(self, block: mx.array) -> mx.array:
+        """Returns the logits (n, width) of the slots' states (n, hidden)."""
+        if "lm_head" not in self.head:
+            return self.head.logits(block, self.target.unembed)
+        own = partial(self.head.logits, project=self.head.lm_head)
+        return run(RowsPass(own, [block], weights=(id(self.head), "output")))
 
     def _block(self, last: int, length: int) -> mx.array:
         """Returns the states (length, hidden) of the slots after the token `last`."""

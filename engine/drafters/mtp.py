@@ -24,7 +24,7 @@ from engine.drafters import Needs, Traits
 from engine.drafters.draft_vocabulary import output_of_some
 from engine.drafters.head_drafter import PairDrafter
 from engine.target.cached_model import CachedModel
-from engine.target.joint_pass import JointPass, join_as
+from engine.target.joint_pass import JointPass, RowsPass, join_as
 from engine.target.layer_taps import NORMED
 from engine.together import run
 
@@ -156,4 +156,7 @@ class Mtp(PairDrafter):
         return run(wanted) if self.target.shares_passes and len(self._caches) == 1 else wanted.run()
 
     def logits(self, hidden: mx.array) -> mx.array:
-        return (self._project or self.target.unembed)(self.head.normed(hidden))
+        normed, project = self.head.normed(hidden), self._project
+        if project is None:
+            return self.target.unembed(normed)
+        return run(RowsPass(project, [normed], weights=(id(project), "output")))

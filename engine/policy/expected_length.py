@@ -21,6 +21,7 @@ RENEWAL = 0.01  # probability per token that the text changes and the acceptance
 PRIOR_WEIGHT = 8.0  # trials that a usual acceptance rate counts for; texts differ from it by about 0.16
 UNUSUAL = 0.25  # share of texts about which the usual rate says nothing
 COUNTED, OFTEN = 300.0, 30  # drafts that count of earlier replies; times that a place must be reached to be judged
+MUCH = 1e6  # drafts that count of a rate which is known from much text
 PLACE_FACTORS = 0.6, 1.7  # bounds of how much better or worse than all together a place may be
 TREE_WEIGHT, TREE_MEMORY = 4.0, 0.97  # accepted tokens that a tree's curve counts for; decay per token
 
@@ -57,7 +58,7 @@ class AcceptanceCounts:
     @classmethod
     def of(cls, rates: Sequence[float]) -> AcceptanceCounts:
         """Returns counts that show these acceptance rates, as measured on much other text."""
-        reached = list(accumulate(rates, mul, initial=COUNTED))
+        reached = list(accumulate(rates, mul, initial=MUCH))
         return cls(reached[:-1], reached[1:])
 
     def add(self, round_: Round) -> None:

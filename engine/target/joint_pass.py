@@ -45,8 +45,8 @@ class JointPass:
 
     inputs: token ids, or what a head reads, each (n, ...); may be lazy. entries: the reply's caches, one a layer.
     positions: (n,). rotation: by which frequencies its text is rotated. record: called once the pass is built, with the
-    rows of it that are this reply's. size_bytes: of the model's weights; heads draft for models, and are smaller than
-    all of them.
+    rows of it that are this reply's. size_bytes: of the model's weights; 0 for a head,
+    whose passes come first.
     """
 
     model: Any
@@ -95,7 +95,7 @@ class RowsPass:
     inputs: Sequence[mx.array]
     attends: Sequence[Callable[..., mx.array]] = ()
     weights: Hashable = None
-    size_bytes = 0  # heads draft for models, and are smaller than all of them
+    size_bytes = 0  # passes of heads come first
 
     @property
     def group(self) -> Hashable:
@@ -136,7 +136,7 @@ def why_not_joint(model: Any, make_cache: Callable[[], ModelCache]) -> str | Non
 
 
 def join_as(head: Any, model: Any) -> None:
-    """Has passes of a head join whose layers are those of `model`, of which passes are joined."""
+    """Lets passes of a head be joined whose layers are of the same kind as those of `model`, as that one's are."""
     enable_row_positions(head)
     _enable_joint_attention(head)
     if any(hasattr(module, "runs_by_reply") for module in model.modules()):
@@ -279,7 +279,7 @@ def _run_attention_by_reply(model: Any) -> bool:
 
 
 def _takes_cache(module: Any) -> bool:
-    return "cache" in signature(type(module).__call__).parameters
+    return hasattr(module, "runs_by_reply") or "cache" in signature(type(module).__call__).parameters
 
 
 @cache

@@ -62,6 +62,10 @@ class Wanted:
         return sum(isinstance(event, Round) for event in self.events)
 
     @property
+    def ended(self) -> bool:
+        return any(isinstance(event, Finished) for event in self.events)
+
+    @property
     def told(self) -> list[Any]:
         """What is the same whenever and beside whomever it was written."""
         rounds = [event for event in self.events if isinstance(event, Round)]
@@ -280,24 +284,45 @@ def test_a_model_that_computes_positions_by_itself_is_refused_and_not_silently_w
     "kind", ["MTP, some tokens", "nextn for glm4_moe", "DFlash", "Medusa", "MLP speculator", "Gemma 4", "P-EAGLE"]
 )
 def test_every_kind_of_head_drafts_for_all_in_one_pass(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of its passes, and the target's output matrix, is one for all three."""
+    """Each of its passes, and of its output matrix, is one for all three, until the first of them ends."""
+    target = target_of(kind)
+    source, settings = made(kind, target), replace(COUPLED, max_tokens=24)
+    replies = [Wanted(text(seed, 20), settings, source.for_another_reply, 3) for seed in range(3)]
     joined, run = list[int](), together._run_together
 
     def counted(passes: Sequence[Any]) -> list[mx.array]:
-        if not passes[0].size_bytes:
+        if not passes[0].size_bytes and all(reply.rounds < 5 and not reply.ended for reply in replies):
             joined.append(len(passes))
         return run(passes)
 
     monkeypatch.setattr(together, "_run_together", counted)
-    target = target_of(kind)
-    source, settings = made(kind, target), replace(COUPLED, max_tokens=8)
-    replies = [Wanted(text(seed, 20), settings, source.for_another_reply, 3) for seed in range(3)]
     write(target, replies)
-    assert joined and set(joined[:3]) == {3}
+    assert joined and set(joined) == {3}
     for reply in replies:
         own = alone(target.model, replace(reply, drafter=lambda target: source.for_another_reply(target)))
         assert drafts_of(reply) == drafts_of(own)
         assert reply.told == own.told
+
+
+def test_latent_attention_of_a_head_goes_reply_by_reply_and_nothing_else_of_it() -> None:
+    target = target_of("MTP, some tokens")
+    source: Any = made("MTP, some tokens", target.for_another_reply())
+    for _ in range(3):
+        source.for_another_reply(target)
+    apart = [type(module).__name__ for module in source.head.modules() if hasattr(module, "runs_by_reply")]
+    assert apart == ["DeepseekV3Attention"]
+
+
+def test_a_reply_in_exact_verify_has_its_passes_to_itself() -> None:
+    """Heads included: whoever else is there would change how they are rounded."""
+    target = target_of("EAGLE-3")
+    source, settings = made("EAGLE-3", target), replace(REJECTION, exact=True, max_tokens=8)
+    replies = [Wanted(text(seed, 20), settings, source.for_another_reply, 3) for seed in range(2)]
+    write(target, replies)
+    for reply in replies:
+        own = alone(target.model, replace(reply, drafter=lambda target: source.for_another_reply(target)))
+        rounds = [[event for event in one.events if isinstance(event, Round)] for one in (reply, own)]
+        assert [one.q for one in rounds[0]] == [one.q for one in rounds[1]]
 
 
 def test_heads_that_rotate_by_the_length_of_a_text_draft_what_they_would_alone() -> None:

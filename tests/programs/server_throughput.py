@@ -4,8 +4,8 @@
                                                       [--key-file FILE]
 
 Each request is one of the shortest prompts of the benchmark, greedy, streamed, from a connection of its own. Printed
-are for each server the medians over the repeats of the seconds until all replies are there, a hundred tokens as its
-usage counts them and their share of the first server's, and the median request's time to its first text.
+are, for each server, the medians over the repeats of the seconds until all replies are there, the seconds per hundred
+tokens as its usage counts them, their share of the first server's, and the median request's time to its first text.
 """
 
 from __future__ import annotations

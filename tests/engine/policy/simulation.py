@@ -331,7 +331,9 @@ class Learnt:
 def adaptive(learnt: Learnt, usual: Sequence[float] = (), at_once: int = 1) -> Adaptive:
     """Returns the policy of one reply of `at_once`. usual: acceptance rates that the drafter's folder says."""
     learnt.counts.fade()
-    expected = ChainExpectedLength(LONGEST, learnt.counts if learnt.counts.trials else AcceptanceCounts.of(usual))
+    expected = ChainExpectedLength(
+        LONGEST, learnt.counts if learnt.counts.rates or not usual else AcceptanceCounts.of(usual)
+    )
     times = learnt.times if at_once == 1 else learnt.times.for_reply()
     return Adaptive([Candidate("drafter", expected, learnt.counts)], times, at_once=lambda: at_once)
 
