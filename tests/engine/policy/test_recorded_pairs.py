@@ -19,8 +19,9 @@ def test_auto_is_never_far_from_the_best_fixed_length_whatever_the_prior(factor:
 
 
 @pytest.mark.slow
-def test_short_replies_soon_know_how_often_drafts_are_right() -> None:
-    """Four of 64 tokens, the first of which knows nothing of the pair but what rounds usually take."""
-    found = results(read_replies(), most=64, series=4)
-    assert mean(one.share for one in found) >= 0.965
-    assert min(one.slowest for one in found) >= 0.97
+@pytest.mark.parametrize(("factor", "least"), [(1.0, 0.97), (2.0, 0.955), (0.5, 0.955)])
+def test_short_replies_soon_know_how_often_drafts_are_right(factor: float, least: float) -> None:
+    """Four of 64 tokens, the first of which knows nothing of the pair. They may lose two plain steps and 1 %."""
+    found = results(read_replies(), factor, most=64, series=4)
+    assert mean(one.share for one in found) >= least
+    assert min(one.slowest for one in found) >= 1 - (2 + 0.64) / 64
