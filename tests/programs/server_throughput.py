@@ -1,7 +1,7 @@
 """How long several requests at once take from servers that speak OpenAI's protocol, each asked in turn.
 
     uv run python -m tests.programs.server_throughput URL [URL ...] [--at-once 8] [--tokens 128] [--repeats 2]
-                                                      [--key-file FILE]
+                                                      [--model NAME ...] [--key-file FILE]
 
 Each request is one of the shortest prompts of the benchmark, greedy, streamed, from a connection of its own. Printed
 are, for each server, the medians over the repeats of the seconds until all replies are there, the seconds per hundred
@@ -98,12 +98,14 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--model", action="append", help="once for each URL (default: the first that it lists)")
     parser.add_argument("--key-file", type=Path, help="that `redline serve` was given")
     args = parser.parse_args()
     key = args.key_file.read_text().strip() if args.key_file else ""
     questions = sorted((json.loads(line)["turns"][0] for line in PROMPTS.read_text().splitlines()), key=len)
     servers = [Server(url, key) for url in args.urls]
-    models = {server: server.model() for server in servers}
+    named = args.model or [""] * len(servers)
+    models = {server: name or server.model() for server, name in zip(servers, named, strict=True)}
     for server, model in models.items():
         ask(server, model, questions[args.at_once], 16)
     turns: dict[str, list[Turn]] = {url: [] for url in args.urls}
