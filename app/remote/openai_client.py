@@ -65,7 +65,10 @@ class ServerClient:
         self.product, models = self._models()
         self.model = server.model or next(iter(models), "")
         if not self.model:
-            raise ServerError(f"{server.url} lists no model: load one there, or name the model")
+            # mlx_lm.server 0.32.2 sends an empty list where it has found no cache folder, whatever it serves
+            raise ServerError(
+                f"{server.url} lists no model: load one there, or name the model (default_model for mlx_lm.server)"
+            )
         self.name = f"{self.model.rstrip('/').rpartition('/')[2].removesuffix('.gguf')} at {self._address[1]}"
 
     def chat(

@@ -138,6 +138,18 @@ def test_a_server_that_fails_is_an_error_that_says_why(what: str) -> None:
         asked(script)
 
 
+@pytest.mark.parametrize("listed", [b"", b'{"object": "list", "data": []}'])
+def test_a_server_that_lists_nothing_is_asked_for_the_named_model(
+    listed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as mlx_lm.server without a cache folder, which answers with nothing at all."""
+    monkeypatch.setattr(Handler, "do_GET", lambda handler: handler._send(listed, "application/json"))
+    with serving(honest) as server:
+        with pytest.raises(ServerError, match="lists no model.*default_model"):
+            ServerClient(Server(url=server.url))
+        assert ServerClient(Server(url=server.url, model="default_model")).model == "default_model"
+
+
 @pytest.mark.parametrize("script", [silent, only_comments])
 def test_a_server_that_is_silent_is_left(script: Script) -> None:
     with pytest.raises(ServerError, match="silent"):
