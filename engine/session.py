@@ -96,8 +96,6 @@ class Session:
             yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
             return
         grammar = self.reply_grammar(settings, parser, continuation_ids)
-        if settings.exact:
-            together.keep_passes_apart()
         blocks = blocks_for(self.target, len(prompt.ids)) if settings.exact else None
         self._check_length(ids := [*prompt.ids, *continuation_ids])
         reused = self._reuse(Request(ids, drafter, blocks))
@@ -208,7 +206,10 @@ class Session:
                 common = min(common, drafter.reusable_prefix())
         else:
             self.target.record()
-        self._driver = ExactTarget(self.target, blocks) if blocks is not None else self.target
+        self._driver = self.target
+        if blocks is not None:
+            together.keep_passes_apart()
+            self._driver = ExactTarget(self.target, blocks)
         self._drafter = drafter
         self.tokens = list(prompt)
         reused = self._driver.rewind(common)

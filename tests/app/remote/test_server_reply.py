@@ -145,7 +145,7 @@ def test_a_server_that_lists_nothing_is_asked_for_the_named_model(
     """Such as mlx_lm.server without a cache folder, which answers with nothing at all."""
     monkeypatch.setattr(Handler, "do_GET", lambda handler: handler._send(listed, "application/json"))
     with serving(honest) as server:
-        with pytest.raises(ServerError, match="lists no model.*default_model"):
+        with pytest.raises(ServerError, match="default_model"):
             ServerClient(Server(url=server.url))
         assert ServerClient(Server(url=server.url, model="default_model")).model == "default_model"
 
