@@ -46,8 +46,7 @@ def test_the_app_goes_before_programs_that_wait_and_cuts_none() -> None:
         assert api.client.waiting == 2
         answers = api.ask()
         api.worker.go_on(3)
-        await until(lambda: answers)
-        assert api.client.running_tokens is None and api.client.waiting == 2
+        await until(lambda: answers and api.client.running_tokens is None and api.client.waiting == 2)
         api.worker.go_on()
         assert [text(await call) for call in calls] == [TEXT] * 3
         assert isinstance(answers[-1], protocol.ReplyDone) and answers[-1].finished.reason == "eos"
