@@ -45,8 +45,7 @@ class JointPass:
 
     inputs: token ids, or what a head reads, each (n, ...); may be lazy. entries: the reply's caches, one a layer.
     positions: (n,). rotation: by which frequencies its text is rotated. record: called once the pass is built, with the
-    rows of it that are this reply's. size_bytes: of the model's weights; 0 for a head,
-    whose passes come first.
+    rows of it that are this reply's. size_bytes: of the model's weights; 0 for a head, whose passes come first.
     """
 
     model: Any

@@ -1,7 +1,7 @@
 """How long several requests at once take from servers that speak OpenAI's protocol, each asked in turn.
 
     uv run python -m tests.programs.server_throughput URL [URL ...] [--at-once 8] [--tokens 128] [--repeats 2]
-                                                      [--model NAME ...] [--key-file FILE]
+                                                      [--model NAME ...] [--key-env VAR ...]
 
 Each request is one of the shortest prompts of the benchmark, greedy, streamed, from a connection of its own. Printed
 are, for each server, the medians over the repeats of the seconds until all replies are there, the seconds per hundred
@@ -14,22 +14,20 @@ import argparse
 import json
 import statistics
 import time
-import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.client import HTTPResponse
-from pathlib import Path
+from functools import partial
 
+from app.protocol.race_messages import Server
+from app.remote.openai_client import ServerClient
+from app.remote.server_reply import ServerReply
+from engine.metrics import Metrics
+from engine.settings import SamplingSettings
 from tests.programs.throughput import PROMPTS
 
-
-@dataclass(frozen=True)
-class Answer:
-    """first_s: until the first text. tokens: of the reply, as the server counts them."""
-
-    first_s: float
-    tokens: int
+Answer = tuple[float, int]
+"""Seconds until the first text, and the tokens of the reply as the server counts them."""
 
 
 @dataclass(frozen=True)
@@ -41,54 +39,22 @@ class Turn:
 
     @property
     def per_hundred_s(self) -> float:
-        return 100 * self.total_s / sum(answer.tokens for answer in self.answers)
+        return 100 * self.total_s / sum(tokens for _, tokens in self.answers)
 
 
-@dataclass(frozen=True)
-class Server:
-    """key: that it asks for, "" for none."""
-
-    url: str
-    key: str
-
-    def open(self, path: str, body: object = None) -> HTTPResponse:
-        """Returns the answer to a request, which is a POST where it has a body."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
-        answer: HTTPResponse = urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", data, headers))
-        return answer
-
-    def model(self) -> str:
-        with self.open("/v1/models") as answer:
-            return str(json.load(answer)["data"][0]["id"])
+def ask(client: ServerClient, settings: SamplingSettings, question: str) -> Answer:
+    reply = ServerReply(client.name, client.product, settings)
+    arrivals = client.chat([{"role": "user", "content": question}], settings, lambda: False)
+    metrics = Metrics.of(list(reply.events(arrivals)))
+    tokens = reply.report(metrics.prompt_tokens, metrics).tokens
+    assert metrics.ttft_s is not None and tokens is not None, f"{client.name} does not count its tokens"
+    return metrics.ttft_s, tokens
 
 
-def ask(server: Server, model: str, question: str, tokens: int) -> Answer:
-    body = {
-        "model": model,
-        "messages": [{"role": "user", "content": question}],
-        "max_tokens": tokens,
-        "temperature": 0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    began_s, first_s, usage = time.monotonic(), None, {"completion_tokens": 0}
-    with server.open("/v1/chat/completions", body) as lines:
-        for line in lines:
-            if not line.startswith(b"data: {"):
-                continue
-            chunk = json.loads(line[6:])
-            usage = chunk.get("usage") or usage
-            if first_s is None and any(choice["delta"].get("content") for choice in chunk["choices"]):
-                first_s = time.monotonic() - began_s
-    assert first_s is not None, f"{server.url} sent no text"
-    return Answer(first_s, usage["completion_tokens"])
-
-
-def ask_all(server: Server, model: str, questions: Sequence[str], tokens: int) -> Turn:
+def ask_all(client: ServerClient, settings: SamplingSettings, questions: Sequence[str]) -> Turn:
     began_s = time.monotonic()
     with ThreadPoolExecutor(len(questions)) as pool:
-        answers = list(pool.map(lambda question: ask(server, model, question, tokens), questions))
+        answers = list(pool.map(partial(ask, client, settings), questions))
     return Turn(answers, time.monotonic() - began_s)
 
 
@@ -99,27 +65,26 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--model", action="append", help="once for each URL (default: the first that it lists)")
-    parser.add_argument("--key-file", type=Path, help="that `redline serve` was given")
+    parser.add_argument("--key-env", action="append", help="variable that holds its key, once for each URL")
     args = parser.parse_args()
-    key = args.key_file.read_text().strip() if args.key_file else ""
     questions = sorted((json.loads(line)["turns"][0] for line in PROMPTS.read_text().splitlines()), key=len)
-    servers = [Server(url, key) for url in args.urls]
-    named = args.model or [""] * len(servers)
-    models = {server: name or server.model() for server, name in zip(servers, named, strict=True)}
-    for server, model in models.items():
-        ask(server, model, questions[args.at_once], 16)
-    turns: dict[str, list[Turn]] = {url: [] for url in args.urls}
+    nothing = [""] * len(args.urls)
+    named = zip(args.urls, args.model or nothing, args.key_env or nothing, strict=True)
+    clients = [ServerClient(Server(url=url, model=model, key_env=key)) for url, model, key in named]
+    for client in clients:
+        ask(client, SamplingSettings(max_tokens=16), questions[args.at_once])
+    turns: list[list[Turn]] = [[] for _ in clients]
     for _ in range(args.repeats):
-        for server, model in models.items():
-            turns[server.url].append(ask_all(server, model, questions[: args.at_once], args.tokens))
-    for url, own in turns.items():
+        for own, client in zip(turns, clients, strict=True):
+            own.append(ask_all(client, SamplingSettings(max_tokens=args.tokens), questions[: args.at_once]))
+    for own, client in zip(turns, clients, strict=True):
         seconds = [turn.per_hundred_s for turn in own]
-        shares = [mine / first.per_hundred_s for mine, first in zip(seconds, turns[args.urls[0]], strict=True)]
-        first_s = statistics.median(answer.first_s for turn in own for answer in turn.answers)
+        shares = [mine / first.per_hundred_s for mine, first in zip(seconds, turns[0], strict=True)]
+        first_s = statistics.median(first_s for turn in own for first_s, _ in turn.answers)
         total_s = statistics.median(turn.total_s for turn in own)
-        print(f"{url}: {total_s:.1f} s, {statistics.median(seconds):.2f} s per 100 tokens,", end=" ")
-        print(f"{statistics.median(shares):.2f} of the first", flush=True)
-        print(f"    first text {first_s:.2f} s, tokens {[answer.tokens for answer in own[0].answers]}", flush=True)
+        print(f"{client.name}: {total_s:.1f} s, {statistics.median(seconds):.2f} s per 100 tokens,", end=" ")
+        print(f"{statistics.median(shares):.2f} of the first")
+        print(f"    first text {first_s:.2f} s, tokens {[tokens for _, tokens in own[0].answers]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ def test_auto_is_never_far_from_the_best_fixed_length_whatever_the_prior(factor:
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "least"), [(1.0, 0.97), (2.0, 0.955), (0.5, 0.955)])
 def test_short_replies_soon_know_how_often_drafts_are_right(factor: float, least: float) -> None:
-    """Four of 64 tokens, the first of which knows nothing of the pair. They may lose two plain steps, and
-    1 %, and a little more where a draft was taken for cheaper than it is."""
+    """Four of 64 tokens, the first of which knows nothing of the pair. Each may lose two plain steps and 1 %, and a
+    little more where a draft was taken to be cheaper than it is."""
     found = results(read_replies(), factor, most=64, series=4)
     assert mean(one.share for one in found) >= least
     assert min(one.slowest for one in found) >= 0.95
