@@ -20,6 +20,7 @@ from engine.rotary_embedding import correct_frequencies
 from engine.session import Prompt, Session
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
+from engine.target.joint_pass import JointPass
 from engine.together import Together
 from tests.engine.conversations import CONTEXT, LONG, NEARBY
 from tests.engine.drafters.toy_drafters import LONGROPE, made, target_of
@@ -288,14 +289,22 @@ def test_every_kind_of_head_drafts_for_all_in_one_pass(kind: str, monkeypatch: p
     target = target_of(kind)
     source, settings = made(kind, target), replace(COUPLED, max_tokens=24)
     replies = [Wanted(text(seed, 20), settings, source.for_another_reply, 3) for seed in range(3)]
-    joined, run = list[int](), together._run_together
+    joined, run, run_alone = list[int](), together._run_together, JointPass.run
+
+    def note(first: Any, count: int) -> None:
+        if not first.size_bytes and all(reply.rounds < 5 and not reply.ended for reply in replies):
+            joined.append(count)
 
     def counted(passes: Sequence[Any]) -> list[mx.array]:
-        if not passes[0].size_bytes and all(reply.rounds < 5 and not reply.ended for reply in replies):
-            joined.append(len(passes))
+        note(passes[0], len(passes))
         return run(passes)
 
+    def counted_alone(wanted: JointPass) -> mx.array:
+        note(wanted, 1)
+        return run_alone(wanted)
+
     monkeypatch.setattr(together, "_run_together", counted)
+    monkeypatch.setattr(JointPass, "run", counted_alone)
     write(target, replies)
     assert joined and set(joined) == {3}
     for reply in replies:
