@@ -287,6 +287,7 @@ def test_a_model_that_computes_positions_by_itself_is_refused_and_not_silently_w
 def test_every_kind_of_head_drafts_for_all_in_one_pass(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its passes, and of its output matrix, is one for all three, until the first of them ends."""
     target = target_of(kind)
+    target.for_another_reply()  # which tries whether passes can be joined
     source, settings = made(kind, target), replace(COUPLED, max_tokens=24)
     replies = [Wanted(text(seed, 20), settings, source.for_another_reply, 3) for seed in range(3)]
     joined, run, run_alone = list[int](), together._run_together, JointPass.run
