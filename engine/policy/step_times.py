@@ -117,12 +117,12 @@ class _Clock:
 
     noise: float
     outliers: int = 0
-    turn: dict[int, RoundAmong] = field(default_factory=dict)
-    last_turn: dict[int, RoundAmong] = field(default_factory=dict)
+    turn: dict[StepTimes, RoundAmong] = field(default_factory=dict)
+    last_turn: dict[StepTimes, RoundAmong] = field(default_factory=dict)
     turns: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class StepTimes:
     """The times of one target and its drafters under the same conditions. drafters: their prior prices. learnt: by
     `context_class`. learns: whether rounds teach anything; otherwise what is known is taken to be right. of_several:
@@ -245,13 +245,13 @@ class StepTimes:
     @property
     def others(self) -> list[RoundAmong]:
         """The rounds of the other replies in the last turn."""
-        return [round_ for reply, round_ in self._clock.last_turn.items() if reply != id(self)]
+        return [round_ for reply, round_ in self._clock.last_turn.items() if reply is not self]
 
     def observe_among(self, drafter: int, round_: RoundAmong) -> None:
-        """Learns from a round of this reply among those of others: once all have told of theirs, and the first of them
-        tells of another, from the pass that they shared."""
+        """Learns from a round of this reply among those of others: once all have told of theirs and one tells of
+        another, be it a reply that took the place of one that ended, from the pass that they shared."""
         clock, self._belief = self._clock, self.learnt.get(self._class, self._belief)
-        if id(self) in clock.turn:
+        if self in clock.turn or len(clock.turn) >= self.replies:
             each = sum(one.drafted for one in clock.turn.values()) / self.replies
             times_s = [one.seconds for one in clock.turn.values() if not math.isnan(one.seconds)]
             clock.turn, clock.last_turn = {}, clock.turn
@@ -260,7 +260,7 @@ class StepTimes:
             if times_s:
                 places, weights = self._between(drafter, each)
                 self._observe([PLAIN, *places], sum(times_s) / len(times_s), np.array([1.0, *weights]))
-        clock.turn[id(self)] = round_
+        clock.turn[self] = round_
 
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""

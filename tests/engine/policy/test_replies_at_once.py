@@ -1,5 +1,6 @@
 """Several replies at once: each drafts what serves all of them best, as they share the pass."""
 
+from math import nan
 from statistics import mean
 
 import pytest
@@ -21,7 +22,7 @@ from tests.engine.policy.simulation import (
 @pytest.mark.parametrize("at_once", [1, 2, 4, 8])
 def test_replies_at_once_are_not_much_slower_than_with_the_best_fixed_length_for_all(at_once: int) -> None:
     found = shares_together(at_once, ("head", "small model"), ("20% right", "80% right", "mixed")).values()
-    assert mean(found) >= 0.97 and min(found) >= 0.85
+    assert mean(found) >= 0.975 and min(found) >= 0.9
 
 
 @pytest.mark.slow
@@ -74,6 +75,23 @@ def test_turns_are_told_once_and_by_all() -> None:
     assert views[0].plain_s == views[1].plain_s == pytest.approx(0.1, rel=0.1)
     assert views[1].price(0, 2) == pytest.approx(3.0, rel=0.15)
     assert shared.learnt == {} and shared.of_several[2].learnt.keys() == {0}
+
+
+def test_a_reply_that_takes_the_place_of_one_that_ended_belongs_to_its_own_turn() -> None:
+    """Otherwise its rounds would be told with those of the turn before from then on."""
+    shared = StepTimes([PriorPrices("head", {1: 1.5})])
+    plain, drafted = 0.1, 0.2
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    for turn in range(80):
+        if turn % 8 == 0:
+            views[0] = shared.for_reply().for_replies(2)
+            views[0].begin(0)
+        tokens, seconds = (1, drafted) if turn % 2 else (0, plain)
+        for view in views:
+            first = view is views[0] and turn % 8 == 0
+            view.observe_among(0, RoundAmong(tokens, 1.0, 0.0, nan if first else seconds))
+    assert views[0].plain_s == pytest.approx(plain, rel=0.05)
+    assert views[0].price(0, 1) == pytest.approx(drafted / plain, rel=0.05)
 
 
 def test_a_reply_whose_rounds_must_repeat_does_not_ask_who_else_is_there() -> None:
