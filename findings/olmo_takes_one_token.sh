@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Bet: every architecture among mlx-lm's model files can read a prompt; OLMo 1 is one of its oldest, and plain attention.
 # Happens: since the mask of several tokens is the word "causal" where no array is asked for, OLMo's attention adds a string to its
-#   scores: one token is fine, so that generating seems to work, and any longer pass raises ValueError. (gemma2, whose attention is
+#   scores: one token is fine, and any longer pass raises ValueError. (gemma2, whose attention is
 #   written by hand too, asks for an array.) Its file also looks for ai2-olmo, uses nothing of it, and ends the process without it.
 # Package: mlx-lm 0.32.2, mlx 0.32.4 (CPU). Date: 2026-11-29.
 # Output seen:
-#   a pass of 1 token: logits (1, 1, 64)
-#   a pass of 3 tokens: ValueError
+#   tokens in a pass: 1, logits (1, 1, 64)
+#   tokens in a pass: 3, ValueError
 # Follows: no prompt can be read but token by token, and no draft verified. Redline says so before the file is imported.
 set -euo pipefail
 work=$(mktemp -d)
@@ -31,6 +31,6 @@ for tokens in ([1], [1, 2, 3]):
         found = f"logits {network(mx.array([tokens])).shape}"
     except ValueError as error:
         found = type(error).__name__
-    print(f"a pass of {len(tokens)} token{'s'[:len(tokens) - 1]}: {found}")
+    print(f"tokens in a pass: {len(tokens)}, {found}")
 PY
-printf 'a pass of 1 token: logits (1, 1, 64)\na pass of 3 tokens: ValueError\n' | diff - seen
+printf 'tokens in a pass: 1, logits (1, 1, 64)\ntokens in a pass: 3, ValueError\n' | diff - seen
