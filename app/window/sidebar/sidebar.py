@@ -65,16 +65,16 @@ class Sidebar(QWidget):
 
     def show_all(self, records: Sequence[ConversationRecord]) -> None:
         """Shows these conversations; the selection and the scroll position stay."""
-        self._keep_place(lambda: self.conversations.show_all(records))
+        self._change_list(lambda: self.conversations.show_all(records))
 
     def show_update(self, record: ConversationRecord) -> None:
         """Shows a conversation that is new or has changed among the others, which have not."""
-        self._keep_place(lambda: self.conversations.show_update(record))
+        self._change_list(lambda: self.conversations.show_update(record))
 
-    def _keep_place(self, change: Callable[[], None]) -> None:
-        """Changes the list; the selection and the scroll position stay."""
+    def _change_list(self, change: Callable[[], None]) -> None:
+        """Changes the list; the selection and the scroll position stay, and editing a title ends with what was typed."""
         if self.list.state() == QAbstractItemView.State.EditingState:
-            self.list.setFocus()  # ends editing and keeps what was typed
+            self.list.setFocus()
         at = self.list.verticalScrollBar().value()
         change()
         self._select_open()
