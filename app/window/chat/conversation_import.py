@@ -6,10 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QProcess, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.store import Store
 from app.window.chat.notices import Notice
+from app.window.common.child_process import ChildProcess, Ending
 from app.window.common.sentence import sentence
 
 BUSY = "Redline imports one file at a time. Wait for the one that is being imported, or cancel it."
@@ -30,15 +31,12 @@ class ConversationImport(QObject):
         super().__init__(parent)
         self._store = store
         self._said: dict[str, object] = {}  # last
-        self._process = QProcess(self)
-        self._process.readyReadStandardOutput.connect(self._read)
-        self._process.finished.connect(self._finish)
-        self._process.errorOccurred.connect(self._handle_error)
+        self._child: ChildProcess | None = None
 
     @property
     def running(self) -> bool:
         """Whether a file is being imported."""
-        return self._process.state() != QProcess.ProcessState.NotRunning
+        return self._child is not None
 
     def begin(self, file: Path) -> None:
         """Imports this file."""
@@ -47,35 +45,29 @@ class ConversationImport(QObject):
             return
         self._said = {}
         self.progressed.emit(f"Reading “{file.name}”…", 0.0)
-        words = ["-P", "-m", "app.store.import_files", str(self._store.file), str(file)]
-        self._process.start(sys.executable, words)
+        self._child = ChildProcess(self)
+        self._child.line.connect(self._receive)
+        self._child.ended.connect(self._finish)
+        self._child.begin([sys.executable, "-P", "-m", "app.store.import_files", str(self._store.file), str(file)])
 
     def cancel(self) -> None:
         """Ends the import. What it has written is deleted at the next start, and is not shown until then."""
-        if self.running:
+        if self._child is not None:
             self._said = {"cancelled": True}
-            self._process.kill()
-            self._process.waitForFinished(1000)
+            self._child.stop()
 
-    def _read(self) -> None:
-        while self._process.canReadLine():
-            said = json.loads(bytes(self._process.readLine().data()))
-            if "cancelled" not in self._said:
-                self._said = said
+    def _receive(self, line: bytes) -> None:
+        if "cancelled" not in self._said:
+            self._said = json.loads(line)
         done, of = self._said.get("done"), self._said.get("of")
         if isinstance(done, int) and isinstance(of, int):
             self.progressed.emit(f"Importing {done:,} of {of:,} conversations…", done / of)
 
-    def _handle_error(self, error: QProcess.ProcessError) -> None:
-        if error == QProcess.ProcessError.FailedToStart:
-            self.progressed.emit("", 1.0)
-            self.notice.emit(Notice("error", NOT_STARTED))
-
-    def _finish(self) -> None:
-        self._read()
+    def _finish(self, ending: Ending) -> None:
         self.progressed.emit("", 1.0)
-        said, self._said = self._said, {}
+        said, self._said, self._child = self._said, dict[str, object](), None
         if isinstance(ids := said.get("imported"), list):
             self.imported.emit(ids)
         elif "cancelled" not in said:
-            self.notice.emit(Notice("error", sentence(str(said["error"])) if "error" in said else DIED))
+            died = NOT_STARTED if ending.not_started else DIED
+            self.notice.emit(Notice("error", sentence(str(said["error"])) if "error" in said else died))

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import psutil
-from PySide6.QtCore import QObject, QProcess, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.pdf_text import DAMAGED, UNREADABLE, with_page_numbers
 from app.store.records import Attachment
+from app.window.common.child_process import ChildProcess, Ending
 from app.window.common.timer import Timer, call_later
 
 LARGEST_BYTES = 50_000_000  # of a file
@@ -39,10 +40,7 @@ class PdfReader(QObject):
         self._killed = ""  # why
         self._output = b""
         self._looks = 0
-        self._process = QProcess(self)
-        self._process.finished.connect(self._finish)
-        self._process.errorOccurred.connect(self._handle_error)
-        self._process.readyReadStandardOutput.connect(self._collect)
+        self._child: ChildProcess | None = None
         self._timer = Timer(self, interval=_LOOK_MS)
         self._timer.timeout.connect(self._look)
 
@@ -63,8 +61,8 @@ class PdfReader(QObject):
         if self._path is not None:
             self._path = None
             self._timer.stop()
-            self._process.kill()
-            self._process.waitForFinished(1000)
+            if self._child is not None:
+                self._child.stop()
             self.began.emit("")
 
     def _next(self) -> None:
@@ -72,50 +70,44 @@ class PdfReader(QObject):
         self.began.emit(path.name if path is not None else "")
         if path is None:
             return
-        self._killed, self._output, self._looks = "", b"", 0
-        if why := _refusal(path):
-            self._give_up(why)
+        self._output, self._looks = b"", 0
+        self._killed = _refusal(path)
+        if self._killed:
+            call_later(self, lambda: self._finish(Ending()) if self._path is path else None)
             return
-        self._process.start(sys.executable, ["-P", "-m", "app.pdf_text", str(path)])
+        self._child = ChildProcess(self)
+        self._child.line.connect(self._collect)
+        self._child.ended.connect(self._finish)
+        self._child.begin([sys.executable, "-P", "-m", "app.pdf_text", str(path)])
         self._timer.start()
 
-    def _handle_error(self, error: QProcess.ProcessError) -> None:
-        """Gives a file up whose process did not start. Whatever happens to one that did, it also finishes."""
-        if error == QProcess.ProcessError.FailedToStart:
-            self._give_up(NOT_STARTED)
-
-    def _give_up(self, why: str) -> None:
-        """Gives up the current file once control is back in the event loop: from within its own error signal, the
-        process would not start for the next file."""
-        path, self._killed = self._path, why
-        call_later(self, lambda: self._finish() if self._path is path else None)
-
-    def _collect(self) -> None:
-        self._output += self._process.readAllStandardOutput().data()
-        if len(self._output) > MOST_OUTPUT_BYTES:
-            self._kill()
+    def _collect(self, line: bytes) -> None:
+        self._output += line
 
     def _look(self) -> None:
-        """Kills the process when it takes too much."""
+        """Kills the process when it takes or says too much."""
         self._looks += 1
-        memory = 0
+        child, memory = self._child, 0
+        if child is None:
+            return
         with contextlib.suppress(psutil.Error):
-            memory = psutil.Process(int(self._process.processId())).memory_info().rss
-        if memory > MOST_MEMORY_BYTES or self._looks * _LOOK_MS > MOST_SECONDS * 1000:
+            memory = psutil.Process(child.processId()).memory_info().rss
+        is_long = self._looks * _LOOK_MS > MOST_SECONDS * 1000
+        if is_long or memory > MOST_MEMORY_BYTES or child.bytesAvailable() > MOST_OUTPUT_BYTES:
             self._kill()
 
     def _kill(self) -> None:
         self._killed = TOO_LONG
-        self._process.kill()
+        if self._child is not None:
+            self._child.kill()
 
-    def _finish(self) -> None:
+    def _finish(self, ending: Ending) -> None:
         """Tells what has become of the file, and goes on with the next."""
-        path, self._path = self._path, None
+        path, self._path, self._child = self._path, None, None
         self._timer.stop()
         if path is None:
             return
-        self._collect()
-        pages, why = _result(self._output)
+        pages, why = ([], NOT_STARTED) if ending.not_started else _result(self._output)
         if self._killed or why:
             self.failed.emit(f"“{path.name}” {self._killed or why}")
         else:

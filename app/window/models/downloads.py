@@ -5,12 +5,13 @@ How one goes on after it was killed is known by `models/hub/file_transfer.py`.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from PySide6.QtCore import QObject, QProcess, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.protocol.download_events import (
     AnyDownloadEvent,
@@ -26,6 +27,7 @@ from app.protocol.download_events import (
     Waiting,
     read_line,
 )
+from app.window.common.child_process import ChildProcess, Ending
 from app.window.common.timer import Timer
 
 FRAME_MS = 100  # between two updates of a download
@@ -141,7 +143,7 @@ class DownloadQueue(QObject):
         super().__init__(parent)
         self.command = list(command) or models_command()
         self.downloads: dict[str, Download] = {}
-        self._process: QProcess | None = None
+        self._process: ChildProcess | None = None
         self._current, self._discarding, self._pausing = "", False, False
         self._frame = Timer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self.changed)
@@ -204,43 +206,29 @@ class DownloadQueue(QObject):
         self._current, self._discarding, self._pausing = download.repo, download.state == "discarding", False
         if not self._discarding:
             download.state = "asking"
-        process = self._process = QProcess(self)
-        process.readyReadStandardOutput.connect(self._read)
-        process.finished.connect(self._finish)
-        process.errorOccurred.connect(self._handle_error)
-        words = ["pull", download.repo, *(["--discard"] if self._discarding else []), "--json"]
-        process.start(self.command[0], [*self.command[1:], *words])
-        process.closeWriteChannel()
+        process = self._process = ChildProcess(self)
+        process.line.connect(self._receive)
+        process.ended.connect(self._settle)
+        process.begin([*self.command, "pull", download.repo, *(["--discard"] if self._discarding else []), "--json"])
 
-    def _read(self) -> None:
-        process, download = self._process, self.downloads.get(self._current)
-        if process is None or download is None:
+    def _receive(self, line: bytes) -> None:
+        download = self.downloads.get(self._current)
+        if self._process is None or download is None:
             return
-        while process.canReadLine():
-            try:
-                event = read_line(bytes(process.readLine().data()))
-            except MalformedError:  # an event of a newer command
-                continue
+        with contextlib.suppress(MalformedError):  # an event of a newer command
+            event = read_line(line)
             if download.state != "discarding":
                 download.receive(event)
         if not self._frame.isActive():
             self._frame.start()
 
-    def _handle_error(self, error: QProcess.ProcessError) -> None:
-        if error == QProcess.ProcessError.FailedToStart and self._process is not None:
-            self._settle(f"{CANNOT_START} ({self._process.errorString()}).")
-
-    def _finish(self, _: int, __: QProcess.ExitStatus) -> None:
-        if self._process is not None:
-            self._read()
-            self._settle()
-
-    def _settle(self, trouble: str = "") -> None:
-        """Settles the download whose child has ended, and starts the next. trouble: why the child could not start."""
-        process, download = self._process, self.downloads.get(self._current)
+    def _settle(self, ending: Ending) -> None:
+        """Settles the download whose child has ended, and starts the next."""
+        if self._process is None:  # the app quits
+            return
+        download = self.downloads.get(self._current)
         self._process, self._current = None, ""
-        if process is not None:
-            process.deleteLater()
+        trouble = f"{CANNOT_START} ({ending.not_started})." if ending.not_started else ""
         if download is not None:
             download.end_without_event(trouble, self._pausing)
             if not trouble and (self._discarding or download.state == "done"):

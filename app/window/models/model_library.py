@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from PySide6.QtCore import QObject, QProcess, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.protocol.model_documents import (
     CatalogueEntries,
@@ -21,6 +22,7 @@ from app.protocol.model_documents import (
     PairVerdicts,
     Removal,
 )
+from app.window.common.child_process import ChildProcess, Ending
 from app.window.common.timer import call_later
 from app.window.models.downloads import models_command
 from app.window.models.known_models import BUILTIN_MODEL, KnownModels, ModelRow
@@ -32,52 +34,35 @@ Failure = Callable[[str], None]
 Then = Callable[[Removal], None]
 
 
-class CommandProcess(QProcess):
-    """One command. type: of its document. then, fail: called with the document, or with why there is none.
+@dataclass(eq=False)
+class Command:
+    """One command. type: of its document. then, fail: called with the document, or with why there is none. output: so
+    far."""
 
-    ended(CommandProcess): it ended, or could not start. Its slots are methods, because a lambda that is connected to
-    `QProcess.finished` and starts another process crashes PySide 6.9.
-    """
+    words: tuple[str, ...]
+    type: Any
+    then: Callable[[Any], None]
+    fail: Failure
+    output: bytes = b""
 
-    ended = Signal(object)
+    def receive(self, line: bytes) -> None:
+        self.output += line
 
-    def __init__(
-        self, words: Sequence[str], type: Any, then: Callable[[Any], None], fail: Failure, parent: QObject
-    ) -> None:
-        super().__init__(parent)
-        self.words, self._type, self._then, self._fail = tuple(words), type, then, fail
-        self.finished.connect(self._finish)
-        self.errorOccurred.connect(self._handle_error)
-
-    def begin(self, command: Sequence[str]) -> None:
-        """Starts the process. command: stands before the words."""
-        call_later(self, self.kill, TIMEOUT_MS)
-        self.start(command[0], [*command[1:], *self.words, "--json"])
-        self.closeWriteChannel()
-
-    def deliver(self) -> None:
+    def deliver(self, ending: Ending) -> None:
         """Passes the document on. The exit status does not matter: 1 also means that nothing was found or fits."""
-        if self.error() == QProcess.ProcessError.FailedToStart:
-            self._fail(f"the command could not start ({self.errorString()})")
+        if ending.not_started:
+            self.fail(f"the command could not start ({ending.not_started})")
             return
-        output = bytes(self.readAllStandardOutput().data()).strip()
-        errors = bytes(self.readAllStandardError().data()).decode(errors="replace").strip()
         try:
-            document = msgspec.json.decode(output, type=self._type) if output else None
+            document = msgspec.json.decode(self.output, type=self.type) if self.output.strip() else None
         except msgspec.MsgspecError as error:
-            self._fail(f"the answer could not be read ({error})")
+            self.fail(f"the answer could not be read ({error})")
             return
         if document is None:
-            self._fail(errors.rpartition("\n")[2].removeprefix("redline: ") or "the command ended without an answer")
+            last = ending.errors.strip().rpartition("\n")[2]
+            self.fail(last.removeprefix("redline: ") or "the command ended without an answer")
         else:
-            self._then(document)
-
-    def _handle_error(self, error: QProcess.ProcessError) -> None:
-        if error == QProcess.ProcessError.FailedToStart:  # every other error ends in `finished`
-            self.ended.emit(self)
-
-    def _finish(self, _: int, __: QProcess.ExitStatus) -> None:
-        self.ended.emit(self)
+            self.then(document)
 
 
 class CommandQueue(QObject):
@@ -86,8 +71,8 @@ class CommandQueue(QObject):
     def __init__(self, command: Sequence[str] = (), parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.command = list(command) or models_command()
-        self._waiting: deque[CommandProcess] = deque()
-        self._running: list[CommandProcess] = []
+        self._waiting: deque[Command] = deque()
+        self._running: dict[ChildProcess, Command] = {}
 
     @property
     def busy(self) -> bool:
@@ -106,33 +91,32 @@ class CommandQueue(QObject):
 
         A command that already waits with the same words is dropped. first: before all others that wait.
         """
-        command = CommandProcess(words, type, then, fail, self)
-        command.ended.connect(self._end)
+        command = Command(tuple(words), type, then, fail)
         for other in [one for one in self._waiting if one.words == command.words]:
             self._waiting.remove(other)
-            other.deleteLater()
         self._waiting.insert(0 if first else len(self._waiting), command)
         self._start_next()
 
     def close(self) -> None:
         """Ends all commands, without answers."""
         self._waiting.clear()
-        running, self._running = self._running, []
-        for command in running:
-            command.kill()
-            command.waitForFinished(1000)
+        running, self._running = self._running, {}
+        for child in running:
+            child.stop()
 
     def _start_next(self) -> None:
         while self._waiting and len(self._running) < AT_ONCE:
-            command = self._waiting.popleft()
-            self._running.append(command)
-            command.begin(self.command)
+            child, command = ChildProcess(self), self._waiting.popleft()
+            self._running[child] = command
+            child.line.connect(command.receive)
+            child.ended.connect(partial(self._end, child))
+            call_later(child, child.kill, TIMEOUT_MS)
+            child.begin([*self.command, *command.words, "--json"])
 
-    def _end(self, command: CommandProcess) -> None:
-        if command in self._running:
-            self._running.remove(command)
-            command.deleteLater()
-            command.deliver()
+    def _end(self, child: ChildProcess, ending: Ending) -> None:
+        command = self._running.pop(child, None)
+        if command is not None:
+            command.deliver(ending)
             self._start_next()
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
+from PySide6.QtCore import QObject, QProcessEnvironment, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.palette import Scheme
 from app.race.race_document import RaceDocument, race_json
 from app.race.race_export import NO_SCREEN, drawing_command, progress_in, reason_in
+from app.window.common.child_process import ChildProcess, Ending
 from app.window.common.file_output import file_name
 
 CANCELLED = "cancelled"
@@ -61,60 +62,43 @@ class PictureExport(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._process: QProcess | None = None
+        self._child: ChildProcess | None = None
         self._cancelled = False
 
     @property
     def busy(self) -> bool:
         """Whether a picture is being drawn."""
-        return self._process is not None
+        return self._child is not None
 
     def begin(self, document: RaceDocument, path: Path, animated: bool, scheme: Scheme) -> None:
         """Draws `document` to `path`: all of it, or its end."""
-        assert self._process is None
+        assert self._child is None
         self._cancelled = False
-        process = self._process = QProcess(self)
-        process.readyReadStandardOutput.connect(self._read)
-        process.errorOccurred.connect(self._fail)
-        process.finished.connect(self._finish)
+        child = self._child = ChildProcess(self)
+        child.line.connect(self._read)
+        child.ended.connect(self._end)
         environment = QProcessEnvironment.systemEnvironment()
         for name, value in NO_SCREEN.items():
             environment.insert(name, value)
-        process.setProcessEnvironment(environment)
-        program, *words = drawing_command(None if animated else path, path if animated else None, scheme)
-        process.start(program, words)
-        process.write(race_json(document))
-        process.closeWriteChannel()
+        child.setProcessEnvironment(environment)
+        picture, animation = (None, path) if animated else (path, None)
+        child.begin(drawing_command(picture, animation, scheme), race_json(document))
 
     def cancel(self) -> None:
         """Ends the export; nothing is left of it."""
-        if self._process is not None:
+        if self._child is not None:
             self._cancelled = True
-            self._process.kill()
-            self._process.waitForFinished(1000)
+            self._child.stop()
 
-    def _read(self) -> None:
-        while self._process is not None and self._process.canReadLine():
-            done, total = progress_in(bytes(self._process.readLine().data()))
-            self.progressed.emit(done / max(1, total))
+    def _read(self, line: bytes) -> None:
+        done, total = progress_in(line)
+        self.progressed.emit(done / max(1, total))
 
-    def _fail(self, error: QProcess.ProcessError) -> None:
-        if error == QProcess.ProcessError.FailedToStart and self._process is not None:
-            self._end(f"the picture could not be drawn ({self._process.errorString()})")
-
-    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
-        if self._process is None:
-            return
-        errors = bytes(self._process.readAllStandardError().data()).decode(errors="replace")
+    def _end(self, ending: Ending) -> None:
+        self._child = None
         if self._cancelled:
-            self._end(CANCELLED)
-        elif code or status != QProcess.ExitStatus.NormalExit:
-            self._end(reason_in(errors))
+            self.ended.emit(CANCELLED)
+        elif ending.not_started:
+            self.ended.emit(f"the picture could not be drawn ({ending.not_started})")
         else:
-            self._end("")
-
-    def _end(self, why: str) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.deleteLater()
-            self.ended.emit(why)
+            self.ended.emit(reason_in(ending.errors) if ending.failed else "")

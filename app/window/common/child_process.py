@@ -1,0 +1,73 @@
+"""A program that runs beside the window, once: what it says, line by line, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, QProcess, Qt, Signal
+
+STOP_MS = 1000  # until a killed process is gone
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a program ended. not_started: why it could not start, else "". failed: whether it did not exit with status 0.
+    errors: what it wrote to its standard error."""
+
+    not_started: str = ""
+    failed: bool = True
+    errors: str = ""
+
+
+class ChildProcess(QProcess):
+    """One run of a program; it deletes itself at its end. line(bytes): of its output, as it comes. ended(Ending): told
+    once, when another program may be started.
+
+    Its slots are methods, because a lambda that is connected to `QProcess.finished` and starts another process crashes
+    PySide 6.9. From within the signal that a process did not start no other would start, so that is told later.
+    """
+
+    line = Signal(bytes)
+    ended = Signal(object)
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._has_ended = False
+        self.readyReadStandardOutput.connect(self._read)
+        self.finished.connect(self._finish)
+        self.errorOccurred.connect(self._handle_error, Qt.ConnectionType.QueuedConnection)
+
+    def begin(self, command: Sequence[str], given: bytes = b"") -> None:
+        """Starts the program, and gives it all that it will be given to read."""
+        self.start(command[0], [*command[1:]])
+        if given:
+            self.write(given)
+        self.closeWriteChannel()
+
+    def stop(self) -> None:
+        """Kills the program; it has ended on return."""
+        self.kill()
+        self.waitForFinished(STOP_MS)
+        self._end(Ending())
+
+    def _read(self) -> None:
+        while self.canReadLine():
+            self.line.emit(bytes(self.readLine().data()))
+
+    def _handle_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:  # every other error ends in `finished`
+            self._end(Ending(not_started=self.errorString()))
+
+    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._read()
+        if rest := bytes(self.readAllStandardOutput().data()):
+            self.line.emit(rest)
+        errors = bytes(self.readAllStandardError().data()).decode(errors="replace")
+        self._end(Ending("", bool(code) or status != QProcess.ExitStatus.NormalExit, errors))
+
+    def _end(self, ending: Ending) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self.deleteLater()
+            self.ended.emit(ending)

@@ -1,0 +1,68 @@
+"""A child's lines come as it writes them, and its end is told once, however it ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+
+from app.window.common.child_process import ChildProcess, Ending
+from tests.app.window.waiting import until
+
+
+class Child:
+    """What was told of one run of a program."""
+
+    def __init__(self, *command: str, given: bytes = b"") -> None:
+        self.owner, self.lines, self.endings = QObject(), list[bytes](), list[Ending]()
+        self.process = ChildProcess(self.owner)
+        self.process.line.connect(self.lines.append)
+        self.process.ended.connect(self.endings.append)
+        self.process.begin(command, given)
+
+
+def python(code: str, given: bytes = b"") -> Child:
+    return Child(sys.executable, "-c", code, given=given)
+
+
+def test_lines_come_before_the_end_and_the_last_one_needs_no_newline() -> None:
+    child = python("import sys; print('one', flush=True); print(sys.stdin.read(), end='')", given=b"two")
+    until(lambda: child.endings)
+    assert child.lines == [b"one\n", b"two"]
+    assert child.endings == [Ending(failed=False)]
+
+
+def test_a_status_other_than_0_is_a_failure_with_its_errors() -> None:
+    child = python("import sys; sys.exit('no room')")
+    until(lambda: child.endings)
+    assert child.endings == [Ending(errors="no room\n")]
+
+
+def test_a_program_that_does_not_start_is_told_later_and_once(tmp_path: Path) -> None:
+    child = Child(str(tmp_path / "nothing"))
+    assert not child.endings
+    until(lambda: child.endings)
+    assert child.endings[0].not_started and child.endings[0].failed and not child.lines
+
+
+def test_a_stopped_program_has_ended_at_once() -> None:
+    child = python("import signal; print('begun', flush=True); signal.pause()")
+    until(lambda: child.lines)
+    child.process.stop()
+    assert child.endings == [Ending()]
+
+
+def test_a_stopped_program_that_did_not_start_has_ended_at_once_and_is_not_told_of_again(tmp_path: Path) -> None:
+    child, later = Child(str(tmp_path / "nothing")), Child(str(tmp_path / "nothing"))
+    child.process.stop()
+    assert child.endings == [Ending()]
+    until(lambda: later.endings)
+    assert child.endings == [Ending()]
+
+
+def test_another_program_may_be_started_from_the_end_of_one(tmp_path: Path) -> None:
+    nothing, second = Child(str(tmp_path / "nothing")), list[Child]()
+    nothing.process.ended.connect(lambda _: second.append(python("print('well')")))
+    until(lambda: second and second[0].endings)
+    assert second[0].lines == [b"well\n"]
