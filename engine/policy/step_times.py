@@ -22,6 +22,7 @@ reply tells the others what it drafted (`RoundAmong`), so that it can choose wha
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -111,14 +112,30 @@ class RoundAmong:
 
 
 @dataclass
+class _Turns:
+    """The rounds of several replies at once that were one pass, by what each reply goes by when it is alone. current:
+    of those that have told of theirs. last: of the turn before. count: turns that are over."""
+
+    current: dict[StepTimes, RoundAmong] = field(default_factory=dict)
+    last: dict[StepTimes, RoundAmong] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, reply: StepTimes, round_: RoundAmong, replies: int) -> None:
+        """Takes a round of one of so many replies. A turn is over once all have told of theirs and one tells of
+        another, be it a reply that took the place of one that ended."""
+        if reply in self.current or len(self.current) >= replies:
+            self.current, self.last = {}, self.current
+            self.count += 1
+        self.current[reply] = round_
+
+
+@dataclass
 class _Clock:
-    """What all replies at once see. noise: how quiet the machine is. outliers: in a row, below 0 where rounds were
-    short. turn, last_turn: the rounds of several replies that were one pass, by the reply. turns: so far."""
+    """What all replies see that learn together. noise: how quiet the machine is. outliers: in a row, below 0 where
+    rounds were short. turns: of several replies at once, how many were over when the last was learnt from."""
 
     noise: float
     outliers: int = 0
-    turn: dict[StepTimes, RoundAmong] = field(default_factory=dict)
-    last_turn: dict[StepTimes, RoundAmong] = field(default_factory=dict)
     turns: int = 0
 
 
@@ -135,7 +152,8 @@ class StepTimes:
 
     def __post_init__(self) -> None:
         self.replies = 1
-        self._alone: StepTimes | None = None  # the times of one reply, where these are of several
+        self._alone = self  # the times of one reply, where these are of several
+        self._turns = defaultdict[int, _Turns](_Turns)  # by `replies_class`, of all replies, whether or not they teach
         keys = [(drafter, length) for drafter, prior in enumerate(self.drafters) for length in prior.prices]
         self._place = {key: place for place, key in enumerate(keys, FIRST_PRICE)}
         self._drift = FORGOTTEN * _price_covariance(keys)
@@ -147,11 +165,15 @@ class StepTimes:
         """Returns the same times apart from these, and whether they go on learning."""
         learnt = {number: belief.copy() for number, belief in self.learnt.items()}
         of_several = {number: times.copy(learns) for number, times in self.of_several.items()}
-        return StepTimes(self.drafters, learnt, learns, of_several)
+        made = StepTimes(self.drafters, learnt, learns, of_several)
+        made._turns = self._turns
+        return made
 
     def for_reply(self) -> StepTimes:
         """Returns these times as one of several replies at once goes by them: what they teach it, all have learnt."""
-        return copy(self)
+        made = copy(self)
+        made._alone = made
+        return made
 
     def for_replies(self, replies: int) -> StepTimes:
         """Returns the times of rounds that so many replies take part in; these are those of one."""
@@ -240,27 +262,31 @@ class StepTimes:
     def all_plain(self) -> bool:
         """Whether it is time for several replies at once to go without drafts, all in the same turn, which tells what
         a plain one takes."""
-        return self._clock.turns % PLAIN_EVERY < PLAIN_TURNS
+        return self._turns_among.count % PLAIN_EVERY < PLAIN_TURNS
+
+    @property
+    def _turns_among(self) -> _Turns:
+        return self._alone._turns[replies_class(self.replies)]
 
     @property
     def others(self) -> list[RoundAmong]:
         """The rounds of the other replies in the last turn."""
-        return [round_ for reply, round_ in self._clock.last_turn.items() if reply is not self]
+        return [round_ for reply, round_ in self._turns_among.last.items() if reply is not self._alone]
 
     def observe_among(self, drafter: int, round_: RoundAmong) -> None:
-        """Learns from a round of this reply among those of others: once all have told of theirs and one tells of
-        another, be it a reply that took the place of one that ended, from the pass that they shared."""
-        clock, self._belief = self._clock, self.learnt.get(self._class, self._belief)
-        if self in clock.turn or len(clock.turn) >= self.replies:
-            each = sum(one.drafted for one in clock.turn.values()) / self.replies
-            times_s = [one.seconds for one in clock.turn.values() if not math.isnan(one.seconds)]
-            clock.turn, clock.last_turn = {}, clock.turn
-            clock.turns += 1
-            self.elapse()
-            if times_s:
-                places, weights = self._between(drafter, each)
-                self._observe([PLAIN, *places], sum(times_s) / len(times_s), np.array([1.0, *weights]))
-        clock.turn[self] = round_
+        """Learns from a round of this reply among those of others, once a turn that it took part in is over: from the
+        pass that they shared. Replies that teach others learn from each turn once, and one that does not by itself."""
+        turns, self._belief = self._turns_among, self.learnt.get(self._class, self._belief)
+        turns.add(self._alone, round_, self.replies)
+        if self._clock.turns == turns.count or self._alone not in turns.last:
+            return
+        self._clock.turns = turns.count
+        each = sum(one.drafted for one in turns.last.values()) / self.replies
+        times_s = [one.seconds for one in turns.last.values() if not math.isnan(one.seconds)]
+        self.elapse()
+        if times_s:
+            places, weights = self._between(drafter, each)
+            self._observe([PLAIN, *places], sum(times_s) / len(times_s), np.array([1.0, *weights]))
 
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""
@@ -358,7 +384,7 @@ class StepTimes:
         return self.learnt[min(self.learnt, key=lambda known: (abs(known - number), known))]
 
     def _prior(self, context: int) -> Belief:
-        if self._alone is not None:
+        if self._alone is not self:
             return self._prior_of_several(self._alone.belief_after(context))
         prices = [price for prior in self.drafters for price in prior.prices.values()]
         mean = np.log(np.array([1.0, LONE_PRICE, 1.0, *prices]))

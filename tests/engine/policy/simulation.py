@@ -248,21 +248,29 @@ def together(
 
 
 def shares_together(
-    at_once: int, drafts: Sequence[str] = tuple(DRAFTS), texts: Sequence[str] = (*TEXTS, "mixed")
+    at_once: int,
+    drafts: Sequence[str] = tuple(DRAFTS),
+    texts: Sequence[str] = (*TEXTS, "mixed"),
+    teaches: bool = True,
 ) -> dict[tuple[str, str, str], float]:
     """Returns the speed of adaptive replies at once, that of the best fixed length for all of them being 1, on the
-    curves that times begin with, by curve, drafter and text."""
+    curves that times begin with, by curve, drafter and text. teaches: whether they learn from each other; else each
+    begins with what is usual."""
     found = {}
     for (name, curve), draft, text in product({"CPU": CPU_PASSES, "GPU": GPU_PASSES}.items(), drafts, texts):
         each = DRAFTS[draft]
         costs = MachineTimes(curve, ((0, 0.0), (1, each), (LONGEST, LONGEST * each)))
-        found[name, draft, text] = _share_together(costs, text, at_once)
+        found[name, draft, text] = _share_together(costs, text, at_once, teaches)
     return found
 
 
-def _share_together(costs: MachineTimes, text: str, at_once: int) -> float:
+def _share_together(costs: MachineTimes, text: str, at_once: int, teaches: bool) -> float:
     learnt = Learnt(StepTimes([prior_of(costs)]))
-    found = together(lambda: adaptive(learnt, at_once=at_once), costs, text, at_once)
+
+    def policy() -> Adaptive:
+        return adaptive(learnt if teaches else Learnt(learnt.times.copy()), at_once=at_once)
+
+    found = together(policy, costs, text, at_once)
     return found / max(together(lambda length=n: FixedLength(length), costs, text, at_once) for n in range(LONGEST + 1))  # type: ignore[misc]
 
 

@@ -77,6 +77,25 @@ def test_turns_are_told_once_and_by_all() -> None:
     assert shared.learnt == {} and shared.of_several[2].learnt.keys() == {0}
 
 
+def test_replies_that_teach_nothing_know_what_the_others_drafted() -> None:
+    """Each learns from the same turns by itself, else one that drafts nothing would take all passes for longer."""
+    prior = PriorPrices("head", {1: 1.3, 2: 1.5, 4: 2.0})
+    shared = StepTimes([prior])
+    views = [shared.copy().for_replies(2) for _ in range(2)]
+    for view in views:
+        view.begin(0)
+    for _ in range(40):
+        for view in views:
+            view.observe_among(0, RoundAmong(0, 1.0, 0.0, 0.1))
+        for view, tokens in zip(views, (0, 4), strict=True):
+            view.observe_among(0, RoundAmong(tokens, 2.0, 0.0, 0.3))
+    for view in views:
+        assert view.plain_s == pytest.approx(0.1, rel=0.1)
+        assert view.price(0, 2) == pytest.approx(3.0, rel=0.15)
+        assert len(view.others) == 1
+    assert shared.learnt == {} and shared.of_several == {}
+
+
 def test_a_reply_that_takes_the_place_of_one_that_ended_belongs_to_its_own_turn() -> None:
     """Otherwise its rounds would be told with those of the turn before from then on."""
     shared = StepTimes([PriorPrices("head", {1: 1.5})])
