@@ -113,8 +113,8 @@ class RoundAmong:
 
 @dataclass
 class _Turns:
-    """The rounds of several replies at once that were one pass, by what each reply goes by when it is alone. current:
-    of those that have told of theirs. last: of the turn before. count: turns that are over."""
+    """The rounds of several replies at once that were one pass. Keys are the times that each reply goes by when it is
+    alone. current: rounds that have been told of. last: those of the turn before. count: turns that are over."""
 
     current: dict[StepTimes, RoundAmong] = field(default_factory=dict)
     last: dict[StepTimes, RoundAmong] = field(default_factory=dict)

@@ -13,19 +13,20 @@ STOP_MS = 1000  # until a killed process is gone
 @dataclass(frozen=True)
 class Ending:
     """How a program ended. not_started: why it could not start, else "". failed: whether it did not exit with status 0.
-    errors: what it wrote to its standard error."""
+    errors: what it wrote to its standard error. unfinished: what it wrote after its last whole line."""
 
     not_started: str = ""
     failed: bool = True
     errors: str = ""
+    unfinished: bytes = b""
 
 
 class ChildProcess(QProcess):
-    """One run of a program; it deletes itself at its end. line(bytes): of its output, as it comes. ended(Ending): told
-    once, when another program may be started.
+    """One run of a program; it deletes itself at its end. line(bytes): each whole line of its output. ended(Ending):
+    emitted once, when another program may be started.
 
     Its slots are methods, because a lambda that is connected to `QProcess.finished` and starts another process crashes
-    PySide 6.9. From within the signal that a process did not start no other would start, so that is told later.
+    PySide 6.9. Within the signal that a process could not start, no other one would start, so that signal is queued.
     """
 
     line = Signal(bytes)
@@ -39,7 +40,7 @@ class ChildProcess(QProcess):
         self.errorOccurred.connect(self._handle_error, Qt.ConnectionType.QueuedConnection)
 
     def begin(self, command: Sequence[str], given: bytes = b"") -> None:
-        """Starts the program, and gives it all that it will be given to read."""
+        """Starts the program, with `given` as all of its standard input."""
         self.start(command[0], [*command[1:]])
         if given:
             self.write(given)
@@ -61,10 +62,9 @@ class ChildProcess(QProcess):
 
     def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read()
-        if rest := bytes(self.readAllStandardOutput().data()):
-            self.line.emit(rest)
+        failed = bool(code) or status != QProcess.ExitStatus.NormalExit
         errors = bytes(self.readAllStandardError().data()).decode(errors="replace")
-        self._end(Ending("", bool(code) or status != QProcess.ExitStatus.NormalExit, errors))
+        self._end(Ending("", failed, errors, bytes(self.readAllStandardOutput().data())))
 
     def _end(self, ending: Ending) -> None:
         if not self._has_ended:

@@ -85,7 +85,7 @@ class PdfReader(QObject):
         self._output += line
 
     def _look(self) -> None:
-        """Kills the process when it takes or says too much."""
+        """Kills the process when it takes too long, or too much memory, or writes too much."""
         self._looks += 1
         child, memory = self._child, 0
         if child is None:
@@ -93,7 +93,8 @@ class PdfReader(QObject):
         with contextlib.suppress(psutil.Error):
             memory = psutil.Process(child.processId()).memory_info().rss
         is_long = self._looks * _LOOK_MS > MOST_SECONDS * 1000
-        if is_long or memory > MOST_MEMORY_BYTES or child.bytesAvailable() > MOST_OUTPUT_BYTES:
+        output = len(self._output) + child.bytesAvailable()
+        if is_long or memory > MOST_MEMORY_BYTES or output > MOST_OUTPUT_BYTES:
             self._kill()
 
     def _kill(self) -> None:
@@ -107,7 +108,7 @@ class PdfReader(QObject):
         self._timer.stop()
         if path is None:
             return
-        pages, why = ([], NOT_STARTED) if ending.not_started else _result(self._output)
+        pages, why = ([], NOT_STARTED) if ending.not_started else _result(self._output + ending.unfinished)
         if self._killed or why:
             self.failed.emit(f"“{path.name}” {self._killed or why}")
         else:

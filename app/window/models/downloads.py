@@ -224,7 +224,7 @@ class DownloadQueue(QObject):
 
     def _settle(self, ending: Ending) -> None:
         """Settles the download whose child has ended, and starts the next."""
-        if self._process is None:  # the app quits
+        if self._process is None:  # the queue is closed
             return
         download = self.downloads.get(self._current)
         self._process, self._current = None, ""

@@ -36,8 +36,8 @@ Then = Callable[[Removal], None]
 
 @dataclass(eq=False)
 class Command:
-    """One command. type: of its document. then, fail: called with the document, or with why there is none. output: so
-    far."""
+    """One command. type: of its document. then, fail: called with the document, or with why there is none. output: its
+    whole lines so far."""
 
     words: tuple[str, ...]
     type: Any
@@ -53,8 +53,9 @@ class Command:
         if ending.not_started:
             self.fail(f"the command could not start ({ending.not_started})")
             return
+        output = (self.output + ending.unfinished).strip()
         try:
-            document = msgspec.json.decode(self.output, type=self.type) if self.output.strip() else None
+            document = msgspec.json.decode(output, type=self.type) if output else None
         except msgspec.MsgspecError as error:
             self.fail(f"the answer could not be read ({error})")
             return

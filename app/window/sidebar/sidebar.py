@@ -72,7 +72,7 @@ class Sidebar(QWidget):
         self._change_list(lambda: self.conversations.show_update(record))
 
     def _change_list(self, change: Callable[[], None]) -> None:
-        """Changes the list; selection and scroll position stay, and a title that is being edited is what was typed."""
+        """Changes the list. Selection and scroll position stay; a title that is being edited keeps what was typed."""
         if self.list.state() == QAbstractItemView.State.EditingState:
             self.list.setFocus()
         at = self.list.verticalScrollBar().value()

@@ -1,5 +1,6 @@
 """Several replies at once: each drafts what serves all of them best, as they share the pass."""
 
+from collections.abc import Sequence
 from math import nan
 from statistics import mean
 
@@ -60,11 +61,9 @@ def test_so_many_replies_are_taken_to_be_a_pass_of_all_their_rows() -> None:
     assert pair.price(0, 1) == pytest.approx((1.6 + 1.2 * 0.1) / 1.2)
 
 
-def test_turns_are_told_once_and_by_all() -> None:
-    """The reply that drafts nothing waits for the other's four tokens: they drafted two each."""
-    prior = PriorPrices("head", {1: 1.3, 2: 1.5, 4: 2.0})
-    shared = StepTimes([prior])
-    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+def take_turns(views: Sequence[StepTimes]) -> None:
+    """Has two replies take part in 40 plain turns of 0.1 s, and in as many of 0.3 s in which the second drafts four
+    tokens."""
     for view in views:
         view.begin(0)
     for _ in range(40):
@@ -72,6 +71,14 @@ def test_turns_are_told_once_and_by_all() -> None:
             view.observe_among(0, RoundAmong(0, 1.0, 0.0, 0.1))
         for view, tokens in zip(views, (0, 4), strict=True):
             view.observe_among(0, RoundAmong(tokens, 2.0, 0.0, 0.3))
+
+
+def test_turns_are_told_once_and_by_all() -> None:
+    """The reply that drafts nothing waits for the other's four tokens: they drafted two each."""
+    prior = PriorPrices("head", {1: 1.3, 2: 1.5, 4: 2.0})
+    shared = StepTimes([prior])
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    take_turns(views)
     assert views[0].plain_s == views[1].plain_s == pytest.approx(0.1, rel=0.1)
     assert views[1].price(0, 2) == pytest.approx(3.0, rel=0.15)
     assert shared.learnt == {} and shared.of_several[2].learnt.keys() == {0}
@@ -82,13 +89,7 @@ def test_replies_that_teach_nothing_know_what_the_others_drafted() -> None:
     prior = PriorPrices("head", {1: 1.3, 2: 1.5, 4: 2.0})
     shared = StepTimes([prior])
     views = [shared.copy().for_replies(2) for _ in range(2)]
-    for view in views:
-        view.begin(0)
-    for _ in range(40):
-        for view in views:
-            view.observe_among(0, RoundAmong(0, 1.0, 0.0, 0.1))
-        for view, tokens in zip(views, (0, 4), strict=True):
-            view.observe_among(0, RoundAmong(tokens, 2.0, 0.0, 0.3))
+    take_turns(views)
     for view in views:
         assert view.plain_s == pytest.approx(0.1, rel=0.1)
         assert view.price(0, 2) == pytest.approx(3.0, rel=0.15)

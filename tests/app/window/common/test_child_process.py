@@ -26,17 +26,26 @@ def python(code: str, given: bytes = b"") -> Child:
     return Child(sys.executable, "-c", code, given=given)
 
 
-def test_lines_come_before_the_end_and_the_last_one_needs_no_newline() -> None:
+def test_whole_lines_come_before_the_end_and_the_rest_with_it() -> None:
     child = python("import sys; print('one', flush=True); print(sys.stdin.read(), end='')", given=b"two")
     until(lambda: child.endings)
-    assert child.lines == [b"one\n", b"two"]
-    assert child.endings == [Ending(failed=False)]
+    assert child.lines == [b"one\n"]
+    assert child.endings == [Ending(failed=False, unfinished=b"two")]
 
 
 def test_a_status_other_than_0_is_a_failure_with_its_errors() -> None:
     child = python("import sys; sys.exit('no room')")
     until(lambda: child.endings)
     assert child.endings == [Ending(errors="no room\n")]
+
+
+def test_a_line_that_a_killed_program_has_begun_is_not_told_as_one() -> None:
+    child = python("import signal; print('one'); print('tw', end='', flush=True); signal.pause()")
+    until(lambda: child.lines)
+    child.process.kill()
+    until(lambda: child.endings)
+    assert child.lines == [b"one\n"]
+    assert child.endings == [Ending(unfinished=b"tw")]
 
 
 def test_a_program_that_does_not_start_is_told_later_and_once(tmp_path: Path) -> None:
