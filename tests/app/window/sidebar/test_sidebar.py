@@ -21,6 +21,7 @@ from app.window.sidebar.sidebar import SEARCH_MS, Sidebar
 from tests.app.window.chats import add_conversation, conversation, end, open_chat, open_window
 from tests.app.window.pictures import colours_in
 from tests.app.window.stepped_clock import SteppedClock
+from tests.machine_speed import assert_quick
 
 Search = Callable[[str], None]
 
@@ -118,14 +119,22 @@ def test_a_message_changes_one_row_and_reads_no_other_conversation(
 def test_thousands_of_conversations_are_shown_and_scrolled_at_once(sidebar: Sidebar) -> None:
     now = time.time()
     records = [conversation(n + 1, f"Conversation {n}", now - 600 * n) for n in range(5000)]
-    began = time.perf_counter()
-    sidebar.show_all(records)
-    QCoreApplication.processEvents()
-    assert time.perf_counter() - began < 0.5
-    began = time.perf_counter()
-    sidebar.list.scrollToBottom()
-    sidebar.list.viewport().repaint()
-    assert time.perf_counter() - began < 0.1
+
+    def show_s() -> float:
+        began_s = time.perf_counter()
+        sidebar.show_all(records)
+        QCoreApplication.processEvents()
+        return time.perf_counter() - began_s
+
+    def scroll_s() -> float:
+        sidebar.list.scrollToTop()
+        began_s = time.perf_counter()
+        sidebar.list.scrollToBottom()
+        sidebar.list.viewport().repaint()
+        return time.perf_counter() - began_s
+
+    assert_quick(show_s, 0.5)
+    assert_quick(scroll_s, 0.1)
 
 
 def test_keys_open_the_conversation_above_and_below(window: MainWindow, controller: Controller) -> None:
