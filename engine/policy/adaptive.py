@@ -195,9 +195,7 @@ class Adaptive:
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
         drafters = range(len(self._candidates))
-        stays_plain = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
-        # A reply that goes ahead of others that draft has a pass alone, and one later again where it waits for them.
-        self._followed = stays_plain and not any(one.drafted for one in self._times.others)
+        self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
         return self._followed
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:

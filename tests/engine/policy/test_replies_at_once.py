@@ -8,13 +8,11 @@ import pytest
 
 from engine.policy.step_times import PriorPrices, RoundAmong, StepTimes
 from tests.engine.policy.simulation import (
-    LONGEST,
     Learnt,
     adaptive,
     costs_of,
     flags,
     prior_of,
-    round_of,
     shares_together,
     speed,
     together,
@@ -130,17 +128,3 @@ def test_replies_of_different_texts_draft_differently() -> None:
     """Drafts that are right may be long, as they cost the others little: no one length serves all so well."""
     found = shares_together(4, ("free", "head"), ("mixed",)).values()
     assert mean(found) >= 1.05
-
-
-def test_a_plain_round_goes_ahead_of_no_reply_that_drafts() -> None:
-    """It would have a pass of its own, of all weights for one row."""
-    learnt = Learnt(StepTimes([PriorPrices("drafter", dict.fromkeys(range(1, LONGEST + 1), 20.0))]))
-    policy, other = adaptive(learnt, at_once=2), learnt.times.for_reply().for_replies(2)
-    policy.begin(100)
-    ahead = []
-    for turn, theirs in enumerate((0, 0, 0, 0, 1, 1, 0, 0)):
-        ahead.append(policy.next_is_plain())
-        policy.observe(round_of(0, 0, float(turn)))
-        other.observe_among(0, RoundAmong(theirs, 1.0, 0.0, 1.0))
-    assert policy.plan().length == 0
-    assert ahead == [True] * 6 + [False] * 2  # what others draft is known once a turn is over
