@@ -15,24 +15,16 @@ def slowness() -> float:
     return max(1.0, min(_work_s() for _ in range(REPEATS)) / REFERENCE_S)
 
 
-def too_slow(seconds_of: Callable[[], float], most_s: float) -> str:
-    """Returns "" if what `seconds_of` measures takes less than `most_s`, on a slower machine proportionally more, and
-    else what it takes. What takes longer is measured again: the least counts, as whatever disturbs a measurement makes
-    it longer."""
+def assert_quick(seconds_of: Callable[[], float], most_s: float) -> None:
+    """Asserts that what `seconds_of` measures takes less than `most_s`, on a slower machine proportionally more. What
+    takes longer is measured again: the least counts, as whatever disturbs a measurement makes it longer."""
     least_s, slowest = seconds_of(), 1.0
     for _ in range(REPEATS - 1):
         if least_s < most_s * slowest:
-            return ""
+            return
         slowest = max(slowest, slowness())
         least_s = min(least_s, seconds_of())
-    if least_s < most_s * slowest:
-        return ""
-    return f"{least_s:.4f} s on a machine {slowest:.2f} times as slow, at most {most_s} s"
-
-
-def assert_quick(seconds_of: Callable[[], float], most_s: float) -> None:
-    """Asserts that what `seconds_of` measures is not `too_slow`."""
-    assert not (found := too_slow(seconds_of, most_s)), found
+    assert least_s < most_s * slowest, f"{least_s:.3f} s on a machine {slowest:.2f} times as slow, at most {most_s} s"
 
 
 def _work_s() -> float:

@@ -225,7 +225,7 @@ def _use_of_time(node: ast.AST, numbers: dict[str, ast.expr]) -> Iterator[str]:
             yield "processEvents in a counted loop"
     elif isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called in ("assert_quick", "slowness", "too_slow"):
+        if called in ("assert_quick", "slowness"):
             yield called
         limits = [key.value for key in node.keywords if key.arg in LIMITS]
         limits += node.args[:1] if called in ("wait", "join") or ast.unparse(node.func) == "asyncio.sleep" else []

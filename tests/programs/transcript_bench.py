@@ -82,6 +82,12 @@ def stream(text: str, rate: float, transcript: Transcript, message: int = 2) -> 
     return Streamed(count, ended_s - began_s, gaps.gaps_s, gaps.busy_s, ended_s - told_s)
 
 
+def load_parsers() -> None:
+    """Loads what shows text and formulas, as an app has that has been open for two seconds."""
+    for source in PRELOADED:
+        write(QTextDocument(), source, [], LIGHT, True)
+
+
 def shown(width: int = WIDTH, height: int = HEIGHT) -> Transcript:
     """A transcript in a window of this size."""
     transcript = Transcript()
@@ -167,8 +173,7 @@ def main() -> None:
     parser.add_argument("--refused", action="store_true")
     asked = parser.parse_args()
     application = QApplication.instance() or QApplication(["bench"])
-    for source in PRELOADED:  # as in an app that has been open for two seconds
-        write(QTextDocument(), source, [], LIGHT, True)
+    load_parsers()
     print("gaps of the GUI thread, and how much of them it was busy")
     print("stream            tokens      s   p99 ms  longest  busy p99  busiest  behind s")
     for name, text in sources(asked.tokens).items():

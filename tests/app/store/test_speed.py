@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.store import Store
-from tests.machine_speed import too_slow
+from tests.machine_speed import slowness
 from tests.programs.store_bench import fill, measure
 
 BOUNDS_S = {
@@ -30,7 +30,7 @@ def test_with_ten_thousand_messages_nothing_takes_long(place: Path) -> None:
     slow = {
         name: statistics.median(measured)
         for name, measured in measure(store, place, long)
-        if too_slow(lambda measured=measured: statistics.median(measured), BOUNDS_S[name.split()[0]])
+        if statistics.median(measured) > BOUNDS_S[name.split()[0]] * slowness()
     }
     assert slow == {}
     store.close()

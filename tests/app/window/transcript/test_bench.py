@@ -9,29 +9,29 @@ from PySide6.QtWidgets import QApplication
 from app.reply import Reply
 from tests.app.window.transcript.samples import question
 from tests.machine_speed import assert_quick
-from tests.programs.transcript_bench import Streamed, open_long, share_ms, shown, sources, stream
+from tests.programs.transcript_bench import load_parsers, open_long, share_ms, shown, sources, stream
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("name", ["markdown", "one line", "one code block"])
 def test_a_fast_stream_leaves_the_window_free(app: QApplication, name: str) -> None:
-    def streamed() -> Streamed:
+    def of_its_bounds() -> float:  # the largest share, where 1 is a bound
         transcript = shown()
         transcript.show_branch([question(1)], lambda _: Reply())
         done = stream(sources(3000)[name], 2000.0, transcript)
         transcript.close()
-        return done
+        return max(share_ms(done.busy_s, 0.99) / 33, share_ms(done.busy_s, 1.0) / 150, done.behind_s / 1.5)
 
-    assert_quick(lambda: share_ms(streamed().busy_s, 0.99) / 1000, 0.033)
-    assert_quick(lambda: max(streamed().busy_s), 0.15)
-    assert_quick(lambda: streamed().behind_s, 1.5)
+    load_parsers()
+    assert_quick(of_its_bounds, 1.0)
 
 
 @pytest.mark.timing
 def test_a_long_conversation_opens_and_resizes_at_once(app: QApplication) -> None:
-    assert_quick(lambda: open_long(500, 200_000).first_paint.busy_ms / 1000, 0.3)
-    assert_quick(lambda: open_long(500, 200_000).resize.busy_ms / 1000, 0.1)
+    def of_its_bounds() -> float:  # the larger share
+        opened = open_long(500, 200_000)
+        assert opened.told <= 4
+        return max(opened.first_paint.busy_ms / 300, opened.resize.busy_ms / 100)
 
-
-def test_a_conversation_that_opens_asks_for_the_rounds_of_few_messages(app: QApplication) -> None:
-    assert open_long(500, 20_000).told <= 4
+    load_parsers()
+    assert_quick(of_its_bounds, 1.0)
