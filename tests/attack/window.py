@@ -34,8 +34,8 @@ from tests.machine_speed import slowness
 from tests.programs.frame_meter import Gaps
 from tests.programs.transcript_bench import load_parsers
 
-# On the machine of `tests.machine_speed`; failures are counted by how slow this one is before or after. No reply is shown
-# twice: a formula, for example, is kept once it was shown, and would take no time again.
+# On the machine of `tests.machine_speed`; failures are counted by how slow this one is before or after. No reply is
+# shown twice: a formula, for example, is kept once it was shown, and would take no time again.
 GOAL_MS = 100
 LONGEST = 10_000_000  # characters
 MOST_TOKENS = 8_000  # of one reply
