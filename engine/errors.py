@@ -68,3 +68,6 @@ class BackendError(RedlineError):
 
 class MachineLostError(BackendError):
     """A machine that computes a part of a model is gone. MLX joins a process once: only another one can go on."""
+
+    def __init__(self, reason: str = "a machine that computes a part of this model is gone: start Redline again"):
+        super().__init__(reason)

@@ -26,6 +26,7 @@ from engine.noise import Stream, position_range
 from engine.refusal import evidence, explained, rule_of
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
+from engine.target.sharded_target import check_present
 
 _NONE_ACCEPTED, _NO_PROBABILITIES = mx.array(0, mx.int32), mx.array([], mx.float32)
 
@@ -87,8 +88,8 @@ class PendingRound:
     """A round on the device.
 
     accepted: what the target keeps, lazy. checksums: of the rows of logits in exact-verify, (depth + 1, 2), else
-    (0, 2). width: rows of the pass. counts: before the draft. waits_for_draft: whether the draft was waited for before
-    this.
+    (0, 2). width: rows of the pass. counts: before the draft. absent: as in `CachedModel`. waits_for_draft: whether the
+    draft was waited for before this.
     """
 
     accepted: Acceptance
@@ -96,6 +97,7 @@ class PendingRound:
     draft: Draft
     width: int
     counts: TokenCounts
+    absent: mx.array | None
     waits_for_draft: bool = False
 
     @property
@@ -112,7 +114,7 @@ class PendingRound:
     def arrays(self) -> list[mx.array]:
         """All that is read of the round once it is done. A small model takes as long for an operation as for a layer,
         so nothing is put together for that."""
-        found = [self.accepted.tokens, self.accepted.p, self.checksums]
+        found = [self.accepted.tokens, self.accepted.p, self.checksums, self.absent]
         if not self.is_plain:
             accepted, _, path, _, q, why, draws, _ = self.accepted
             found += [accepted, path, q, why, draws, self.draft.tokens]
@@ -123,10 +125,12 @@ class PendingRound:
         """Waits for the device, which nothing else of a round does but a grammar and the timing of drafts, and returns
         the round as plain values.
 
-        Raises ModelError if the drafter's probabilities are not numbers.
+        Raises ModelError if the drafter's probabilities are not numbers, MachineLostError if a machine that computes a
+        part of the target was gone.
         """
         together.before_waiting()
         mx.eval(*self.arrays)
+        check_present(self.absent)
         now_s = time.monotonic()
         done, draft, is_plain = self.accepted, self.draft, self.is_plain
         accepted: Any = 0 if is_plain else done.accepted.item()
@@ -206,7 +210,7 @@ class RoundQueue:
         allowed = _allowed(self._sampler, logits, draft)
         accepted = verify(self._sampler, logits, self._counts, draft, len(self._tokens), allowed)
         waits = allowed is not None and draft.tokens.size > 0
-        self._push(PendingRound(accepted, self._target.checksums(logits), draft, width, self._counts, waits))
+        self._push(accepted, logits, draft, width, self._counts, waits)
 
     def submit_ahead(self) -> None:
         """Submits a plain step on the token of the pending round, which is plain too and not known yet."""
@@ -214,9 +218,19 @@ class RoundQueue:
         counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
         logits, width = self._target.continue_after(self._tokens, pending.first_token)
         accepted = verify(self._sampler, logits, counts, draft, len(self._tokens) + 1)
-        self._push(PendingRound(accepted, self._target.checksums(logits), draft, width, counts))
+        self._push(accepted, logits, draft, width, counts)
 
-    def _push(self, pending: PendingRound) -> None:
+    def _push(
+        self,
+        accepted: Acceptance,
+        logits: mx.array,
+        draft: Draft,
+        width: int,
+        counts: TokenCounts,
+        waits_for_draft: bool = False,
+    ) -> None:
+        checksums, absent = self._target.checksums(logits), self._target.absent
+        pending = PendingRound(accepted, checksums, draft, width, counts, absent, waits_for_draft)
         mx.async_eval(*pending.arrays)
         self._pending.append(pending)
 

@@ -210,9 +210,9 @@ def _numpy_type(name: str) -> str:
 
 def _blocks(array: mx.array, by_token: bool) -> list[memoryview]:
     """Returns the bytes of an array, evaluated: in blocks of BLOCK_ROWS if its first axis is `by_token`, else whole."""
-    data = np.asarray(mx.view(mx.contiguous(array).reshape(-1), mx.uint8))
-    block_bytes = BLOCK_ROWS * data.size // array.shape[0] if by_token and data.size else max(1, data.size)
-    return [data[start : start + block_bytes].data for start in range(0, data.size, block_bytes)]
+    data = memoryview(mx.view(mx.contiguous(array).reshape(-1), mx.uint8))  # type: ignore[arg-type]
+    block_bytes = BLOCK_ROWS * len(data) // array.shape[0] if by_token and len(data) else max(1, len(data))
+    return [data[start : start + block_bytes] for start in range(0, len(data), block_bytes)]
 
 
 def _digest(data: Any) -> str:

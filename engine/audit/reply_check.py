@@ -20,6 +20,7 @@ from engine.reply_channels import Parser
 from engine.reply_text import ReplyText, TokenStream
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
+from engine.target.sharded_target import check_present
 
 MEASURED = 32  # differences whose noise is measured, each with its own prefill; later ones are assumed to have as much
 _STRIDE = 8  # passes in a row before their results are compared
@@ -82,6 +83,7 @@ def check_reply(
         yield from _read(target, prompt, between)
         yield from passes.run(goes_on)
         differences = _differences(target, sampler, passes.mismatches, prompt, rounds, between)
+        check_present(target.absent)
     finally:
         clear_caches(target)
     if len(kept) < len(reply):
@@ -124,6 +126,7 @@ def compare_replies(
     narrow = _plain_logits(target, sampler, prompt, plain[:position], between)
     mismatch = mismatch_at(sampler, narrow, before, position, plain[position], tokens[position])
     difference = measure_noise(target, sampler, mismatch, before, other, between)
+    check_present(target.absent)
     clear_caches(target)
     return Receipt(checked, (difference,))
 

@@ -58,7 +58,7 @@ def mismatch_at(
     """Returns the mismatch at `position`. logits: (1, vocabulary) of the plain pass after `before`, prompt included."""
     scores = choice_scores(sampler, logits, before)
     gap = math.inf if plain is None else float(scores[plain]) - float(scores[other])
-    row: Any = np.array(logits[0].astype(mx.float32))
+    row: Any = backend.to_numpy(logits[0].astype(mx.float32))
     sizes = [abs(float(row[token])) for token in (plain, other) if token is not None]
     ulp = _step(logits.dtype, max(filter(math.isfinite, sizes), default=1.0)) / (sampler.sampling.temperature or 1.0)
     return Mismatch(position, plain, other, gap, ulp, logits)
@@ -113,7 +113,7 @@ def assume_noise(mismatch: Mismatch, measured: Sequence[Difference]) -> Differen
 def choice_scores(sampler: Sampler, logits: mx.array, before: list[int]) -> Any:
     """Returns what the choice after `before` is the argmax of, (vocabulary,) float32 in numpy; -inf where p is 0."""
     scores, _ = sampler.score(logits, TokenCounts(sampler.distribution, before).rows(), len(before))
-    return np.array(scores[0])
+    return backend.to_numpy(scores[0])
 
 
 def feed_afresh(target: CachedModel, tokens: Sequence[int], between: Callable[[], None] = lambda: None) -> None:
@@ -208,5 +208,5 @@ def _pass_of(rounds: Sequence[Round], position: int) -> tuple[Round, int]:
 
 def _largest(values: mx.array) -> float:
     """Returns the largest magnitude, padding logits of -inf aside."""
-    magnitudes = np.abs(np.array(values.astype(mx.float32)))
+    magnitudes = np.abs(backend.to_numpy(values.astype(mx.float32)))
     return float(np.max(magnitudes[np.isfinite(magnitudes)], initial=0.0))

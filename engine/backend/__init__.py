@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.backend import blas
 from engine.errors import MachineLostError
@@ -70,7 +74,19 @@ def raise_if_machine_lost(error: BaseException) -> None:
     if isinstance(error, MachineLostError):
         raise error
     if isinstance(error, RuntimeError) and "[ring]" in str(error):
-        raise MachineLostError("a machine that computes a part of this model is gone: start Redline again") from error
+        raise MachineLostError from error
+
+
+def to_numpy(array: Any) -> NDArray[Any]:
+    """Returns an array of MLX, evaluated, as one of numpy's that shares no memory with it. Raises what MLX raises.
+
+    `np.array` alone may return numbers that were never computed: MLX (0.32.4) tells of an error once, as numpy (2.x)
+    asks for the buffer, and numpy then drops the error and asks in another way.
+    """
+    import mlx.core as mx
+
+    mx.eval(array)
+    return np.array(array)
 
 
 def wired_bytes() -> int | None:

@@ -41,6 +41,10 @@ class PassListener(Protocol):
     def announce(self, tokens: mx.array, tree: DraftTree | None, logits: bool) -> None:
         """A pass over `tokens` (n,) comes. logits: whether it is evaluated as far as these, else only the cache."""
 
+    def submit(self, outputs: Sequence[mx.array]) -> mx.array:
+        """Has the pass announced last evaluated, as far as its `outputs`. Returns how many machines are missing from
+        it, lazy: see `absent` of `CachedModel`."""
+
     def cancel(self, error: BaseException) -> None:
         """The pass announced last could not be built, because of `error`."""
 
@@ -68,8 +72,9 @@ class CachedModel:
 
     rotation: which frequencies LongRoPE uses. taps: where the states of every pass are recorded now, None for nowhere.
     vocabulary: width of the logits. leader: has other processes repeat every pass, None for a model that is whole in
-    this one. Raises ModelError for an architecture that cannot be decoded exactly, UnsupportedCache for a cache that
-    cannot be rewound.
+    this one. absent: how many machines were missing from the pass built last, as a few lazy integers; None for a model
+    that is whole. Only where all are 0 has the pass computed anything of use. Raises ModelError for an architecture
+    that cannot be decoded exactly, UnsupportedCache for a cache that cannot be rewound.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
@@ -77,6 +82,7 @@ class CachedModel:
             raise ModelError(f"this architecture cannot be decoded exactly: {reason}; choose another model")
         self.model = model
         self.leader: PassListener | None = None
+        self.absent: mx.array | None = None
         self.kv_bits, self._kv_group_size = kv_bits, kv_group_size
         self._sharing = _Sharing(sum(array.nbytes for array in arrays_in(model.parameters())))
         self.rotation = RotationByLength(model.modules())
@@ -242,7 +248,7 @@ class CachedModel:
         self.cache.advance(tokens.size)
         if self.leader is not None:  # as far as every other process evaluates it: see `sharded_target`
             seen = self.taps.arrays() if self.taps is not None else []
-            mx.async_eval([*([logits] if wanted else []), *self.cache.arrays(), *seen])
+            self.absent = self.leader.submit([*([logits] if wanted else []), *self.cache.arrays(), *seen])
         return logits
 
     def _build(self, tokens: mx.array, entries: Any, rows: TreeRows | None) -> mx.array:

@@ -9,21 +9,27 @@ ranks repeat each pass and what was done to the cache before it. They run `follo
       marks and rewinds since the pass before                do the same to their caches
     all_sum(token ids, lazy): never waited for               all_sum(zeros): the token ids
     the pass, its layers summed over all ranks               the same pass
+    all_sum(ones): how many ranks were there                 all_sum(ones)
 
 Invariant: every rank evaluates the same collectives in the same order, because MLX's ring is a stream of bytes without
 names. So a pass that was announced is evaluated at once and as a whole, to the logits or, where nobody reads those, to
 what it puts into the caches; a pass that could not be built was built nowhere.
+
+A rank that is gone leaves a sum unfinished: mostly that waits for ever, but MLX may also go on with what it has, and
+tell of it once, to whoever submits or waits next on a CPU stream; a GPU stream that waited for the sum computes with
+those numbers (0.32.4). What a ring has lost it never gets back, so the sum of ones that ends a pass, with which each
+round is waited for, vouches for all that came before it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import mlx.core as mx
 
-from engine.errors import BackendError
+from engine.errors import BackendError, MachineLostError
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
 
@@ -89,6 +95,13 @@ class Leader:
             numbers = mx.concatenate([numbers, tree.parents.astype(mx.int32)])
         mx.async_eval(mx.distributed.all_sum(numbers, group=self._group))
 
+    def submit(self, outputs: Sequence[mx.array]) -> mx.array:
+        """Has the pass announced last evaluated, as far as its `outputs`. Returns how many ranks are missing from it,
+        (ranks,) int32, lazy."""
+        absent = _absent(self._group, outputs)
+        mx.async_eval([*outputs, absent])
+        return absent
+
     def cancel(self, error: BaseException) -> None:
         """Tells the other ranks that the pass announced last could not be built here. What interrupts this process
         alone, such as Ctrl-C, leaves them in the midst of that pass: no other can follow."""
@@ -130,8 +143,22 @@ def _repeat(model: CachedModel, group: mx.distributed.Group, message: Message) -
     except Exception as error:  # noqa: BLE001  broad: a hundred models' code; rank 0 says whether it failed there too
         mx.eval(numbers)
         return error
-    mx.eval(logits if message["logits"] else model.cache.arrays(), numbers)
+    outputs = [logits] if message["logits"] else model.cache.arrays()
+    mx.eval(outputs, numbers, _absent(group, outputs))
     return None
+
+
+def _absent(group: mx.distributed.Group, outputs: Sequence[mx.array]) -> mx.array:
+    """Returns how many ranks are missing, (ranks,) int32: none, if all have come so far as to have `outputs`."""
+    (ones,) = mx.depends([mx.ones(group.size(), mx.int32)], list(outputs))
+    return group.size() - mx.distributed.all_sum(ones, group=group)
+
+
+def check_present(absent: mx.array | None) -> None:
+    """Waits for the pass whose missing ranks `absent` counts, None for one of a model that is whole. Raises
+    MachineLostError where one was missing: what the pass computed is then of no use."""
+    if absent is not None and any(absent.tolist()):  # type: ignore[arg-type]
+        raise MachineLostError
 
 
 def trip_s(group: mx.distributed.Group, rows: int, width: int, sums: int = SUMS) -> float:

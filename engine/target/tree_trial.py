@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 
-from engine.backend import raise_if_machine_lost
+from engine.backend import raise_if_machine_lost, to_numpy
 from engine.errors import RedlineError
 from engine.target.cached_model import CachedModel
 from engine.target.joint_pass import equal_logits
@@ -37,7 +37,7 @@ def _compare(target: CachedModel) -> str | None:
     """Compares a pass over the tree with a pass over each of its paths."""
     tree = DraftTree.of(_PARENTS)
     together = _rows(target, _NODES, tree)
-    for reach in np.array(tree.reach):
+    for reach in to_numpy(tree.reach):
         path = np.flatnonzero(reach).tolist()
         alone = _rows(target, [_NODES[i] for i in path], None)
         if not equal_logits(together[mx.array([0, *(i + 1 for i in path)])], alone):

@@ -11,6 +11,7 @@ from engine.cache.model_cache import LayerKV
 from engine.cache.sliding_window import SlidingKVCache
 from engine.drafters import Needs
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.sharded_target import check_present
 from engine.target.target_view import TargetView
 
 
@@ -88,6 +89,7 @@ def read_text(target: CachedModel, text: TargetText, needs: Needs) -> TargetOutp
         states = target.taps.take(0, end) if target.taps else None
         logits = mx.concatenate(rows)
         mx.eval(logits, [] if states is None else states)
+        check_present(target.absent)
         return TargetOutputs(text, logits, states, kv, windows)
     finally:
         target.record()

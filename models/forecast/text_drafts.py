@@ -15,6 +15,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.acceptance import gather
+from engine.backend import to_numpy
 from engine.drafters import Draft, DraftContext, Drafter, empty_draft
 from engine.errors import UsageError
 from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
@@ -162,9 +163,9 @@ class _Drafting:
         logits = self._outputs.logits[place : place + text.size]
         logp = distribution.logprobs(distribution.adjust(logits, context.counts.rows(text[:-1])))
         accepted = acceptance_probs(logp, logq, text, distribution.sampling)
-        lacking = np.flatnonzero(np.array(gather(logq, text)) == -np.inf)  # tokens that the drafter does not have
+        lacking = np.flatnonzero(to_numpy(gather(logq, text)) == -np.inf)  # tokens that the drafter does not have
         known = int(lacking[0]) + 1 if lacking.size else text.size
-        return np.array(accepted, np.float64)[:known]
+        return to_numpy(accepted).astype(np.float64)[:known]
 
     def _agreement(self, draft: Draft, place: int) -> Floats:
         tokens: Any = draft.tokens.tolist()

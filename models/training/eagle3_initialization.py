@@ -13,6 +13,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend import to_numpy
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
 from engine.target.model_layout import layers_of
 from models.loader import Loaded
@@ -189,4 +190,4 @@ def _inverse(weight: mx.array) -> Matrix:
 
 
 def _numbers(array: mx.array) -> Matrix:
-    return np.array(array.astype(mx.float32)).astype(np.float64)
+    return to_numpy(array.astype(mx.float32)).astype(np.float64)

@@ -19,6 +19,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend import to_numpy
 from engine.policy.expected_length import TREE_SIZES
 from models.expected_rounds import expected_rounds, survival_probs
 from models.forecast.forecast import RoundTimes
@@ -99,7 +100,7 @@ def evaluate(trainee: Trainee, batch: Batch, temperature: float, scores: HeldOut
         agreed.append((best if trainee.ids is None else trainee.ids[best]) == batch.labels)
         overlap.append(mx.sum(mx.minimum(batch.target_probs, mx.softmax(one, -1)), -1))
         mx.eval(agreed[-1], overlap[-1])
-    scores.add(np.array(mx.stack(agreed)), np.array(mx.stack(overlap)), temperature)
+    scores.add(to_numpy(mx.stack(agreed)), to_numpy(mx.stack(overlap)), temperature)
     return logits
 
 

@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend import to_numpy
 from engine.drafters.medusa import MedusaConfig, MedusaHeads
 from engine.target.model_layout import output_rows
 from models.drafters.medusa import RankPath, save_medusa
@@ -109,7 +110,7 @@ def _ranks(logits: mx.array, labels: mx.array, ids: mx.array) -> NDArray[np.int3
     known = ids[place] == labels
     own = mx.take_along_axis(logits, place[:, None], -1)
     ranks = mx.sum((logits > own).astype(mx.int32), -1)
-    return np.array(mx.where(known, ranks, RANKS))
+    return to_numpy(mx.where(known, ranks, RANKS))
 
 
 def best_tree(probs: Mapping[RankPath, float], depths: int, ranks: int, size: int = LARGEST_TREE) -> list[RankPath]:

@@ -14,6 +14,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from engine.backend import to_numpy
 from engine.backend.mlx_lm_imports import create_attention_mask
 from engine.drafters.mtp import MtpHead
 from engine.target.model_layout import layers_of, output_rows
@@ -131,6 +132,6 @@ def _scale_outputs(head: MtpHead, pairs: mx.array) -> None:
 
 def _least_squares(products: mx.array, across: mx.array) -> mx.array:
     """Returns the map (out, in) that is best for sums of products of inputs (in, in) and with outputs (in, out)."""
-    squares, wanted = (np.array(one).astype(np.float64) for one in (products, across))
+    squares, wanted = (to_numpy(one).astype(np.float64) for one in (products, across))
     squares += _RIDGE * np.trace(squares) / len(squares) * np.eye(len(squares))
     return mx.array(np.linalg.solve(squares, wanted).T.astype(np.float32))

@@ -19,6 +19,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend import to_numpy
 from engine.errors import FitError
 from engine.target.layer_taps import NORMED, LayerTaps
 from engine.target.model_layout import output_of, output_rows
@@ -144,7 +145,7 @@ def _halves(rows: mx.array) -> NDArray[np.float16]:
     the range of 16 bits; those are clipped, which hardly changes the output of the norms that follow."""
     coarse = mx.clip(rows, -_LARGEST_HALF, _LARGEST_HALF).astype(mx.float16)
     rest = (rows[:, -1:] - coarse[:, -1:].astype(mx.float32)).astype(mx.float16)
-    return np.array(mx.concatenate([coarse, rest], 1))
+    return to_numpy(mx.concatenate([coarse, rest], 1))
 
 
 class StoredStates:

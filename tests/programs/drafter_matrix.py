@@ -321,6 +321,9 @@ class Announced:
     def announce(self, tokens: mx.array, tree: object, logits: bool) -> None:
         pass
 
+    def submit(self, outputs: list[mx.array]) -> mx.array:
+        return mx.zeros(2, mx.int32)
+
     def cancel(self, error: BaseException) -> None:
         pass
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.errors import BackendError, ModelError
+from engine.errors import BackendError, MachineLostError, ModelError
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import is_pipelined
@@ -200,9 +200,21 @@ def _follow_with(model: CachedModel, message: Any, numbers: mx.array) -> None:
     class Numbers:
         """A group that sums to what rank 0 has."""
 
+        size = staticmethod(lambda: 2)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mx.distributed, "all_sum", lambda _, group: numbers)
         follow(model, Numbers(), [message])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("drafted", [0, 3])
+def test_a_round_without_the_other_ranks_is_an_error(drafted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum whose other ranks are gone may go on with the numbers of this rank, and MLX does not always say so."""
+    target, two = CachedModel(build("llama")), cast(Any, Group(2))
+    Leader(target, two, lambda _: None)
+    monkeypatch.setattr(mx.distributed, "all_sum", lambda values, group: values)
+    with pytest.raises(MachineLostError, match="is gone: start Redline again"):
+        reply(target, PromptLookup(1, earlier_replies(64)) if drafted else None, drafted)
 
 
 def test_a_pass_that_nobody_could_build_is_no_mistake() -> None:
