@@ -83,7 +83,6 @@ def check_reply(
         yield from _read(target, prompt, between)
         yield from passes.run(goes_on)
         differences = _differences(target, sampler, passes.mismatches, prompt, rounds, between)
-        check_present(target.absent)
     finally:
         clear_caches(target)
     if len(kept) < len(reply):
@@ -213,6 +212,7 @@ def _differences(
     for one in mismatches[:MEASURED]:
         before = sequence[: len(prompt) + one.position]
         measured.append(measure_noise(target, sampler, one, before, rounds, between))
+    check_present(target.absent)
     return [*measured, *(assume_noise(one, measured) for one in mismatches[MEASURED:])]
 
 
