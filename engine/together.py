@@ -38,15 +38,15 @@ class Pass(Protocol):
 
 class _Reply(greenlet):
     """The coroutine of a reply. wanted: what it handed over for last; None before it began. shares_passes: whether its
-    passes may be joined with those of others. failure: what it raised."""
+    passes may be joined with those of others. failure: what it raised. driver: who resumes it."""
 
     wanted: Pass | str | None = None
     shares_passes = True
     failure: BaseException | None = None
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], None], driver: Together) -> None:
         super().__init__()
-        self._work = work
+        self._work, self.driver = work, driver
 
     def run(self) -> None:
         """Writes the reply. What it raises is kept, so that the others have their turn first."""
@@ -100,6 +100,12 @@ def between_pieces() -> None:
     _hand_over(_READS)
 
 
+def others_read() -> bool:
+    """Whether another reply reads its prompt in the turns of the one that asks, which take longer by that."""
+    reply = getcurrent()
+    return isinstance(reply, _Reply) and reply.driver.at_once() < reply.driver.running
+
+
 def _hand_over(reason: str) -> None:
     reply = getcurrent()
     if isinstance(reply, _Reply):
@@ -125,7 +131,7 @@ class Together:
 
     def start(self, work: Callable[[], None]) -> None:
         """Begins a reply in the next turn. `work` writes all of it, and raises nothing."""
-        self._replies.append(_Reply(work))
+        self._replies.append(_Reply(work, self))
 
     def turn(self) -> None:
         """Has each reply that writes do one round, and each that reads its prompt one piece of it.

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 
+from engine import together
 from engine.events import Round
 from engine.policy import Plan
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength
-from engine.policy.step_times import RoundAmong, StepTimes
+from engine.policy.step_times import PlanAmong, RoundAmong, StepTimes
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may lose
 BUDGET_START, MAX_BUDGET_START = 0.03, 3.0  # of the tokens of the whole reply, and at most this many plain steps
@@ -73,10 +73,10 @@ class Candidate:
         self.unread = 1  # committed tokens that it has not read: the last one, and those of rounds without it
         self.until_probe = self.probe_interval = PROBE_SOONEST  # in rounds
 
-    def drafted(self, round_: Round) -> None:
-        """Sets when the next probe may be, by what came of a draft."""
+    def drafted(self, round_: Round, in_vain: bool = False) -> None:
+        """Sets when the next probe may be, by what came of a draft. in_vain: whatever is accepted, it does not pay."""
         self.probe_interval = (
-            PROBE_SOONEST if round_.accepted else min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
+            PROBE_SOONEST if round_.accepted and not in_vain else min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
         )
         self.until_probe, self.unread = self.probe_interval, len(round_.tokens)
 
@@ -150,6 +150,13 @@ class Adaptive:
         self._times.begin(self._context)
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+        plan = self._plan(hints)
+        if self._times.replies > 1:
+            expected = self._tokens(self._choice.drafter)
+            self._times.plan_among(PlanAmong(plan.length, expected, self._budget.left, self._choice.sure))
+        return plan
+
+    def _plan(self, hints: Sequence[float | None]) -> Plan:
         self._hints, self._planned = hints or [None] * len(self._candidates), True
         choices = [self._best(drafter) for drafter in range(len(self._candidates))]
         choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
@@ -195,7 +202,9 @@ class Adaptive:
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
         drafters = range(len(self._candidates))
-        self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
+        stays_plain = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
+        # A reply that goes ahead of others that draft has a pass alone, and one later again where it waits for them.
+        self._followed = stays_plain and not any(one.drafted for one in self._times.others)
         return self._followed
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
@@ -219,29 +228,29 @@ class Adaptive:
         modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
         best = max(modest or paying, key=lambda n: hopes[n], default=0)
         if self._times.replies > 1:
-            best = self._length_among(drafter, expected, lengths, best)
+            best = self._length_among(drafter, expected, lengths)
         if best:
             speed = expected[best] / self._round_price(drafter, best)
             sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
             return _Choice(drafter, best, speed, sure=sure)
-        if candidate.until_probe > rounds:
+        if candidate.until_probe > rounds or not self._times.may_probe(rounds):
             return _Choice(drafter)
         least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)
 
-    def _length_among(self, drafter: int, own: Mapping[int, float], lengths: Sequence[int], common: int) -> int:
+    def _length_among(self, drafter: int, own: Mapping[int, float], lengths: Sequence[int]) -> int:
         """Returns the draft length that brings all of several replies at once most tokens for the time of their pass,
-        if the others do what they did in the last turn, or all take the `common` length. own: the tokens that this
-        reply expects, by draft length."""
-        replies, others = self._times.replies, self._times.others
-        as_last = sum(one.drafted for one in others), sum(one.expected for one in others)
-        as_all = (replies - 1) * common, (replies - 1) * own[common]
+        if the others draft what they planned last, or if all draft the same: since each knows what the others expect,
+        they come to the same choice. own: the tokens that this reply expects, by draft length."""
+        plans = self._times.others
 
-        def speed(length: int, theirs: tuple[int, float]) -> float:
-            drafted, expected = theirs
-            return (own[length] + expected) / self._times.mean_price(drafter, (length + drafted) / replies)
+        def speed(length: int, theirs: list[int]) -> float:
+            tokens = own[length] + sum(plan.tokens(n) for plan, n in zip(plans, theirs, strict=True))
+            return tokens / self._times.turn_price(drafter, [length, *theirs])
 
-        return max(product((0, *lengths), (as_last, as_all)), key=lambda one: speed(*one))[0]
+        planned = [plan.drafted for plan in plans]
+        choices = {n: max(speed(n, planned), speed(n, [n] * len(plans))) for n in (0, *lengths)}
+        return max(choices, key=lambda n: choices[n])
 
     def _tokens(self, drafter: int) -> dict[int, float]:
         """Returns the expected tokens of a round of this reply by draft length, 0 being a plain one."""
@@ -320,7 +329,8 @@ class Adaptive:
         seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._times.replies > 1:
-            self._times.observe_among(drafter, self._round_among(round_, seconds))
+            seconds = math.nan if together.others_read() else seconds
+            self._times.observe_among(drafter, RoundAmong(len(round_.drafted), seconds))
             return
         self._times.elapse()
         if math.isnan(seconds):
@@ -332,10 +342,6 @@ class Adaptive:
                 self._until_plain = -SURE_FOR  # a plain step tells whether drafts or all rounds take another time
         else:
             self._observe_plain(seconds, replayed)
-
-    def _round_among(self, round_: Round, seconds: float) -> RoundAmong:
-        expected = self._tokens(self._choice.drafter)[self._drafted_length(round_)]
-        return RoundAmong(len(round_.drafted), expected, self._budget.left, seconds)
 
     def _observe_plain(self, seconds: float, replayed: bool) -> None:
         """Learns from a plain round: by itself within a long run, else from the whole run once it ends."""
@@ -357,7 +363,7 @@ class Adaptive:
         self._pass_tokens(round_)
         if round_.drafted:
             self._tried = True
-            candidate.drafted(round_)
+            candidate.drafted(round_, in_vain=self._choice.probing and self._times.replies > 1)
             self._until_plain -= 1
         elif self._planned:
             self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST)

@@ -14,9 +14,10 @@ the filter knows that. It begins with a prior (`PriorPrices`), and with what it 
 length, since attention grows with the context.
 
 Several replies at once share their passes, and a round of each takes as long as one of all. For each number of them
-there is a belief of its own (`for_replies`), in which prices are those of rounds where the replies draft so many tokens
-on average. Prior to any such round, N replies with n drafted tokens are taken to be a pass of N (n + 1) rows. Each
-reply tells the others what it drafted (`RoundAmong`), so that it can choose what serves all of them best.
+there is a belief of its own (`for_replies`), in which prices are those of turns in which all draft alike. Prior to any
+such turn, N replies with n drafted tokens are taken to be a pass of N (n + 1) rows; how much longer a turn takes in
+which each drafts something else always goes by the prior (`unevenness`). Each reply tells the others what it plans
+(`PlanAmong`) and what came of it (`RoundAmong`), so that it can choose what serves all of them best.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distri
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
 JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
 JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
-PLAIN_TURNS, PLAIN_EVERY = 2, 64  # of so many turns of several replies at once, how many go without drafts
+# Turns of several replies at once: how many are timed without drafts, after how many with drafts, where drafts may not
+# pay and where they surely do; the first plain ones take longer and tell nothing; how often one may be a probe.
+PLAIN_TURNS, PLAIN_EVERY, PLAIN_EVERY_IF_SURE, UNSETTLED, PROBE_EVERY = 3, 64, 192, 4, 8
 MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
@@ -73,6 +76,7 @@ class PriorPrices:
     name: str
     prices: Mapping[int, float]
     passes: Callable[[int], float] = field(default=lambda rows: pass_price(rows, gpu=False))
+    _unevenness: dict[tuple[int, ...], float] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def for_replies(self, prices: Mapping[int, float], replies: int) -> dict[int, float]:
         """Returns, by draft length, how long rounds of so many replies take that all draft so much, in plain steps of
@@ -87,6 +91,26 @@ class PriorPrices:
 
         return {n: one_pass(replies * (n + 1)) + self.passes(replies) * drafting.get(n, 0.0) for n in (0, *prices)}
 
+    def unevenness(self, lengths: Sequence[int]) -> float:
+        """Returns how much longer a turn takes in which each reply drafts another number of tokens, than one in which
+        all draft as many as they do on average."""
+        key = tuple(sorted(lengths))
+        if key not in self._unevenness:
+            self._unevenness[key] = self._measure_unevenness(key)
+        return self._unevenness[key]
+
+    def _measure_unevenness(self, lengths: Sequence[int]) -> float:
+        replies, known = len(lengths), [0, *self.prices]
+        drafting = [0.0, *(max(0.0, price - self.passes(n + 1)) for n, price in self.prices.items())]
+        even = [
+            math.log(self.passes(replies * (n + 1)) + self.passes(replies) * seconds)
+            for n, seconds in zip(known, drafting, strict=True)
+        ]
+        steps = np.diff(np.interp(range(max(lengths) + 1), known, drafting))
+        takes = self.passes(replies + sum(lengths))
+        takes += sum(one * self.passes(sum(n > step for n in lengths)) for step, one in enumerate(steps))
+        return float(takes / math.exp(np.interp(sum(lengths) / replies, known, even)))
+
 
 @dataclass
 class Belief:
@@ -100,33 +124,73 @@ class Belief:
 
 
 @dataclass(frozen=True)
-class RoundAmong:
-    """A round of one of several replies at once. drafted: tokens. expected: tokens that such a round gives, the
-    target's own included. budget: plain steps that the reply may still lose. seconds: since its last round, NaN if it
-    had none."""
+class PlanAmong:
+    """What one of several replies at once is about to draft. drafted: tokens. expected: tokens that a round gives, the
+    target's own included, by draft length. budget: plain steps that the reply may still lose. sure: whether the draft
+    pays beyond reasonable doubt."""
 
     drafted: int
-    expected: float
+    expected: Mapping[int, float]
     budget: float
+    sure: bool = True
+
+    def tokens(self, length: int) -> float:
+        """Returns the expected tokens of a round with the longest draft that is not above `length`."""
+        return self.expected[max(known for known in self.expected if known <= length)]
+
+
+@dataclass(frozen=True)
+class RoundAmong:
+    """A round of one of several replies at once. drafted: tokens. seconds: since its last round, NaN if it had
+    none, or if others read their prompts meanwhile."""
+
+    drafted: int
     seconds: float
 
 
 @dataclass
 class _Turns:
     """The rounds of several replies at once that were one pass. Keys are the times that each reply goes by when it is
-    alone. current: rounds that have been told of. last: those of the turn before. count: turns that are over."""
+    alone.
+
+    current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply.
+    count: turns that are over. plain: of these, how many in a row had no drafts. next_plain: the turn that begins the
+    next of those that go without drafts. plain_left: how many of these must still be timed. sure: whether all drafts
+    of this turn surely pay.
+    """
 
     current: dict[StepTimes, RoundAmong] = field(default_factory=dict)
     last: dict[StepTimes, RoundAmong] = field(default_factory=dict)
+    planned: dict[StepTimes, PlanAmong] = field(default_factory=dict)
     count: int = 0
+    plain: int = 0
+    next_plain: int = 0
+    plain_left: int = PLAIN_TURNS
+    sure: bool = True
 
     def add(self, reply: StepTimes, round_: RoundAmong, replies: int) -> None:
         """Takes a round of one of so many replies. A turn is over once all have told of theirs and one tells of
         another, be it a reply that took the place of one that ended."""
         if reply in self.current or len(self.current) >= replies:
             self.current, self.last = {}, self.current
+            self.planned = {reply: plan for reply, plan in self.planned.items() if reply in self.last}
             self.count += 1
+            self._end_turn()
         self.current[reply] = round_
+
+    @property
+    def tells(self) -> bool:
+        """Whether the last turn tells how long such turns take."""
+        timed = not any(math.isnan(one.seconds) for one in self.last.values())
+        return timed and (self.plain == 0 or self.plain > UNSETTLED)
+
+    def _end_turn(self) -> None:
+        self.plain = 0 if any(one.drafted for one in self.last.values()) else self.plain + 1
+        self.plain_left -= self.plain > 0 and self.tells
+        if self.count >= self.next_plain and self.plain_left <= 0:
+            self.next_plain = self.count + (PLAIN_EVERY_IF_SURE if self.sure else PLAIN_EVERY)
+            self.plain_left = PLAIN_TURNS
+        self.sure = all(plan.sure for plan in self.planned.values() if plan.drafted)
 
 
 @dataclass
@@ -246,10 +310,11 @@ class StepTimes:
         """Returns the price of a round with a draft of `length`, one of the lengths of this drafter's prior."""
         return math.exp(self._belief.mean[self._place[drafter, length]])
 
-    def mean_price(self, drafter: int, length: float) -> float:
-        """Returns the price of a round in which several replies draft `length` tokens on average."""
-        places, weights = self._between(drafter, length)
-        return math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
+    def turn_price(self, drafter: int, lengths: Sequence[int]) -> float:
+        """Returns the price of a round in which each of several replies drafts so many tokens."""
+        places, weights = self._between(drafter, sum(lengths) / len(lengths))
+        mean = math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
+        return mean * self.drafters[drafter].unevenness(lengths)
 
     def doubt(self, drafter: int, length: int) -> float:
         """Returns the standard deviation of the logarithm of a price."""
@@ -260,18 +325,28 @@ class StepTimes:
 
     @property
     def all_plain(self) -> bool:
-        """Whether it is time for several replies at once to go without drafts, all in the same turn, which tells what
+        """Whether it is time for several replies at once to go without drafts, all in the same turns, which tells what
         a plain one takes."""
-        return self._turns_among.count % PLAIN_EVERY < PLAIN_TURNS
+        return self._turns_among.count >= self._turns_among.next_plain
+
+    def may_probe(self, rounds: int) -> bool:
+        """Whether the turn after so many others may hold a draft that may not pay: all replies wait for it, so they
+        probe in the same turns."""
+        return self.replies == 1 or (self._turns_among.count + rounds) % PROBE_EVERY == 0
 
     @property
     def _turns_among(self) -> _Turns:
         return self._alone._turns[replies_class(self.replies)]
 
     @property
-    def others(self) -> list[RoundAmong]:
-        """The rounds of the other replies in the last turn."""
-        return [round_ for reply, round_ in self._turns_among.last.items() if reply is not self._alone]
+    def others(self) -> list[PlanAmong]:
+        """What the other replies planned last: those that plan before this one, already for the turn that it plans for.
+        So each improves on what the others do, and their choices settle."""
+        return [plan for reply, plan in self._turns_among.planned.items() if reply is not self._alone]
+
+    def plan_among(self, plan: PlanAmong) -> None:
+        """Lets the other replies know what this one will do."""
+        self._turns_among.planned[self._alone] = plan
 
     def observe_among(self, drafter: int, round_: RoundAmong) -> None:
         """Learns from a round of this reply among those of others, once a turn that it took part in is over: from the
@@ -281,12 +356,13 @@ class StepTimes:
         if self._clock.turns == turns.count or self._alone not in turns.last:
             return
         self._clock.turns = turns.count
-        each = sum(one.drafted for one in turns.last.values()) / self.replies
-        times_s = [one.seconds for one in turns.last.values() if not math.isnan(one.seconds)]
         self.elapse()
-        if times_s:
-            places, weights = self._between(drafter, each)
-            self._observe([PLAIN, *places], sum(times_s) / len(times_s), np.array([1.0, *weights]))
+        if turns.tells:
+            lengths = [one.drafted for one in turns.last.values()]
+            seconds = next(iter(turns.last.values())).seconds  # later ones have waited for what the first submits next
+            places, weights = self._between(drafter, sum(lengths) / len(lengths))
+            even_s = seconds / self.drafters[drafter].unevenness(lengths)
+            self._observe([PLAIN, *places], even_s, np.array([1.0, *weights]))
 
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""

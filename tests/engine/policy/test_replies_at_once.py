@@ -6,13 +6,15 @@ from statistics import mean
 
 import pytest
 
-from engine.policy.step_times import PriorPrices, RoundAmong, StepTimes
+from engine.policy.step_times import PlanAmong, PriorPrices, RoundAmong, StepTimes
 from tests.engine.policy.simulation import (
+    LONGEST,
     Learnt,
     adaptive,
     costs_of,
     flags,
     prior_of,
+    round_of,
     shares_together,
     speed,
     together,
@@ -62,19 +64,18 @@ def test_so_many_replies_are_taken_to_be_a_pass_of_all_their_rows() -> None:
 
 
 def take_turns(views: Sequence[StepTimes]) -> None:
-    """Has two replies take part in 40 plain turns of 0.1 s, and in as many of 0.3 s in which the second drafts four
-    tokens."""
+    """Has two replies take part in 40 plain turns of 0.1 s, and in as many of 0.3 s in which each drafts two tokens,
+    eight of a kind in a row."""
     for view in views:
         view.begin(0)
-    for _ in range(40):
+    for turn in range(80):
+        tokens, seconds = (2, 0.3) if turn // 8 % 2 else (0, 0.1)
         for view in views:
-            view.observe_among(0, RoundAmong(0, 1.0, 0.0, 0.1))
-        for view, tokens in zip(views, (0, 4), strict=True):
-            view.observe_among(0, RoundAmong(tokens, 2.0, 0.0, 0.3))
+            view.observe_among(0, RoundAmong(tokens, seconds))
+            view.plan_among(PlanAmong(tokens, {0: 1.0, tokens: 2.0}, 0.0))
 
 
 def test_turns_are_told_once_and_by_all() -> None:
-    """The reply that drafts nothing waits for the other's four tokens: they drafted two each."""
     prior = PriorPrices("head", {1: 1.3, 2: 1.5, 4: 2.0})
     shared = StepTimes([prior])
     views = [shared.for_reply().for_replies(2) for _ in range(2)]
@@ -102,14 +103,14 @@ def test_a_reply_that_takes_the_place_of_one_that_ended_belongs_to_its_own_turn(
     shared = StepTimes([PriorPrices("head", {1: 1.5})])
     plain, drafted = 0.1, 0.2
     views = [shared.for_reply().for_replies(2) for _ in range(2)]
-    for turn in range(80):
-        if turn % 8 == 0:
+    for turn in range(160):
+        if turn % 16 == 3:
             views[0] = shared.for_reply().for_replies(2)
             views[0].begin(0)
-        tokens, seconds = (1, drafted) if turn % 2 else (0, plain)
+        tokens, seconds = (1, drafted) if turn // 8 % 2 else (0, plain)
         for view in views:
-            first = view is views[0] and turn % 8 == 0
-            view.observe_among(0, RoundAmong(tokens, 1.0, 0.0, nan if first else seconds))
+            first = view is views[0] and turn % 16 == 3
+            view.observe_among(0, RoundAmong(tokens, nan if first else seconds))
     assert views[0].plain_s == pytest.approx(plain, rel=0.05)
     assert views[0].price(0, 1) == pytest.approx(drafted / plain, rel=0.05)
 
@@ -128,3 +129,47 @@ def test_replies_of_different_texts_draft_differently() -> None:
     """Drafts that are right may be long, as they cost the others little: no one length serves all so well."""
     found = shares_together(4, ("free", "head"), ("mixed",)).values()
     assert mean(found) >= 1.05
+
+
+def test_a_plain_round_goes_ahead_of_no_reply_that_drafts() -> None:
+    """It would have a pass of its own, of all weights for one row."""
+    learnt = Learnt(StepTimes([PriorPrices("drafter", dict.fromkeys(range(1, LONGEST + 1), 20.0))]))
+    policy, other = adaptive(learnt, at_once=2), learnt.times.for_reply().for_replies(2)
+    policy.begin(100)
+    ahead = []
+    for turn, theirs in enumerate((0, 0, 0, 1, 1, 0, 0)):
+        other.plan_among(PlanAmong(theirs, {0: 1.0, 1: 1.5}, 0.0))
+        assert policy.plan().length == 0
+        ahead.append(policy.next_is_plain())
+        policy.observe(round_of(0, 0, float(turn)))
+        other.observe_among(0, RoundAmong(theirs, 1.0))
+    assert ahead == [True] * 3 + [False] * 2 + [True] * 2
+
+
+def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
+    """Three draft one token and one drafts three, so one reply drafts twice more, alone, while the others wait."""
+    prior = PriorPrices("small model", {1: 1.25, 2: 1.5, 3: 1.75}, passes=lambda rows: 1 + 0.05 * (rows - 1))
+    assert [prior.unevenness([n] * 4) for n in (0, 1, 2, 3)] == pytest.approx([1.0] * 4)
+    one, rows = [1.25 - 1.05, 1.5 - 1.1, 1.75 - 1.15], 1 + 0.05 * 9  # drafting takes that; ten rows
+    even = [1 + 0.05 * (4 * n - 1) + 1.15 * drafting for n, drafting in ((2, one[0]), (3, one[1]))]
+    takes = rows + 1.15 * one[0] + (one[2] - one[0])
+    assert prior.unevenness([1, 3, 1, 1]) == pytest.approx(takes / (even[0] * even[1]) ** 0.5)
+
+
+def test_while_somebody_reads_turns_tell_nothing() -> None:
+    view = StepTimes([PriorPrices("head", {1: 1.3})]).for_reply().for_replies(2)
+    view.begin(0)
+    before = view.plain_s
+    for _ in range(20):
+        for reply in (view, view.for_reply()):
+            reply.observe_among(0, RoundAmong(0, nan))
+    assert view.plain_s == before
+
+
+def test_replies_come_to_the_same_draft_length() -> None:
+    """None goes by what the others did two turns ago, as they would then draft much and little in turns."""
+    times, lengths = costs_of("M4 Pro", "head"), list[int]()
+    learnt = Learnt(StepTimes([prior_of(times)]))
+    together(lambda: adaptive(learnt, at_once=4), times, "80% right", 4, lengths)
+    turns = [lengths[i : i + 4] for i in range(0, len(lengths), 4)]
+    assert mean(len(set(turn)) == 1 for turn in turns) > 0.5
