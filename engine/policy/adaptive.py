@@ -153,7 +153,8 @@ class Adaptive:
         plan = self._plan(hints)
         if self._times.replies > 1:
             expected = self._tokens(self._choice.drafter)
-            self._times.plan_among(PlanAmong(plan.length, expected, self._budget.left, self._choice.sure))
+            drafter, sure = self._choice.drafter, self._choice.sure
+            self._times.plan_among(PlanAmong(drafter, plan.length, expected, self._budget.left, sure))
         return plan
 
     def _plan(self, hints: Sequence[float | None]) -> Plan:
@@ -222,13 +223,14 @@ class Adaptive:
         if not lengths:
             return _Choice(drafter)
         expected = self._tokens(drafter)
-        refusals = {n: self._refusal(n, expected[n]) for n in lengths}
-        hopes = {n: expected[n] / (self._round_price(drafter, n, self._hope) + refusals[n]) for n in lengths}
-        paying = [n for n in lengths if expected[n] > self._round_price(drafter, n, HOPE) + refusals[n]]
-        modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
-        best = max(modest or paying, key=lambda n: hopes[n], default=0)
         if self._times.replies > 1:
             best = self._length_among(drafter, expected, lengths)
+        else:
+            refusals = {n: self._refusal(n, expected[n]) for n in lengths}
+            hopes = {n: expected[n] / (self._round_price(drafter, n, self._hope) + refusals[n]) for n in lengths}
+            paying = [n for n in lengths if expected[n] > self._round_price(drafter, n, HOPE) + refusals[n]]
+            modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
+            best = max(modest or paying, key=lambda n: hopes[n], default=0)
         if best:
             speed = expected[best] / self._round_price(drafter, best)
             sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
@@ -244,12 +246,12 @@ class Adaptive:
         they come to the same choice. own: the tokens that this reply expects, by draft length."""
         plans = self._times.others
 
-        def speed(length: int, theirs: list[int]) -> float:
-            tokens = own[length] + sum(plan.tokens(n) for plan, n in zip(plans, theirs, strict=True))
-            return tokens / self._times.turn_price(drafter, [length, *theirs])
+        def speed(length: int, theirs: list[tuple[int, int]]) -> float:
+            tokens = own[length] + sum(plan.tokens(n) for plan, (_, n) in zip(plans, theirs, strict=True))
+            return tokens / self._times.turn_price([(drafter, length), *theirs])
 
-        planned = [plan.drafted for plan in plans]
-        choices = {n: max(speed(n, planned), speed(n, [n] * len(plans))) for n in (0, *lengths)}
+        planned = [(plan.drafter, plan.drafted) for plan in plans]
+        choices = {n: max(speed(n, planned), speed(n, [(drafter, n)] * len(plans))) for n in (0, *lengths)}
         return max(choices, key=lambda n: choices[n])
 
     def _tokens(self, drafter: int) -> dict[int, float]:
@@ -330,7 +332,7 @@ class Adaptive:
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._times.replies > 1:
             seconds = math.nan if together.others_read() else seconds
-            self._times.observe_among(drafter, RoundAmong(len(round_.drafted), seconds))
+            self._times.observe_among(RoundAmong(drafter, len(round_.drafted), seconds))
             return
         self._times.elapse()
         if math.isnan(seconds):

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -125,10 +125,11 @@ class Belief:
 
 @dataclass(frozen=True)
 class PlanAmong:
-    """What one of several replies at once is about to draft. drafted: tokens. expected: tokens that a round gives, the
-    target's own included, by draft length. budget: plain steps that the reply may still lose. sure: whether the draft
-    pays beyond reasonable doubt."""
+    """What one of several replies at once is about to draft. drafter: by its place. drafted: tokens. expected: tokens
+    that a round gives, the target's own included, by draft length. budget: plain steps that the reply may still lose.
+    sure: whether the draft pays beyond reasonable doubt."""
 
+    drafter: int
     drafted: int
     expected: Mapping[int, float]
     budget: float
@@ -139,11 +140,11 @@ class PlanAmong:
         return self.expected[max(known for known in self.expected if known <= length)]
 
 
-@dataclass(frozen=True)
-class RoundAmong:
-    """A round of one of several replies at once. drafted: tokens. seconds: since its last round, NaN if it had
-    none, or if others read their prompts meanwhile."""
+class RoundAmong(NamedTuple):
+    """A round of one of several replies at once. drafter: by its place. drafted: tokens. seconds: since its last round,
+    NaN if it had none, or if others read their prompts meanwhile."""
 
+    drafter: int
     drafted: int
     seconds: float
 
@@ -310,11 +311,17 @@ class StepTimes:
         """Returns the price of a round with a draft of `length`, one of the lengths of this drafter's prior."""
         return math.exp(self._belief.mean[self._place[drafter, length]])
 
-    def turn_price(self, drafter: int, lengths: Sequence[int]) -> float:
-        """Returns the price of a round in which each of several replies drafts so many tokens."""
+    def turn_price(self, drafts: Sequence[tuple[int, int]]) -> float:
+        """Returns the price of a round in which each of several replies drafts with such a drafter so many tokens."""
+        drafter, lengths = self._dearest(drafts), [length for _, length in drafts]
         places, weights = self._between(drafter, sum(lengths) / len(lengths))
         mean = math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
         return mean * self.drafters[drafter].unevenness(lengths)
+
+    def _dearest(self, drafts: Sequence[tuple[int, int]]) -> int:
+        """Returns the drafter that the others of a turn wait for: the one whose drafts take longest by the prior."""
+        used = {drafter for drafter, length in drafts if length} or {0}
+        return max(used, key=lambda one: next(iter(self.drafters[one].prices.values())))
 
     def doubt(self, drafter: int, length: int) -> float:
         """Returns the standard deviation of the logarithm of a price."""
@@ -348,7 +355,7 @@ class StepTimes:
         """Lets the other replies know what this one will do."""
         self._turns_among.planned[self._alone] = plan
 
-    def observe_among(self, drafter: int, round_: RoundAmong) -> None:
+    def observe_among(self, round_: RoundAmong) -> None:
         """Learns from a round of this reply among those of others, once a turn that it took part in is over: from the
         pass that they shared. Replies that teach others learn from each turn once, and one that does not by itself."""
         turns, self._belief = self._turns_among, self.learnt.get(self._class, self._belief)
@@ -358,10 +365,11 @@ class StepTimes:
         self._clock.turns = turns.count
         self.elapse()
         if turns.tells:
-            lengths = [one.drafted for one in turns.last.values()]
-            seconds = next(iter(turns.last.values())).seconds  # later ones have waited for what the first submits next
+            rounds = list(turns.last.values())
+            lengths, drafter = [one.drafted for one in rounds], self._dearest([one[:2] for one in rounds])
             places, weights = self._between(drafter, sum(lengths) / len(lengths))
-            even_s = seconds / self.drafters[drafter].unevenness(lengths)
+            # Those that tell later have waited for what the first has submitted meanwhile.
+            even_s = rounds[0].seconds / self.drafters[drafter].unevenness(lengths)
             self._observe([PLAIN, *places], even_s, np.array([1.0, *weights]))
 
     def observe_plain(self, seconds: float) -> None:

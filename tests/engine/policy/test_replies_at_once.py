@@ -71,8 +71,8 @@ def take_turns(views: Sequence[StepTimes]) -> None:
     for turn in range(80):
         tokens, seconds = (2, 0.3) if turn // 8 % 2 else (0, 0.1)
         for view in views:
-            view.observe_among(0, RoundAmong(tokens, seconds))
-            view.plan_among(PlanAmong(tokens, {0: 1.0, tokens: 2.0}, 0.0))
+            view.observe_among(RoundAmong(0, tokens, seconds))
+            view.plan_among(PlanAmong(0, tokens, {0: 1.0, tokens: 2.0}, 0.0))
 
 
 def test_turns_are_told_once_and_by_all() -> None:
@@ -110,7 +110,7 @@ def test_a_reply_that_takes_the_place_of_one_that_ended_belongs_to_its_own_turn(
         tokens, seconds = (1, drafted) if turn // 8 % 2 else (0, plain)
         for view in views:
             first = view is views[0] and turn % 16 == 3
-            view.observe_among(0, RoundAmong(tokens, nan if first else seconds))
+            view.observe_among(RoundAmong(0, tokens, nan if first else seconds))
     assert views[0].plain_s == pytest.approx(plain, rel=0.05)
     assert views[0].price(0, 1) == pytest.approx(drafted / plain, rel=0.05)
 
@@ -138,11 +138,11 @@ def test_a_plain_round_goes_ahead_of_no_reply_that_drafts() -> None:
     policy.begin(100)
     ahead = []
     for turn, theirs in enumerate((0, 0, 0, 1, 1, 0, 0)):
-        other.plan_among(PlanAmong(theirs, {0: 1.0, 1: 1.5}, 0.0))
+        other.plan_among(PlanAmong(0, theirs, {0: 1.0, 1: 1.5}, 0.0))
         assert policy.plan().length == 0
         ahead.append(policy.next_is_plain())
         policy.observe(round_of(0, 0, float(turn)))
-        other.observe_among(0, RoundAmong(theirs, 1.0))
+        other.observe_among(RoundAmong(0, theirs, 1.0))
     assert ahead == [True] * 3 + [False] * 2 + [True] * 2
 
 
@@ -162,7 +162,7 @@ def test_while_somebody_reads_turns_tell_nothing() -> None:
     before = view.plain_s
     for _ in range(20):
         for reply in (view, view.for_reply()):
-            reply.observe_among(0, RoundAmong(0, nan))
+            reply.observe_among(RoundAmong(0, 0, nan))
     assert view.plain_s == before
 
 
@@ -173,3 +173,18 @@ def test_replies_come_to_the_same_draft_length() -> None:
     together(lambda: adaptive(learnt, at_once=4), times, "80% right", 4, lengths)
     turns = [lengths[i : i + 4] for i in range(0, len(lengths), 4)]
     assert mean(len(set(turn)) == 1 for turn in turns) > 0.5
+
+
+def test_a_turn_of_two_drafters_is_that_of_the_one_that_all_wait_for() -> None:
+    """Prompt lookup takes no time, so it has not become dear because others draft with a head."""
+    shared = StepTimes([PriorPrices("lookup", {1: 1.1}), PriorPrices("head", {1: 1.3})])
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    for view in views:
+        view.begin(0)
+    for turn in range(80):
+        for drafter, view in enumerate(views):  # the second, with the head, tells last or first
+            drafted, seconds = (1, 0.2) if turn // 8 % 2 else (0, 0.1)
+            view.observe_among(RoundAmong(1 - drafter if turn < 40 else drafter, drafted, seconds))
+    assert views[0].price(1, 1) == pytest.approx(2.0, rel=0.05)
+    assert views[0].price(0, 1) < 1.7
+    assert views[0].turn_price([(0, 1), (1, 1)]) == pytest.approx(2.0, rel=0.05)
