@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from engine.backend import blas
 from engine.errors import MachineLostError
+
+if TYPE_CHECKING:  # the window starts without numpy
+    from numpy.typing import NDArray
 
 _blas = ("reference", "not prepared")
 
@@ -84,6 +84,7 @@ def to_numpy(array: Any) -> NDArray[Any]:
     asks for the buffer, and numpy then drops the error and asks in another way.
     """
     import mlx.core as mx
+    import numpy as np
 
     mx.eval(array)
     return np.array(array)

@@ -321,9 +321,9 @@ class _Joined(_Silent):
         self.lost, self.used = lost, True
 
 
-@pytest.mark.parametrize(("name", "sums"), [("qwen3_next/pipeline", 2), ("llama", 7)])
+@pytest.mark.parametrize(("name", "sums"), [("qwen3_next/pipeline", 3), ("llama", 8)])
 def test_layers_on_different_machines_wait_for_the_network_once(name: str, sums: int) -> None:
-    """Twice for each of the 3 layers that are split; and once for the token ids."""
+    """Twice for each of the 3 layers that are split; once for the token ids, and once to see that all are there."""
     machines, two = _Silent(Host("localhost", "127.0.0.1"), STUDIO), cast(Any, Group(2))
     machines.trip_s = lambda rows, width, sums: 1.0  # type: ignore[method-assign]
     target: Any = SimpleNamespace(model=split(lambda: whole(name), two))
