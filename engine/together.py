@@ -103,7 +103,7 @@ def between_pieces() -> None:
 def others_read() -> bool:
     """Whether another reply reads its prompt in the turns of the one that asks, which take longer by that."""
     reply = getcurrent()
-    return isinstance(reply, _Reply) and reply.driver.at_once() < reply.driver.running
+    return isinstance(reply, _Reply) and reply.driver.reads()
 
 
 def _hand_over(reason: str) -> None:
@@ -128,6 +128,11 @@ class Together:
         read their prompts."""
         asking = getcurrent()
         return max(1, sum(reply is asking or reply.wanted not in (None, _READS) for reply in self._replies))
+
+    def reads(self) -> bool:
+        """Whether a reply other than the one that asks begins, or reads its prompt."""
+        asking = getcurrent()
+        return any(reply is not asking for reply in self._that(lambda wanted: wanted in (None, _READS)))
 
     def start(self, work: Callable[[], None]) -> None:
         """Begins a reply in the next turn. `work` writes all of it, and raises nothing."""

@@ -125,7 +125,6 @@ def compare_replies(
     narrow = _plain_logits(target, sampler, prompt, plain[:position], between)
     mismatch = mismatch_at(sampler, narrow, before, position, plain[position], tokens[position])
     difference = measure_noise(target, sampler, mismatch, before, other, between)
-    check_present(target.absent)
     clear_caches(target)
     return Receipt(checked, (difference,))
 
@@ -159,6 +158,7 @@ class _PlainPasses:
         for start in range(0, places, _STRIDE):
             batch = [self.submit(i) for i in range(start, min(start + _STRIDE, places))]
             mx.eval(batch)
+            check_present(self._target.absent)
             for i, (logits, result, bits) in enumerate(batch, start):
                 self._look(i, logits, result.item())
                 if self.checks_bits and i < len(self._reply):
@@ -212,7 +212,6 @@ def _differences(
     for one in mismatches[:MEASURED]:
         before = sequence[: len(prompt) + one.position]
         measured.append(measure_noise(target, sampler, one, before, rounds, between))
-    check_present(target.absent)
     return [*measured, *(assume_noise(one, measured) for one in mismatches[MEASURED:])]
 
 
@@ -236,4 +235,5 @@ def _plain_logits(
         between()
         logits = passes.submit(i)[0]
         mx.eval(logits)
+    check_present(target.absent)
     return logits

@@ -30,6 +30,7 @@ from engine.audit.receipt import MARGIN, Difference
 from engine.events import Round
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
+from engine.target.sharded_target import check_present
 from engine.tree.draft_tree import DraftTree
 
 # More noise than this, as a share of the largest logit, is no rounding: 2^12 ULPs of float32, 2^4 of bfloat16. The
@@ -193,6 +194,7 @@ def _wide_logits(
     logits, _ = target.continue_from(tokens, draft, tree)
     row = place if tree is None or place == 0 else round_.path[place - 1] + 1
     mx.eval(logits)
+    check_present(target.absent)
     return logits[row : row + 1]
 
 

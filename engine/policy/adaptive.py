@@ -74,7 +74,8 @@ class Candidate:
         self.until_probe = self.probe_interval = PROBE_SOONEST  # in rounds
 
     def drafted(self, round_: Round, in_vain: bool = False) -> None:
-        """Sets when the next probe may be, by what came of a draft. in_vain: whatever is accepted, it does not pay."""
+        """Sets when the next probe may be, by what came of a draft. in_vain: it did not pay, however much was
+        accepted."""
         self.probe_interval = (
             PROBE_SOONEST if round_.accepted and not in_vain else min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
         )
@@ -152,8 +153,8 @@ class Adaptive:
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         plan = self._plan(hints)
         if self._times.replies > 1:
-            expected = self._tokens(self._choice.drafter)
-            drafter, sure = self._choice.drafter, self._choice.sure
+            drafter, sure = self._choice.drafter, self._choice.sure and not self._choice.probing
+            expected = self._tokens(drafter) if self._hints[drafter] != 0 else {0: 1.0}
             self._times.plan_among(PlanAmong(drafter, plan.length, expected, self._budget.left, sure))
         return plan
 
@@ -197,14 +198,17 @@ class Adaptive:
 
     def skip(self, round_: Round) -> None:
         self._time_s = round_.time_s
-        self._times.elapse()
+        if self._times.replies > 1:
+            self._times.observe_among(RoundAmong(0, len(round_.drafted), math.nan))
+        else:
+            self._times.elapse()
         self._pass_tokens(round_)
         self._end(round_)
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
         drafters = range(len(self._candidates))
         stays_plain = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
-        # A reply that goes ahead of others that draft has a pass alone, and one later again where it waits for them.
+        # A reply that goes ahead of others that draft gets a pass to itself, and another when it next waits for them.
         self._followed = stays_plain and not any(one.drafted for one in self._times.others)
         return self._followed
 
@@ -242,16 +246,22 @@ class Adaptive:
 
     def _length_among(self, drafter: int, own: Mapping[int, float], lengths: Sequence[int]) -> int:
         """Returns the draft length that brings all of several replies at once most tokens for the time of their pass,
-        if the others draft what they planned last, or if all draft the same: since each knows what the others expect,
-        they come to the same choice. own: the tokens that this reply expects, by draft length."""
+        if the others draft what they planned last, or if all with this drafter draft the same: since each knows what
+        the others expect, they come to the same choice. own: the tokens that this reply expects, by draft length."""
         plans = self._times.others
+        unknown = [(drafter, 0)] * (self._times.replies - 1 - len(plans))  # begin in this turn, and wait for no draft
 
         def speed(length: int, theirs: list[tuple[int, int]]) -> float:
             tokens = own[length] + sum(plan.tokens(n) for plan, (_, n) in zip(plans, theirs, strict=True))
-            return tokens / self._times.turn_price([(drafter, length), *theirs])
+            return (tokens + len(unknown)) / self._times.turn_price([(drafter, length), *theirs, *unknown])
 
         planned = [(plan.drafter, plan.drafted) for plan in plans]
-        choices = {n: max(speed(n, planned), speed(n, [(drafter, n)] * len(plans))) for n in (0, *lengths)}
+        same = [plan.drafter == drafter or not plan.drafted for plan in plans]
+
+        def alike(length: int) -> list[tuple[int, int]]:
+            return [(drafter, length) if one else plan for one, plan in zip(same, planned, strict=True)]
+
+        choices = {n: max(speed(n, planned), speed(n, alike(n))) for n in (0, *lengths)}
         return max(choices, key=lambda n: choices[n])
 
     def _tokens(self, drafter: int) -> dict[int, float]:

@@ -15,8 +15,8 @@ length, since attention grows with the context.
 
 Several replies at once share their passes, and a round of each takes as long as one of all. For each number of them
 there is a belief of its own (`for_replies`), in which prices are those of turns in which all draft alike. Prior to any
-such turn, N replies with n drafted tokens are taken to be a pass of N (n + 1) rows; how much longer a turn takes in
-which each drafts something else always goes by the prior (`unevenness`). Each reply tells the others what it plans
+such turn, N replies with n drafted tokens are taken to be a pass of N (n + 1) rows; how much longer a turn takes whose
+replies draft different lengths always goes by the prior (`unevenness`). Each reply tells the others what it plans
 (`PlanAmong`) and what came of it (`RoundAmong`), so that it can choose what serves all of them best.
 """
 
@@ -52,9 +52,11 @@ DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distri
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
 JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
 JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
-# Turns of several replies at once: how many are timed without drafts, after how many with drafts, where drafts may not
-# pay and where they surely do; the first plain ones take longer and tell nothing; how often one may be a probe.
-PLAIN_TURNS, PLAIN_EVERY, PLAIN_EVERY_IF_SURE, UNSETTLED, PROBE_EVERY = 3, 64, 192, 4, 8
+# Of several replies at once, in turns:
+UNSETTLED, PLAIN_TURNS, MAX_PLAIN = 4, 3, 14  # plain ones that tell nothing yet, those timed after them, and the most
+PLAIN_EVERY, PLAIN_EVERY_IF_SURE = 64, 192  # from one run of plain ones to the next, and where drafts surely pay
+PROBE_EVERY = 8  # a draft that may not pay is made only in one of so many
+MAX_KEPT = 4096  # turns whose `unevenness` is kept
 MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
@@ -78,10 +80,15 @@ class PriorPrices:
     passes: Callable[[int], float] = field(default=lambda rows: pass_price(rows, gpu=False))
     _unevenness: dict[tuple[int, ...], float] = field(init=False, repr=False, compare=False, default_factory=dict)
 
+    def drafting(self, length: int) -> float:
+        """Returns how long one reply's draft takes without its verify pass, in plain steps."""
+        known = max((n for n in self.prices if n <= length), default=next(iter(self.prices)))
+        return max(0.0, self.prices[known] - self.passes(known + 1))
+
     def for_replies(self, prices: Mapping[int, float], replies: int) -> dict[int, float]:
         """Returns, by draft length, how long rounds of so many replies take that all draft so much, in plain steps of
         one reply; 0 is a plain one. They draft together too. prices: of one reply, as they are known by now."""
-        drafting = {n: max(0.0, price - self.passes(n + 1)) for n, price in self.prices.items()}
+        drafting = {n: self.drafting(n) for n in self.prices}
         widths = [1, *(n + 1 for n in prices)]
         known = [1.0, *(max(1.0, price - drafting[n]) for n, price in prices.items())]
         beyond = known[-1] / self.passes(widths[-1])
@@ -92,16 +99,18 @@ class PriorPrices:
         return {n: one_pass(replies * (n + 1)) + self.passes(replies) * drafting.get(n, 0.0) for n in (0, *prices)}
 
     def unevenness(self, lengths: Sequence[int]) -> float:
-        """Returns how much longer a turn takes in which each reply drafts another number of tokens, than one in which
-        all draft as many as they do on average."""
+        """Returns how many times as long a turn takes in which the replies draft these `lengths`, as one in which all
+        draft their mean."""
         key = tuple(sorted(lengths))
+        if len(self._unevenness) > MAX_KEPT:
+            self._unevenness.clear()
         if key not in self._unevenness:
             self._unevenness[key] = self._measure_unevenness(key)
         return self._unevenness[key]
 
     def _measure_unevenness(self, lengths: Sequence[int]) -> float:
         replies, known = len(lengths), [0, *self.prices]
-        drafting = [0.0, *(max(0.0, price - self.passes(n + 1)) for n, price in self.prices.items())]
+        drafting = [0.0, *map(self.drafting, self.prices)]
         even = [
             math.log(self.passes(replies * (n + 1)) + self.passes(replies) * seconds)
             for n, seconds in zip(known, drafting, strict=True)
@@ -154,44 +163,48 @@ class _Turns:
     """The rounds of several replies at once that were one pass. Keys are the times that each reply goes by when it is
     alone.
 
-    current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply.
-    count: turns that are over. plain: of these, how many in a row had no drafts. next_plain: the turn that begins the
-    next of those that go without drafts. plain_left: how many of these must still be timed. sure: whether all drafts
-    of this turn surely pay.
+    current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply that
+    takes part, and the turn in which it planned or told last. count: turns that are over. plain: the latest turns in a
+    row without drafts. next_plain: the count at which the next run of plain turns begins. plain_left: how many turns
+    of it must still be timed. sure: whether all drafts of the last turn that had any surely paid.
     """
 
     current: dict[StepTimes, RoundAmong] = field(default_factory=dict)
     last: dict[StepTimes, RoundAmong] = field(default_factory=dict)
-    planned: dict[StepTimes, PlanAmong] = field(default_factory=dict)
+    planned: dict[StepTimes, tuple[int, PlanAmong]] = field(default_factory=dict)
     count: int = 0
     plain: int = 0
     next_plain: int = 0
     plain_left: int = PLAIN_TURNS
     sure: bool = True
+    tells: bool = False  # whether the last turn tells how long such turns take
 
     def add(self, reply: StepTimes, round_: RoundAmong, replies: int) -> None:
         """Takes a round of one of so many replies. A turn is over once all have told of theirs and one tells of
         another, be it a reply that took the place of one that ended."""
         if reply in self.current or len(self.current) >= replies:
             self.current, self.last = {}, self.current
-            self.planned = {reply: plan for reply, plan in self.planned.items() if reply in self.last}
             self.count += 1
-            self._end_turn()
+            self._end_turn(replies)
         self.current[reply] = round_
+        if reply in self.planned:
+            self.planned[reply] = self.count, self.planned[reply][1]
 
-    @property
-    def tells(self) -> bool:
-        """Whether the last turn tells how long such turns take."""
-        timed = not any(math.isnan(one.seconds) for one in self.last.values())
-        return timed and (self.plain == 0 or self.plain > UNSETTLED)
+    def plans(self) -> dict[StepTimes, PlanAmong]:
+        """Returns what each reply that still takes part planned last."""
+        return {reply: plan for reply, (turn, plan) in self.planned.items() if turn >= self.count - 1}
 
-    def _end_turn(self) -> None:
-        self.plain = 0 if any(one.drafted for one in self.last.values()) else self.plain + 1
+    def _end_turn(self, replies: int) -> None:
+        rounds = self.last.values()
+        self.plain = 0 if any(one.drafted for one in rounds) else self.plain + 1
+        timed = len(rounds) == replies and not any(math.isnan(one.seconds) for one in rounds)
+        self.tells = timed and (self.plain == 0 or self.plain > UNSETTLED)
         self.plain_left -= self.plain > 0 and self.tells
-        if self.count >= self.next_plain and self.plain_left <= 0:
+        drafted = [plan for plan in self.plans().values() if plan.drafted]
+        self.sure = all(plan.sure for plan in drafted) if drafted else self.sure
+        if self.count >= self.next_plain + (MAX_PLAIN if self.plain_left > 0 else 0):
             self.next_plain = self.count + (PLAIN_EVERY_IF_SURE if self.sure else PLAIN_EVERY)
             self.plain_left = PLAIN_TURNS
-        self.sure = all(plan.sure for plan in self.planned.values() if plan.drafted)
 
 
 @dataclass
@@ -312,16 +325,16 @@ class StepTimes:
         return math.exp(self._belief.mean[self._place[drafter, length]])
 
     def turn_price(self, drafts: Sequence[tuple[int, int]]) -> float:
-        """Returns the price of a round in which each of several replies drafts with such a drafter so many tokens."""
+        """Returns the price of a turn of several replies. drafts: drafter and tokens of each."""
         drafter, lengths = self._dearest(drafts), [length for _, length in drafts]
         places, weights = self._between(drafter, sum(lengths) / len(lengths))
         mean = math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
         return mean * self.drafters[drafter].unevenness(lengths)
 
     def _dearest(self, drafts: Sequence[tuple[int, int]]) -> int:
-        """Returns the drafter that the others of a turn wait for: the one whose drafts take longest by the prior."""
-        used = {drafter for drafter, length in drafts if length} or {0}
-        return max(used, key=lambda one: next(iter(self.drafters[one].prices.values())))
+        """Returns the drafter that the others of a turn wait for: the one whose draft takes longest by the prior."""
+        made = [draft for draft in drafts if draft[1]]
+        return max(made, key=lambda draft: self.drafters[draft[0]].drafting(draft[1]))[0] if made else 0
 
     def doubt(self, drafter: int, length: int) -> float:
         """Returns the standard deviation of the logarithm of a price."""
@@ -349,11 +362,11 @@ class StepTimes:
     def others(self) -> list[PlanAmong]:
         """What the other replies planned last: those that plan before this one, already for the turn that it plans for.
         So each improves on what the others do, and their choices settle."""
-        return [plan for reply, plan in self._turns_among.planned.items() if reply is not self._alone]
+        return [plan for reply, plan in self._turns_among.plans().items() if reply is not self._alone]
 
     def plan_among(self, plan: PlanAmong) -> None:
         """Lets the other replies know what this one will do."""
-        self._turns_among.planned[self._alone] = plan
+        self._turns_among.planned[self._alone] = self._turns_among.count, plan
 
     def observe_among(self, round_: RoundAmong) -> None:
         """Learns from a round of this reply among those of others, once a turn that it took part in is over: from the

@@ -72,8 +72,8 @@ class CachedModel:
 
     rotation: which frequencies LongRoPE uses. taps: where the states of every pass are recorded now, None for nowhere.
     vocabulary: width of the logits. leader: has other processes repeat every pass, None for a model that is whole in
-    this one. absent: how many machines were missing from the pass built last, as a few lazy integers; None for a model
-    that is whole. Only where all are 0 has the pass computed anything of use. Raises ModelError for an architecture
+    this one. absent: how many machines were missing from the pass built last, as a lazy integer a rank; None for a
+    model that is whole. Only where all are 0 has the pass computed anything of use. Raises ModelError for a model
     that cannot be decoded exactly, UnsupportedCache for a cache that cannot be rewound.
     """
 

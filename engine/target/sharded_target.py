@@ -149,7 +149,8 @@ def _repeat(model: CachedModel, group: mx.distributed.Group, message: Message) -
 
 
 def _absent(group: mx.distributed.Group, outputs: Sequence[mx.array]) -> mx.array:
-    """Returns how many ranks are missing, (ranks,) int32: none, if all have come so far as to have `outputs`."""
+    """Returns how many ranks are missing, (ranks,) int32: none, if all have come so far as to have `outputs`. As many
+    numbers as ranks, as MLX sums fewer over other sockets than the layers."""
     (ones,) = mx.depends([mx.ones(group.size(), mx.int32)], list(outputs))
     return group.size() - mx.distributed.all_sum(ones, group=group)
 

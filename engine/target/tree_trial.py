@@ -9,6 +9,7 @@ from engine.backend import raise_if_machine_lost, to_numpy
 from engine.errors import RedlineError
 from engine.target.cached_model import CachedModel
 from engine.target.joint_pass import equal_logits
+from engine.target.sharded_target import check_present
 from engine.tree.draft_tree import DraftTree
 
 _PREFIX = (5, 2, 7)
@@ -52,4 +53,5 @@ def _rows(target: CachedModel, tokens: tuple[int, ...] | list[int], tree: DraftT
     target.feed([token % target.vocabulary for token in _PREFIX[:-1]])
     logits, _ = target.continue_from([t % target.vocabulary for t in _PREFIX], mx.array(small, mx.int32), tree)
     mx.eval(logits)
+    check_present(target.absent)
     return logits

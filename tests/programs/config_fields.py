@@ -151,6 +151,7 @@ def our_logits(folder: Path, tokens: np.ndarray) -> np.ndarray | str:
     import mlx.core as mx
     from tokenizers import Tokenizer, models
 
+    from engine.backend import to_numpy
     from engine.backend.mlx_lm_imports import why_unsound_type
     from engine.target.cached_model import CachedModel
     from models.loader import load_network
@@ -165,7 +166,7 @@ def our_logits(folder: Path, tokens: np.ndarray) -> np.ndarray | str:
         network.set_dtype(mx.float32)
         model = CachedModel(network)
         model.read_as(len(tokens))
-        return np.array(model.forward(mx.array(tokens)).astype(mx.float32))
+        return to_numpy(model.forward(mx.array(tokens)).astype(mx.float32))
     except Exception as error:  # noqa: BLE001  broad: a hundred networks with values that nobody trained with
         return f"{type(error).__name__}: {error}".replace(str(folder), "")
 

@@ -157,11 +157,13 @@ def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
 
 
 def test_while_somebody_reads_turns_tell_nothing() -> None:
-    view = StepTimes([PriorPrices("head", {1: 1.3})]).for_reply().for_replies(2)
+    shared = StepTimes([PriorPrices("head", {1: 1.3})])
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    view = views[0]
     view.begin(0)
     before = view.plain_s
     for _ in range(20):
-        for reply in (view, view.for_reply()):
+        for reply in views:
             reply.observe_among(RoundAmong(0, 0, nan))
     assert view.plain_s == before
 
