@@ -206,10 +206,10 @@ class Adaptive:
         self._end(round_)
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
+        if self._times.replies > 1:  # it would get a pass to itself, and another when it next waits for others
+            return False
         drafters = range(len(self._candidates))
-        stays_plain = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
-        # A reply that goes ahead of others that draft gets a pass to itself, and another when it next waits for them.
-        self._followed = stays_plain and not any(one.drafted for one in self._times.others)
+        self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
         return self._followed
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
@@ -239,7 +239,7 @@ class Adaptive:
             speed = expected[best] / self._round_price(drafter, best)
             sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
             return _Choice(drafter, best, speed, sure=sure)
-        if candidate.until_probe > rounds or not self._times.may_probe(rounds):
+        if candidate.until_probe > rounds or not self._times.may_probe:
             return _Choice(drafter)
         least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)

@@ -312,8 +312,8 @@ class StepTimes:
 
     @property
     def lone(self) -> float:
-        """The price of a plain step that is not submitted ahead."""
-        return math.exp(self._belief.mean[LONE])
+        """The price of a plain step that is not submitted ahead, as none of several replies at once ever is."""
+        return math.exp(self._belief.mean[LONE]) if self.replies == 1 else 1.0
 
     @property
     def replay(self) -> float:
@@ -349,10 +349,11 @@ class StepTimes:
         a plain one takes."""
         return self._turns_among.count >= self._turns_among.next_plain
 
-    def may_probe(self, rounds: int) -> bool:
-        """Whether the turn after so many others may hold a draft that may not pay: all replies wait for it, so they
-        probe in the same turns."""
-        return self.replies == 1 or (self._turns_among.count + rounds) % PROBE_EVERY == 0
+    @property
+    def may_probe(self) -> bool:
+        """Whether this turn may hold a draft that may not pay: all replies wait for it, so they probe in the same
+        turns."""
+        return self.replies == 1 or self._turns_among.count % PROBE_EVERY == 0
 
     @property
     def _turns_among(self) -> _Turns:

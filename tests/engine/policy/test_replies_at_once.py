@@ -14,7 +14,6 @@ from tests.engine.policy.simulation import (
     costs_of,
     flags,
     prior_of,
-    round_of,
     shares_together,
     speed,
     together,
@@ -131,19 +130,16 @@ def test_replies_of_different_texts_draft_differently() -> None:
     assert mean(found) >= 1.05
 
 
-def test_a_plain_round_goes_ahead_of_no_reply_that_drafts() -> None:
-    """It would have a pass of its own, of all weights for one row."""
-    learnt = Learnt(StepTimes([PriorPrices("drafter", dict.fromkeys(range(1, LONGEST + 1), 20.0))]))
-    policy, other = adaptive(learnt, at_once=2), learnt.times.for_reply().for_replies(2)
-    policy.begin(100)
+def test_plain_rounds_of_several_replies_stay_together() -> None:
+    """One that went ahead would have a pass of its own, of all weights for one row."""
     ahead = []
-    for turn, theirs in enumerate((0, 0, 0, 1, 1, 0, 0)):
-        other.plan_among(PlanAmong(0, theirs, {0: 1.0, 1: 1.5}, 0.0))
+    for at_once in (1, 2):
+        prices = PriorPrices("drafter", dict.fromkeys(range(1, LONGEST + 1), 20.0))
+        policy = adaptive(Learnt(StepTimes([prices])), at_once=at_once)
+        policy.begin(100)
         assert policy.plan().length == 0
         ahead.append(policy.next_is_plain())
-        policy.observe(round_of(0, 0, float(turn)))
-        other.observe_among(RoundAmong(0, theirs, 1.0))
-    assert ahead == [True] * 3 + [False] * 2 + [True] * 2
+    assert ahead == [True, False]
 
 
 def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
