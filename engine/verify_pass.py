@@ -210,7 +210,8 @@ class RoundQueue:
         allowed = _allowed(self._sampler, logits, draft)
         accepted = verify(self._sampler, logits, self._counts, draft, len(self._tokens), allowed)
         waits = allowed is not None and draft.tokens.size > 0
-        self._push(accepted, logits, draft, width, self._counts, waits)
+        checksums, absent = self._target.checksums(logits), self._target.absent
+        self._push(PendingRound(accepted, checksums, draft, width, self._counts, absent, waits))
 
     def submit_ahead(self) -> None:
         """Submits a plain step on the token of the pending round, which is plain too and not known yet."""
@@ -218,19 +219,9 @@ class RoundQueue:
         counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
         logits, width = self._target.continue_after(self._tokens, pending.first_token)
         accepted = verify(self._sampler, logits, counts, draft, len(self._tokens) + 1)
-        self._push(accepted, logits, draft, width, counts)
+        self._push(PendingRound(accepted, self._target.checksums(logits), draft, width, counts, self._target.absent))
 
-    def _push(
-        self,
-        accepted: Acceptance,
-        logits: mx.array,
-        draft: Draft,
-        width: int,
-        counts: TokenCounts,
-        waits_for_draft: bool = False,
-    ) -> None:
-        checksums, absent = self._target.checksums(logits), self._target.absent
-        pending = PendingRound(accepted, checksums, draft, width, counts, absent, waits_for_draft)
+    def _push(self, pending: PendingRound) -> None:
         mx.async_eval(*pending.arrays)
         self._pending.append(pending)
 

@@ -168,7 +168,8 @@ class Cluster:
             layers, width = layers_of(target.model), embed(target.model)(mx.zeros(1, mx.int32)).shape[-1]
         except RedlineError:
             return 0.0, 0.0
-        sums = 2 + (PIPELINE_SUMS if is_pipelined(target.model) else SUMS_A_LAYER * len(layers))  # and its two ends
+        # The token ids before the layers, and the ranks counted behind them.
+        sums = 2 + (PIPELINE_SUMS if is_pipelined(target.model) else SUMS_A_LAYER * len(layers))
         narrow, wide = (sums * self.trip_s(rows, width, FEW_SUMS) for rows in (1, WIDE))
         return narrow, max(0.0, wide - narrow) / (WIDE - 1)
 

@@ -73,12 +73,11 @@ class Candidate:
         self.unread = 1  # committed tokens that it has not read: the last one, and those of rounds without it
         self.until_probe = self.probe_interval = PROBE_SOONEST  # in rounds
 
-    def drafted(self, round_: Round, in_vain: bool = False) -> None:
-        """Sets when the next probe may be, by what came of a draft. in_vain: it did not pay, however much was
-        accepted."""
-        self.probe_interval = (
-            PROBE_SOONEST if round_.accepted and not in_vain else min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
-        )
+    def drafted(self, round_: Round, may_pay: bool = True) -> None:
+        """Sets when the next probe may be, by what came of a draft. may_pay: whether such drafts pay if enough of them
+        is accepted."""
+        later = min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
+        self.probe_interval = PROBE_SOONEST if round_.accepted and may_pay else later
         self.until_probe, self.unread = self.probe_interval, len(round_.tokens)
 
 
@@ -206,7 +205,7 @@ class Adaptive:
         self._end(round_)
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
-        if self._times.replies > 1:  # it would get a pass to itself, and another when it next waits for others
+        if self._times.replies > 1:  # a round ahead would have a pass to itself, which reads all weights for one row
             return False
         drafters = range(len(self._candidates))
         self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
@@ -375,7 +374,7 @@ class Adaptive:
         self._pass_tokens(round_)
         if round_.drafted:
             self._tried = True
-            candidate.drafted(round_, in_vain=self._choice.probing and self._times.replies > 1)
+            candidate.drafted(round_, may_pay=self._times.replies == 1 or not self._choice.probing)
             self._until_plain -= 1
         elif self._planned:
             self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST)

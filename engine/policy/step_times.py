@@ -105,10 +105,10 @@ class PriorPrices:
         if len(self._unevenness) > MAX_KEPT:
             self._unevenness.clear()
         if key not in self._unevenness:
-            self._unevenness[key] = self._measure_unevenness(key)
+            self._unevenness[key] = self._compute_unevenness(key)
         return self._unevenness[key]
 
-    def _measure_unevenness(self, lengths: Sequence[int]) -> float:
+    def _compute_unevenness(self, lengths: Sequence[int]) -> float:
         replies, known = len(lengths), [0, *self.prices]
         drafting = [0.0, *map(self.drafting, self.prices)]
         even = [
@@ -166,7 +166,8 @@ class _Turns:
     current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply that
     takes part, and the turn in which it planned or told last. count: turns that are over. plain: the latest turns in a
     row without drafts. next_plain: the count at which the next run of plain turns begins. plain_left: how many turns
-    of it must still be timed. sure: whether all drafts of the last turn that had any surely paid.
+    of it must still be timed. sure: whether all drafts of the last turn that had any were sure to pay. tells: whether
+    the last turn tells how long such turns take.
     """
 
     current: dict[StepTimes, RoundAmong] = field(default_factory=dict)
@@ -177,7 +178,7 @@ class _Turns:
     next_plain: int = 0
     plain_left: int = PLAIN_TURNS
     sure: bool = True
-    tells: bool = False  # whether the last turn tells how long such turns take
+    tells: bool = False
 
     def add(self, reply: StepTimes, round_: RoundAmong, replies: int) -> None:
         """Takes a round of one of so many replies. A turn is over once all have told of theirs and one tells of
@@ -185,14 +186,11 @@ class _Turns:
         if reply in self.current or len(self.current) >= replies:
             self.current, self.last = {}, self.current
             self.count += 1
+            self.planned = {one: (turn, plan) for one, (turn, plan) in self.planned.items() if turn >= self.count - 1}
             self._end_turn(replies)
         self.current[reply] = round_
         if reply in self.planned:
             self.planned[reply] = self.count, self.planned[reply][1]
-
-    def plans(self) -> dict[StepTimes, PlanAmong]:
-        """Returns what each reply that still takes part planned last."""
-        return {reply: plan for reply, (turn, plan) in self.planned.items() if turn >= self.count - 1}
 
     def _end_turn(self, replies: int) -> None:
         rounds = self.last.values()
@@ -200,7 +198,7 @@ class _Turns:
         timed = len(rounds) == replies and not any(math.isnan(one.seconds) for one in rounds)
         self.tells = timed and (self.plain == 0 or self.plain > UNSETTLED)
         self.plain_left -= self.plain > 0 and self.tells
-        drafted = [plan for plan in self.plans().values() if plan.drafted]
+        drafted = [plan for _, plan in self.planned.values() if plan.drafted]
         self.sure = all(plan.sure for plan in drafted) if drafted else self.sure
         if self.count >= self.next_plain + (MAX_PLAIN if self.plain_left > 0 else 0):
             self.next_plain = self.count + (PLAIN_EVERY_IF_SURE if self.sure else PLAIN_EVERY)
@@ -363,7 +361,7 @@ class StepTimes:
     def others(self) -> list[PlanAmong]:
         """What the other replies planned last: those that plan before this one, already for the turn that it plans for.
         So each improves on what the others do, and their choices settle."""
-        return [plan for reply, plan in self._turns_among.plans().items() if reply is not self._alone]
+        return [plan for reply, (_, plan) in self._turns_among.planned.items() if reply is not self._alone]
 
     def plan_among(self, plan: PlanAmong) -> None:
         """Lets the other replies know what this one will do."""

@@ -165,12 +165,12 @@ def test_while_somebody_reads_turns_tell_nothing() -> None:
 
 
 def test_replies_come_to_the_same_draft_length() -> None:
-    """None goes by what the others did two turns ago, as they would then draft much and little in turns."""
+    """Each goes by what the others plan; by what they did before, they would draft much and little in turns."""
     times, lengths = costs_of("M4 Pro", "head"), list[int]()
     learnt = Learnt(StepTimes([prior_of(times)]))
     together(lambda: adaptive(learnt, at_once=4), times, "80% right", 4, lengths)
     turns = [lengths[i : i + 4] for i in range(0, len(lengths), 4)]
-    assert mean(len(set(turn)) == 1 for turn in turns) > 0.5
+    assert mean(len(set(turn)) == 1 for turn in turns) > 0.95  # 0.86 where they go by what the others did two turns ago
 
 
 def test_a_turn_of_two_drafters_is_that_of_the_one_that_all_wait_for() -> None:
