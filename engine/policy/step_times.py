@@ -27,6 +27,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -528,6 +529,7 @@ class DrafterTimes:
         return self.plain_s(context) * float(np.interp(length, lengths, prices) + max(0.0, beyond))
 
 
+@cache
 def pass_price(rows: int, gpu: bool) -> float:
     """Returns what a verify pass of so many rows usually takes, in plain steps: about the median of the published
     curves of Apple Silicon (engine/README.md), or of the built-in model on two cores."""
