@@ -8,8 +8,8 @@
 #   float32 18.0, 4 bits 15.8
 #   eight rows take at least four times as long as one: float32 True, 4 bits True
 # Follows: whoever measures drafts or batches with this wheel measures the BLAS. Another library that has cblas_sgemm and is
-#   loaded with global symbols before MLX takes its place (with OpenBLAS a pass of eight rows takes a small model 1.2 to 1.7 times as long as one of one row); that does
-#   nothing for 4-bit weights, which have to be float32 then.
+#   loaded with global symbols before MLX takes its place (with OpenBLAS a small model takes 1.2 to 1.7 times as long for eight
+#   rows as for one); that does nothing for 4-bit weights, which have to be float32 then.
 set -euo pipefail
 [ "$(uname -sm)" = "Linux x86_64" ] || { echo "this is about the wheel for Linux on x86-64"; exit 0; }
 work=$(mktemp -d)
