@@ -68,6 +68,16 @@ FARTHEST = 20.0  # from 0 that a logarithm can be: nanoseconds, or years
 ROUNDING = 1e-5  # of a covariance in a file
 
 
+@cache
+def pass_price(rows: int, gpu: bool) -> float:
+    """Returns what a verify pass of so many rows usually takes, in plain steps: about the median of the published
+    curves of Apple Silicon (engine/README.md), or of the built-in model on two cores."""
+    points = GPU_PASSES if gpu else CPU_PASSES
+    widths, prices = zip(*points, strict=True)
+    beyond = max(0, rows - widths[-1]) * (prices[-1] - prices[-2]) / (widths[-1] - widths[-2])
+    return float(np.interp(rows, widths, prices) + beyond)
+
+
 @dataclass(frozen=True)
 class PriorPrices:
     """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length. Made where
@@ -527,16 +537,6 @@ class DrafterTimes:
         prices = [1.0, *(math.exp(belief.mean[self.times.place(self.drafter, one)]) for one in lengths[1:])]
         beyond = max(0, length - lengths[-1]) * (prices[-1] - prices[-2]) / (lengths[-1] - lengths[-2])
         return self.plain_s(context) * float(np.interp(length, lengths, prices) + max(0.0, beyond))
-
-
-@cache
-def pass_price(rows: int, gpu: bool) -> float:
-    """Returns what a verify pass of so many rows usually takes, in plain steps: about the median of the published
-    curves of Apple Silicon (engine/README.md), or of the built-in model on two cores."""
-    points = GPU_PASSES if gpu else CPU_PASSES
-    widths, prices = zip(*points, strict=True)
-    beyond = max(0, rows - widths[-1]) * (prices[-1] - prices[-2]) / (widths[-1] - widths[-2])
-    return float(np.interp(rows, widths, prices) + beyond)
 
 
 def replies_class(replies: int) -> int:
