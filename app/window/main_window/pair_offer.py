@@ -106,7 +106,7 @@ class PairOffer(QFrame):
 def offer_text(offer: ModelRow) -> str:
     """Returns the size of what is offered, how long its download takes, what it is good at, and how fast it is; a
     speed-up only as somebody measured it, with the source."""
-    good_at = f"Good at {offer.entry.good_at}. " if offer.entry and offer.entry.good_at else ""
+    good_at = f"Good at {offer.target.good_at}. " if offer.target and offer.target.good_at else ""
     if not offer.measured:
         unknown = "No speed-up has been published for this pair; run a race to measure it."
         return f"{good_at}{_download_size(offer)}{unknown}"

@@ -131,7 +131,8 @@ def facts(row: ModelRow) -> str:
         return joined((size(row.size_bytes), row.here.trouble))
     entry = row.entry
     estimated = row.here is None and entry is not None and entry.size == "estimated"
-    about = (bits(entry.bits), entry.good_at or parameters(entry.parameters_b)) if entry else ()
+    good_at = row.target.good_at if row.target else ""
+    about = (bits(entry.bits), good_at or parameters(entry.parameters_b)) if entry else ()
     return joined((size(row.size_bytes, estimated), *about, row.drafter))
 
 

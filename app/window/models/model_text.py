@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from app.duration_text import duration_words
-from app.protocol.model_documents import MeasuredSpeedup
 from app.window.models.downloads import Download
+from models.catalogue.entries import Measured
 from models.size_text import size_words
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -16,7 +16,6 @@ TONES = {"good": "good", "tight": "warning", "no": "error", "": "text"}
 FITS = {"good": "good", "tight": "tight", "refused": "no"}  # from the level of a MemoryFit to the key of a badge
 ORIGINS = {"hub": "Hugging Face cache", "lm-studio": "LM Studio", "redline": "Imported", "builtin": "Built in"}
 KINDS = {
-    "target": "Target",
     "model": "Draft model",
     "draft": "Draft model",
     "eagle3": "EAGLE-3 head",
@@ -47,7 +46,7 @@ HINTS = {
 }
 
 
-def speedup(measured: Iterable[MeasuredSpeedup]) -> str:
+def speedup(measured: Iterable[Measured]) -> str:
     """Returns a speed-up, such as 2.43x, or the range of several; "" if nobody measured one: it is never estimated."""
     found = sorted(one.speedup for one in measured)
     if not found:

@@ -65,10 +65,9 @@ class ModelsWindow(QWidget):
     def refresh(self) -> None:
         """Shows what is known now. The chosen model stays chosen, even if it is now in another section."""
         known = self.library.known
-        if known.machine is not None:
-            total, limit = memory_words(known.machine.memory_bytes), memory_words(known.limit_bytes or 0)
-            self.machine.setText(known.machine.processor)
-            self.memory.setText(f"{total} of memory, {limit} for models".replace(".0 GB", " GB"))
+        total, limit = memory_words(known.machine.memory_bytes), memory_words(known.machine.for_models_bytes)
+        self.machine.setText(known.machine.processor)
+        self.memory.setText(f"{total} of memory, {limit} for models".replace(".0 GB", " GB"))
         rows = known.rows(self.downloads.downloads, self.search.text(), self.fitting.isChecked())
         self.delegate.used = self._pair().target
         self.rows.show_rows(rows)
