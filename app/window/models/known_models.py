@@ -139,7 +139,7 @@ class KnownModels:
         partial = [one for one in self.installed if not one.complete and one.origin == "hub"]
         paused = {_repository(one): _paused(one) for one in partial if _repository(one) not in downloads}
         running = {**downloads, **paused}
-        here = [one for one in self.installed if one not in partial and one.name not in running]
+        here = [one for one in self.installed if one.origin != "hub" or (one.complete and one.name not in running)]
         builtin = next((one for one in here if one.name == BUILTIN), BUILTIN_MODEL)
         here = [builtin, *(one for one in here if one.name != BUILTIN)]
         yield from (self._download_row(repository, download) for repository, download in running.items())

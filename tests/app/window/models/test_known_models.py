@@ -59,6 +59,13 @@ def test_every_model_is_in_one_section(fake: FakeModels) -> None:
     assert any(row.section == RECOMMENDED for row in found.values())
 
 
+def test_a_model_of_lm_studio_stays_listed_while_the_hubs_is_downloaded(fake: FakeModels) -> None:
+    """It is another one, even of the same name."""
+    fake.put(model(QWEN, 4.62, origin="lm-studio"))
+    found = rows(fake, qwen=Download(QWEN))
+    assert (found[QWEN].section, found[f"{QWEN} in LM Studio"].section) == (DOWNLOADING, HERE)
+
+
 def test_a_speed_up_is_shown_only_if_it_was_measured_for_this_pair(fake: FakeModels) -> None:
     found, catalogue = rows(fake), read_catalogue()
     (one,) = (one for one in catalogue.measured if one.target == MEASURED)
