@@ -17,10 +17,11 @@ from rich.text import Text
 from app.cli.terminal.output import output_console, plain_table
 from app.command_line import FAILURE, OK, add_command, add_common, print_json
 from app.inference.machine import this_machine
+from app.model_words import bits, size, speedup
 from app.protocol.model_documents import document_json
 from app.reply_statistics import count
 from app.safe_text import safe_line
-from models.catalogue.entries import Catalogue, Entry, Measured, Target, read_catalogue
+from models.catalogue.entries import Catalogue, Entry, Target, read_catalogue
 from models.catalogue.search import (
     KINDS,
     BestPair,
@@ -124,19 +125,13 @@ def _overview_table(found: Sequence[BestPair], here: Set[str]) -> Table:
         is_installed = row.drafter is not None and row.drafter.repository in here
         drafter = Text(f"{'● ' if is_installed else ''}{_drafter_name(row)}")
         fits = Text(row.fit, "yellow" if row.fit == "tight" else "green")
-        speedups = [speedup_range(row.measured)] if measured else []
+        speedups = [speedup(row.measured, "")] if measured else []
         table.add_row(name, _size(row.target), fits, drafter, *speedups)
     return table
 
 
 def _drafter_name(row: BestPair) -> str:
     return row.drafter.name if row.drafter else LOOKUP
-
-
-def speedup_range(measured: Sequence[Measured]) -> str:
-    """Returns the range that was measured; "" where nothing was."""
-    found = sorted({one.speedup for one in measured})
-    return " to ".join(f"{speedup:g}" for speedup in (found if len(found) < 2 else (found[0], found[-1])))
 
 
 # --- search
@@ -229,13 +224,8 @@ def _title(entry: Entry) -> str:
     """Returns the name of an entry, with the bits of its weights if it is a target."""
     if not isinstance(entry, Target):
         return entry.name
-    bits = 16 if entry.bits >= 16 else 8 if entry.bits >= 8 else 4  # without the scales, as repositories are named
-    return f"{entry.name} · {bits}-bit"
+    return f"{entry.name} · {bits(entry.bits)}"
 
 
 def _size(entry: Entry) -> str:
-    """Returns the size in GB as disks are sold, marked if it is an estimate, or "" if it is unknown."""
-    if entry.size_bytes is None:
-        return ""
-    number = entry.size_bytes / 1e9
-    return f"{'~' if entry.size == 'estimated' else ''}{number:.{1 if number >= 1 else 2}f} GB"
+    return size(entry.size_bytes, entry.size == "estimated")

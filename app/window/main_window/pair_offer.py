@@ -9,14 +9,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.duration_text import duration_words
+from app.model_words import size, speedup
 from app.protocol import Pair
 from app.window.common.appearance import GAP
 from app.window.common.layouts import column, row
 from app.window.common.sentence import sentence
 from app.window.common.widgets import ProgressBar, style, wrapped
-from app.window.models.downloads import Download
+from app.window.models.downloads import Download, status
 from app.window.models.known_models import MACHINE, RECOMMENDED, KnownModels, ModelRow
-from app.window.models.model_text import size, speedup, status
 
 CONNECTION_BITS_PER_S = 100e6  # that a download is estimated with
 

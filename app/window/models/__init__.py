@@ -9,5 +9,4 @@ known_models      which models are listed, under which heading, in which order; 
 model_list        how a row is drawn
 model_details     the details of one model, with memory_view, drafter_list and download_view
 downloads         the queue of downloads, and the state of each
-model_text        badges, states and hints in words
 """

@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from app.model_words import KINDS, TIMES, joined, size
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
 from app.window.common.sentence import sentence
 from app.window.common.widgets import Glyph, wrapped
 from app.window.models.known_models import KnownModels, ModelRow
-from app.window.models.model_text import KINDS, TIMES, joined, size
 from models.catalogue.entries import Entry, Measured
 
 State = Literal["compatible", "absent", "unloadable", "incompatible"]

@@ -10,9 +10,9 @@ from pathlib import PurePath
 
 import msgspec
 
+from app.model_words import KINDS
 from app.protocol.model_documents import InstalledModel, InstalledModels, MemoryFit, PairVerdicts, TargetVerdicts
 from app.window.models.downloads import Download
-from app.window.models.model_text import FITS, KINDS, automatic
 from models.catalogue.entries import Catalogue, Entry, Measured, Target
 from models.catalogue.search import BestPair, MachineMemory, best_pair_of, fit_within, needed_bytes, recommended_pairs
 
@@ -21,6 +21,10 @@ BUILTIN_NAME = "SmolLM2-135M-Instruct"
 MACHINE = "this Mac" if sys.platform == "darwin" else "this computer"
 SECTIONS = ("Downloading", f"On {MACHINE}", f"Recommended for {MACHINE}", f"Also fit {MACHINE}", "More models")
 DOWNLOADING, HERE, RECOMMENDED, FITTING, MORE = SECTIONS
+BADGES = {"good": "Fits", "tight": "Tight", "no": "Too large", "": ""}
+ICONS = {"good": "check", "tight": "warning", "no": "unsupported", "": ""}
+TONES = {"good": "good", "tight": "warning", "no": "error", "": "text"}
+FITS = {"good": "good", "tight": "tight", "refused": "no"}  # from the level of a MemoryFit to the key of a badge
 BUILTIN_MODEL = InstalledModel(name=BUILTIN, path="", origin="builtin", kind="model", size_bytes=0, total_bytes=0)
 _SEPARATORS = re.compile(r"[\s/_-]+")
 
@@ -231,3 +235,19 @@ def _repository(model: InstalledModel) -> str:
 def _paused(partial: InstalledModel) -> Download:
     """Returns what an earlier run downloaded as a download that is paused."""
     return Download(_repository(partial), "paused", done_bytes=partial.size_bytes, total_bytes=partial.total_bytes)
+
+
+def automatic(spec: str | None) -> str:
+    """Returns the name of the drafter that the automatic choice takes, without the prompt lookup that goes with it."""
+    if not spec:
+        return ""
+    named = [part for part in spec.split("+") if part != "lookup"]
+    return " + ".join(map(_short, named)) or "lookup"
+
+
+def _short(spec: str) -> str:
+    """Returns the last part of a name or path; the name of the repository for a snapshot in the Hugging Face cache."""
+    parts = spec.rstrip("/").split("/")
+    if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
+        return parts[-3].rpartition("--")[2]
+    return parts[-1] or spec

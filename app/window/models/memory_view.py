@@ -8,6 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from app.model_words import bits, joined, size
 from app.palette import mix
 from app.protocol.model_documents import MemoryFit
 from app.window.common import theme
@@ -15,8 +16,7 @@ from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, clear, column, row
 from app.window.common.sentence import sentence
 from app.window.common.widgets import Glyph, draw_bar, label, style, wrapped
-from app.window.models.known_models import LOOKUP, MACHINE, KnownModels, ModelRow
-from app.window.models.model_text import BADGES, FITS, ICONS, TONES, automatic, bits, joined, size
+from app.window.models.known_models import BADGES, FITS, ICONS, LOOKUP, MACHINE, TONES, KnownModels, ModelRow, automatic
 from models.catalogue.search import smallest_mac_gb
 from models.size_text import memory_words
 

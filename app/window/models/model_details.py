@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QPushButton, QScrollArea, QWidget
 
 from app.duration_text import ago_words
+from app.model_words import KINDS, bits, joined, parameters, size
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, FlowLayout, clear, column, row
 from app.window.common.sentence import sentence
@@ -19,10 +20,10 @@ from app.window.models.downloads import Download
 from app.window.models.drafter_list import DrafterList
 from app.window.models.known_models import KnownModels, ModelRow
 from app.window.models.memory_view import MemoryView, memory_need
-from app.window.models.model_text import KINDS, ORIGINS, bits, joined, parameters, size
 from models.catalogue.search import smallest_mac_gb
 
 MAX_WIDTH = 640  # px
+ORIGINS = {"hub": "Hugging Face cache", "lm-studio": "LM Studio", "redline": "Imported", "builtin": "Built in"}
 BUILTIN_TEXT = (
     "Comes with Redline and works without a network. Larger models write better: the recommended ones fit this "
     "computer and can be downloaded here."

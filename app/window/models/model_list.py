@@ -8,15 +8,15 @@ from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
+from app.model_words import bits, joined, parameters, size, speedup
 from app.palette import mix
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.icons import pixmap
 from app.window.common.section_list import ITEM, Index, SectionDelegate, SectionModel, draw_elided
 from app.window.common.widgets import draw_bar
-from app.window.models.downloads import Download
-from app.window.models.known_models import ModelRow
-from app.window.models.model_text import BADGES, ICONS, TONES, bits, joined, parameters, size, speedup, status
+from app.window.models.downloads import Download, status
+from app.window.models.known_models import BADGES, ICONS, TONES, ModelRow
 
 KEYS = {
     Qt.Key.Key_Return: "do",

@@ -13,6 +13,7 @@ from app.cli.models import SUBCOMMANDS
 from app.cli.models import catalogue as commands
 from app.inference import pair_resolution
 from app.inference.pair_resolution import usable
+from app.model_words import TIMES, speedup
 from models.catalogue.entries import Catalogue, read_catalogue
 from models.catalogue.search import (
     GIB,
@@ -77,7 +78,7 @@ def test_search_shows_sizes_macs_and_what_goes_together(models: Redline, wide: N
     lines = [line.rstrip() for line in done.out.splitlines()]
     at = lines.index("  mlx-community/Qwen3-8B-4bit")
     assert done.code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit")
-    assert lines[at - 1].endswith("4.6 GB   16 GB Mac")
+    assert lines[at - 1].endswith("4.62 GB   16 GB Mac")
     assert lines[at + 1] == "  good at reasoning and many languages"
     known = "Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash, Qwen3 8B DSpark, Qwen3 8B DSpark Speculators"
     assert lines[at + 2] == f"  with {known}"
@@ -279,7 +280,7 @@ def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
     assert "Qwen2.5 32B with Qwen2.5 0.5B: 2.43 times on Apple M3 Pro, LM Studio 0.3.10, code (https://" in out
     others = [line for line in out.splitlines() if "· " in line and "Qwen2.5 32B" not in line]
     assert others and not any(line.rstrip().endswith("-") for line in others)
-    assert commands.speedup_range(catalogue.measured[1:4]) == "0.72 to 0.98" and commands.speedup_range(()) == ""
+    assert speedup(catalogue.measured[1:4]) == f"0.72 to 0.98{TIMES}" and speedup(()) == ""
 
 
 def test_the_overview_is_one_screen_and_one_document(

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from app.model_words import TIMES, speedup
 from app.protocol.model_documents import InstalledModels, MemoryFit, PairVerdicts
 from app.window.models.downloads import Download
 from app.window.models.known_models import DOWNLOADING, FITTING, HERE, MORE, RECOMMENDED, KnownModels, ModelRow
 from app.window.models.model_details import _facts
 from app.window.models.model_list import description, facts
-from app.window.models.model_text import TIMES, speedup
 from models.catalogue.entries import read_catalogue
 from tests.app.window.models.fake_models import EAGLE, LARGE, QWEN, SMALL, FakeModels, model, pair
 
