@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 TIMES = "\N{MULTIPLICATION SIGN}"
 # by the name that --drafter takes
 DRAFTER_TITLES = {"eagle3": "EAGLE-3", "medusa": "Medusa", "draft": "draft model", "lookup": "prompt lookup"}
+# what a folder holds: the kinds of `models.drafters`, draft for a model of the catalogue, and GGUF
 KINDS = {
     "model": "Draft model",
     "draft": "Draft model",
     "eagle3": "EAGLE-3 head",
     "medusa": "Medusa heads",
+    "mlp-speculator": "MLP speculator",
     "mtp": "MTP head",
     "gemma4-assistant": "Gemma 4 assistant",
     "dflash": "DFlash",

@@ -7,12 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.model_words import TIMES, speedup
+from app.model_words import KINDS, TIMES, speedup
 from app.protocol.model_documents import InstalledModels, MemoryFit, PairVerdicts
 from app.window.models.downloads import Download
 from app.window.models.known_models import DOWNLOADING, FITTING, HERE, MORE, RECOMMENDED, KnownModels, ModelRow
 from app.window.models.model_details import _facts
 from app.window.models.model_list import description, facts
+from models import drafters
 from models.catalogue.entries import read_catalogue
 from tests.app.window.models.fake_models import EAGLE, LARGE, QWEN, SMALL, FakeModels, model, pair
 
@@ -142,6 +143,10 @@ def test_drafters_are_listed_only_in_a_search(fake: FakeModels) -> None:
     assert EAGLE not in rows(fake)
     row = rows(fake, "eagle3 8b")[EAGLE]
     assert (row.section, row.fit) == (MORE, "")
+
+
+def test_every_kind_of_drafter_that_can_be_here_has_a_name() -> None:
+    assert {kind.name for kind in drafters.KINDS if kind is not drafters.PROMPT_LOOKUP} <= set(KINDS)
 
 
 def test_the_alternative_to_a_model_that_is_too_large_is_of_the_same_family(tmp_path: Path) -> None:
