@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from models.catalogue.search import MachineMemory, unwired_bytes, wired_bytes
+
 _CGROUP = Path("/sys/fs/cgroup")
 _PRESSURE = "kern.memorystatus_vm_pressure_level"
 _NORMAL = 1  # 2: warning, 4: critical, as DISPATCH_MEMORYPRESSURE_NORMAL and so on in dispatch/source.h
@@ -34,6 +36,15 @@ def memory() -> tuple[int, int]:
     if limit is None or limit >= machine.total:
         return machine.total, machine.available
     return limit, min(machine.available, max(limit - (used or 0), 0))
+
+
+def this_machine() -> MachineMemory:
+    """Returns the memory of this machine, how much of it a model may take, and whether weights become 32-bit floats."""
+    (total_bytes, _), has_gpu = memory(), sys.platform == "darwin"
+    limit_bytes = wired_bytes(total_bytes) if has_gpu else unwired_bytes(total_bytes)
+    return MachineMemory(
+        processor=processor(), memory_bytes=total_bytes, for_models_bytes=limit_bytes, in_float32=not has_gpu
+    )
 
 
 def memory_is_short() -> bool:

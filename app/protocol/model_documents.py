@@ -1,4 +1,4 @@
-"""The JSON documents of `redline models ... --json`: printed by the commands, and read by the window that runs them.
+"""The JSON documents of `redline models ... --json` that the window reads, which runs the commands.
 
 Fields that are unknown to the reader are ignored, so that an older window reads what a newer command prints.
 """
@@ -8,80 +8,6 @@ from __future__ import annotations
 import msgspec
 
 from app.protocol.messages import Struct
-
-
-class MeasuredSpeedup(Struct, frozen=True, kw_only=True):
-    """A speed-up over plain decoding that somebody measured: on what, and where that is written."""
-
-    target: str
-    drafter: str
-    speedup: float
-    on: str
-    source: str
-
-
-class MachineMemory(Struct, frozen=True, kw_only=True):
-    """This machine. for_models_bytes: how much of its memory a model may take. in_float32: whether weights become
-    32-bit floats as they are loaded, as without a GPU."""
-
-    processor: str
-    memory_bytes: int
-    for_models_bytes: int
-    in_float32: bool = False
-
-
-class RecommendedTarget(Struct, frozen=True, kw_only=True):
-    """A target that fits this machine. room: good or tight, with its drafter. drafter: a repository, or "lookup".
-    target_here, drafter_here: whether they are on this machine."""
-
-    target: str
-    name: str = ""
-    size_bytes: int = 0
-    size: str | None = None
-    room: str
-    drafter: str
-    target_here: bool = False
-    drafter_here: bool = False
-    measured: tuple[MeasuredSpeedup, ...] = ()
-
-
-class MachineOverview(Struct, frozen=True, kw_only=True):
-    """`models --json`. here: the repositories that are on this machine."""
-
-    machine: MachineMemory
-    here: tuple[str, ...] = ()
-    targets: tuple[RecommendedTarget, ...] = ()
-
-
-class CatalogueEntry(Struct, frozen=True, kw_only=True):
-    """An entry of the catalogue. kind: target, or the kind of a drafter. good_at: what a target is recommended for, in
-    a few words. trouble: why Redline cannot load it. smallest_mac_gb: of the smallest Mac that a target fits, None
-    where not even the largest does."""
-
-    repository: str
-    name: str
-    kind: str
-    licence: str
-    family: str = ""
-    good_at: str = ""
-    architecture: str = ""
-    parameters_b: float | None = None
-    bits: float | None = None
-    size_bytes: int | None = None
-    size: str | None = None
-    source: str | tuple[str, ...] = ()
-    revision: str | None = None
-    drafters: tuple[str, ...] = ()
-    trouble: str | None = None
-    here: bool = False
-    smallest_mac_gb: int | None = None
-    measured: tuple[MeasuredSpeedup, ...] = ()
-
-
-class CatalogueEntries(Struct, frozen=True, kw_only=True):
-    """`models search --json`."""
-
-    entries: tuple[CatalogueEntry, ...]
 
 
 class InstalledModel(Struct, frozen=True, kw_only=True):
@@ -183,6 +109,6 @@ class Removal(Struct, frozen=True, kw_only=True):
     freed_bytes: int | None = None
 
 
-def document_json(document: Struct) -> str:
+def document_json(document: object) -> str:
     """Returns a document as a command prints it."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

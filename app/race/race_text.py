@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, cast, get_args
 
+from app.model_words import DRAFTER_TITLES
 from app.protocol import RoundDone, SamplingSettings
 from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, ServerReport, Side
 from app.race.race_document import RaceDocument, Spread, tokens_of
@@ -17,7 +18,6 @@ from engine.settings import AcceptanceRule
 Level = Literal["good", "warning", "error", "info"]
 MarkTone = Literal["accent", "warning", "error"]  # a colour of a palette
 
-_NAMES = {"eagle3": "EAGLE-3", "lookup": "prompt lookup", "medusa": "Medusa", "draft": "draft model"}
 _SLOW = {0.25: "a quarter of its speed", 0.5: "half its speed"}
 _AS_FAST = 0.995  # a speed-up that is shown as 1.00 is no loss
 _DRIFT = 0.05  # of the speed of the side that is run again at the end
@@ -112,7 +112,7 @@ def _name(ready: ReadySide) -> str:
         return ready.name
     if ready.side.plain:
         return "Plain decoding"
-    parts = [_NAMES.get(part, part) for part in ready.name.split("+")]
+    parts = [DRAFTER_TITLES.get(part, part) for part in ready.name.split("+")]
     return _capital(" + ".join(parts))
 
 

@@ -126,10 +126,9 @@ class Catalogue:
         """Returns the targets that `drafter` is known to draft for."""
         return [target for target in self.targets if drafter.repository in target.drafters]
 
-    def speedups(self, target: Target, drafter: Entry) -> list[Measured]:
-        """Returns the measured speed-ups of the pair."""
-        pair = (target.repository, drafter.repository)
-        return [one for one in self.measured if (one.target, one.drafter) == pair]
+    def speedups(self, target: str, drafter: str) -> tuple[Measured, ...]:
+        """Returns the measured speed-ups of a pair of repositories."""
+        return tuple(one for one in self.measured if (one.target, one.drafter) == (target, drafter))
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,4 +1,5 @@
-"""Finds entries of the catalogue by words, kind and size of Mac, for models that are not downloaded yet.
+"""Finds entries of the catalogue by words, kind and size of Mac, for models that are not downloaded yet, and recommends
+targets with their drafters.
 
     wired    macOS lets the GPU have two thirds of the memory up to 36 GB, and three quarters of more
     needed   weights of target and drafter, a twentieth for buffers, 1 GB for a short context; or, where weights become
@@ -10,11 +11,13 @@ A long context needs more, which only the model's own config can tell.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Literal, Protocol, get_args
+from collections.abc import Sequence, Set
+from typing import Literal, NamedTuple, Protocol, get_args
+
+import msgspec
 
 from engine.errors import UsageError
-from models.catalogue.entries import Catalogue, CatalogueKind, Entry, Target
+from models.catalogue.entries import Catalogue, CatalogueKind, Entry, Measured, Target
 
 MacFit = Literal["good", "tight", "no"]
 GIB = 1 << 30
@@ -33,6 +36,16 @@ class StoredWeights(Protocol):
     def size_bytes(self) -> int | None: ...
     @property
     def parameters_b(self) -> float | None: ...
+
+
+class MachineMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine. for_models_bytes: how much of its memory a model may take. in_float32: whether weights become 32-bit
+    floats as they are loaded, as without a GPU."""
+
+    processor: str
+    memory_bytes: int
+    for_models_bytes: int
+    in_float32: bool = False
 
 
 def mac_fit(weights_bytes: int, memory_bytes: int) -> MacFit:
@@ -124,3 +137,34 @@ def _matches_word(word: str, own: set[str], text: str) -> bool:
     if _BETWEEN.search(word):
         return word in text
     return word in own or (len(word) >= _LETTERS and any(one.startswith(word) for one in own))
+
+
+class BestPair(NamedTuple):
+    """A target and its best drafter, None where prompt lookup is all there is, how both fit a machine together, and
+    the speed-ups that were measured of them."""
+
+    target: Target
+    drafter: Entry | None
+    fit: MacFit
+    measured: tuple[Measured, ...] = ()
+
+
+def recommended_pairs(catalogue: Catalogue, machine: MachineMemory, here: Set[str]) -> list[BestPair]:
+    """Returns the largest target of each family that fits into the memory that a model may take, with its drafter and
+    comfortably if one does; the largest first. here: the installed repositories."""
+    best: dict[str, tuple[tuple[bool, float, float], BestPair]] = {}
+    for target in catalogue.targets:
+        pair = best_pair_of(target, catalogue, machine, here)
+        rank = pair.fit == "good", target.parameters_b, target.bits
+        if pair.fit != "no" and (target.family not in best or rank > best[target.family][0]):
+            best[target.family] = rank, pair
+    return [pair for _, pair in sorted(best.values(), key=lambda one: -one[0][1])]
+
+
+def best_pair_of(target: Target, catalogue: Catalogue, machine: MachineMemory, here: Set[str]) -> BestPair:
+    """Returns a target with the best drafter that loads: an installed one before one that is not."""
+    known = [one for one in catalogue.drafters_of(target) if not one.trouble]
+    drafter = min(known, key=lambda one: one.repository not in here, default=None)
+    needed = needed_bytes([target, drafter] if drafter else [target], machine.in_float32)
+    measured = catalogue.speedups(target.repository, drafter.repository) if drafter else ()
+    return BestPair(target, drafter, fit_within(needed, machine.for_models_bytes), measured)

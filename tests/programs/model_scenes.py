@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+import pytest
+
 from app.protocol import Pair
 from app.store.records import ChatSettings
 from app.window.main_window.main_window import MainWindow
@@ -127,7 +129,8 @@ def offered(window: MainWindow, stage: Literal["offered", "downloading", "ready"
 
 
 def _fake(gb: int = 36, processor: str = "Apple M3 Pro") -> FakeModels:
-    return FakeModels(Path(tempfile.mkdtemp(prefix="redline-models-")), gb, processor)
+    fake = FakeModels(Path(tempfile.mkdtemp(prefix="redline-models-")), gb, processor)
+    return fake.patch(pytest.MonkeyPatch())  # until the next picture
 
 
 def _opened(window: MainWindow, fake: FakeModels) -> ModelsWindow:

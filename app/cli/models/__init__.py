@@ -3,9 +3,10 @@
 The module of a subcommand is imported only when it is needed, so that help is quick. Without a subcommand,
 `app.cli.models.catalogue` shows an overview on one screen.
 
-With --json, for programs, each prints a document of `app.protocol.model_documents`; `pull` prints one event per line
-(`app.protocol.download_events`), `check` the fields of `models.catalogue.hub_check.EntryState`, and `where`
-{"places": [{"what", "path", "size_bytes", "owner"}]}. Fields may be added; none is removed or changes its meaning.
+With --json, for programs, each prints a document of `app.protocol.model_documents`, or of its own module where the
+window does not read it; `pull` prints one event per line (`app.protocol.download_events`), `check` the fields of
+`models.catalogue.hub_check.EntryState`, and `where` {"places": [{"what", "path", "size_bytes", "owner"}]}. Fields may
+be added; none is removed or changes its meaning.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from app.command_line import FAILURE, OK, add_command, add_common, print_json
 from app.duration_text import ago_words
+from app.model_words import removal_lines
 from app.protocol import model_documents
 from app.protocol.model_documents import InstalledModel, InstalledModels, document_json
 from app.safe_text import safe_line
@@ -185,14 +186,8 @@ def _removal_text(removal: Removal) -> str:
     name = f"{model.name.partition('@')[0]}, {len(removal.models)} revisions" if several else model.name
     lines = [f"{name}: frees {size_words(removal.frees_bytes)}"]
     lines += [f"  {safe_line(str(model.path))}" for model in removal.models]
-    if removal.losers:
-        lines.append(f"  Also deleted for {', '.join(removal.losers)}: the files are shared.")
-    if removal.keepers:
-        stays, keepers = size_words(removal.stays_bytes), ", ".join(removal.keepers)
-        lines.append(f"  {stays} will stay on disk, still in use by {keepers}.")
-    if removal.note:
-        lines.append(f"  {removal.note[0].upper()}{removal.note[1:]}.")
-    return "\n".join(lines)
+    more = removal_lines(removal.losers, removal.keepers, removal.stays_bytes, removal.note)
+    return "\n".join([*lines, *(f"  {line}" for line in more)])
 
 
 def _confirmed(as_json: bool) -> bool:

@@ -26,6 +26,7 @@ from app.cli.terminal.output import output_console
 from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.duration_text import duration_words
 from app.inference.hub_token import read_token
+from app.model_words import pace
 from app.protocol.download_events import (
     Discarded,
     Done,
@@ -306,7 +307,7 @@ class Bars(Lines):
             self._move("", event.present_bytes, event.total_bytes)
         elif isinstance(event, DownloadProgress):
             self._last = event
-            self._move("", event.done_bytes, event.total_bytes, _speed_text(event))
+            self._move("", event.done_bytes, event.total_bytes, ", ".join(_pace(event)))
             if event.file_bytes < event.file_total_bytes or event.file in self._tasks:
                 self._move(event.file, event.file_bytes, event.file_total_bytes)
         elif isinstance(event, Verifying):
@@ -357,7 +358,7 @@ def event_text(event: DownloadEvent) -> str:
             return f"{event.repo} at {event.commit[:8]}: {files}, {size_words(event.total_bytes)}{here}"
         case DownloadProgress():
             done = f"{size_words(event.done_bytes)} of {size_words(event.total_bytes)}"
-            return ", ".join(filter(None, (done, _speed_text(event))))
+            return ", ".join((done, *_pace(event)))
         case Verifying():
             return f"Verifying the {size_words(event.size_bytes)} of {event.file} already downloaded"
         case Done():
@@ -370,10 +371,8 @@ def event_text(event: DownloadEvent) -> str:
             return ""
 
 
-def _speed_text(event: DownloadProgress) -> str:
-    speed = f"{size_words(event.bytes_per_s)}/s" if event.bytes_per_s else ""
-    left = f"{duration_words(event.eta_s)} left" if event.eta_s is not None else ""
-    return ", ".join(filter(None, (speed, left)))
+def _pace(event: DownloadProgress) -> list[str]:
+    return pace(event.bytes_per_s or None, event.eta_s)
 
 
 def _done_text(event: Done) -> str:

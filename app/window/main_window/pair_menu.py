@@ -9,16 +9,16 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QWidget
 
+from app.model_words import DRAFTER_TITLES
 from app.protocol import Pair
 from app.window.main_window.secondary_windows import ModelsOpener
-from app.window.models.known_models import KnownModels, ModelRow
-from app.window.models.model_text import BADGES
+from app.window.models.known_models import BADGES, KnownModels, ModelRow
 
 if TYPE_CHECKING:
     from app.window.models.model_library import ModelLibrary
 
 LOADING = "Looking for models…"
-DRAFTERS = {"lookup": "prompt lookup", "none": "no drafter"}
+DRAFTERS = DRAFTER_TITLES | {"none": "no drafter"}
 
 
 class PairMenu(QMenu):

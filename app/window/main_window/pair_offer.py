@@ -9,14 +9,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.duration_text import duration_words
+from app.model_words import size, speedup
 from app.protocol import Pair
 from app.window.common.appearance import GAP
 from app.window.common.layouts import column, row
 from app.window.common.sentence import sentence
 from app.window.common.widgets import ProgressBar, style, wrapped
-from app.window.models.downloads import Download
+from app.window.models.downloads import Download, status
 from app.window.models.known_models import MACHINE, RECOMMENDED, KnownModels, ModelRow
-from app.window.models.model_text import size, speedup, status
 
 CONNECTION_BITS_PER_S = 100e6  # that a download is estimated with
 
@@ -106,7 +106,7 @@ class PairOffer(QFrame):
 def offer_text(offer: ModelRow) -> str:
     """Returns the size of what is offered, how long its download takes, what it is good at, and how fast it is; a
     speed-up only as somebody measured it, with the source."""
-    good_at = f"Good at {offer.entry.good_at}. " if offer.entry and offer.entry.good_at else ""
+    good_at = f"Good at {offer.target.good_at}. " if offer.target and offer.target.good_at else ""
     if not offer.measured:
         unknown = "No speed-up has been published for this pair; run a race to measure it."
         return f"{good_at}{_download_size(offer)}{unknown}"

@@ -1,6 +1,6 @@
 """The Models window: which models this computer can run, which drafters go with them, and downloads.
 
-Everything comes from child processes (`python -m app models ... --json`), decoded into the records of
+What is on this computer comes from child processes (`python -m app models ... --json`), decoded into the records of
 `app.protocol.model_documents`, so that the window never waits and loads neither MLX nor huggingface_hub.
 
 models_window     the whole, and what each button does
@@ -9,5 +9,4 @@ known_models      which models are listed, under which heading, in which order; 
 model_list        how a row is drawn
 model_details     the details of one model, with memory_view, drafter_list and download_view
 downloads         the queue of downloads, and the state of each
-model_text        badges, states and hints in words
 """

@@ -7,16 +7,27 @@ import re
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
+from app.model_words import joined, pace
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
 from app.window.common.sentence import sentence
 from app.window.common.widgets import ElidedLabel, ProgressBar, keep_width, label, style, wrapped
-from app.window.models.downloads import Download, DownloadFile
-from app.window.models.model_text import HINTS, pace, status
+from app.window.models.downloads import Download, DownloadFile, status
 from models.size_text import size_words
 
 MAX_LINES, MIN_SHARE = 6, 0.002  # files with a line of their own, and their least share of all bytes
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
+HINTS = {
+    "gated": "Accept the terms on its web page, log in, then resume.",
+    "token": "Check the name, or log in with a token that has access.",
+    "network": "Resume once the network is back. Nothing is lost.",
+    "proxy": "Check the proxy, then resume.",
+    "offline": "Downloads are switched off.",
+    "disk": "Free some disk space, then resume. Nothing is lost.",
+    "server": "The server has a problem. Resume later; nothing is lost.",
+    "busy": "Wait a moment, then resume.",
+    "damaged": "Resume to download the damaged files again.",
+}
 
 
 class FileLine(QWidget):
@@ -65,7 +76,7 @@ class DownloadView(QFrame):
         self.share.setVisible(known)
         done = f"{size_words(download.done_bytes)} of {size_words(download.total_bytes)}"
         self.status.setText(done if running else status(download))
-        self.pace.setText(pace(download) if running else done if known else "")
+        self.pace.setText(joined(pace(download.bytes_per_s, download.eta_s)) if running else done if known else "")
         self.bar.show_share(download.share, download.state == "done")
         self.bar.setVisible(known)
         self._show_error(download)

@@ -13,6 +13,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
+from app.model_words import joined, pace
 from app.protocol.download_events import (
     AnyDownloadEvent,
     Done,
@@ -29,6 +30,7 @@ from app.protocol.download_events import (
 )
 from app.window.common.child_process import ChildProcess, Ending
 from app.window.common.timer import Timer
+from models.size_text import size_words
 
 FRAME_MS = 100  # between two updates of a download
 PAUSE_MS = 3000  # for a child to pause before it is killed, which does no harm
@@ -36,6 +38,14 @@ CANNOT_START = "The download could not start"
 VANISHED = "The download ended unexpectedly. Nothing is lost."
 State = Literal["queued", "asking", "running", "paused", "discarding", "failed", "done"]
 LIVE: tuple[State, ...] = ("queued", "asking", "running", "discarding")
+STATES = {
+    "queued": "Waiting",
+    "asking": "Connecting",
+    "paused": "Paused",
+    "discarding": "Deleting",
+    "failed": "Download failed",
+    "done": "Done",
+}
 
 
 def models_command() -> list[str]:
@@ -128,6 +138,17 @@ class Download:
     def _set_state(self, state: State, message: str = "", reason: str = "") -> None:
         self.state, self.message, self.reason = state, message, reason
         self.bytes_per_s = self.eta_s = None
+
+
+def status(download: Download) -> str:
+    """Returns the state of a download on one line."""
+    if download.state != "running":
+        done = f"{download.share:.0%}" if download.state == "paused" and download.done_bytes else ""
+        return joined((STATES[download.state], done))
+    if download.message:
+        return download.message
+    done = f"{size_words(download.done_bytes)} of {size_words(download.total_bytes)}"
+    return joined((done, *pace(download.bytes_per_s, download.eta_s)))
 
 
 class DownloadQueue(QObject):

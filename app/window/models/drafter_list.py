@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from app.protocol.model_documents import CatalogueEntry, MeasuredSpeedup
+from app.model_words import KINDS, TIMES, joined, size
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
 from app.window.common.sentence import sentence
 from app.window.common.widgets import Glyph, wrapped
 from app.window.models.known_models import KnownModels, ModelRow
-from app.window.models.model_text import KINDS, TIMES, joined, size
+from models.catalogue.entries import Entry, Measured
 
 State = Literal["compatible", "absent", "unloadable", "incompatible"]
 LOOKS: dict[State, tuple[str, str, str]] = {  # in the order of the list: icon, tone, words
@@ -36,7 +36,7 @@ class Offer(NamedTuple):
     kind: str
     state: State
     why: str
-    measured: tuple[MeasuredSpeedup, ...] = ()
+    measured: tuple[Measured, ...] = ()
 
 
 def offers(target: ModelRow, known: KnownModels) -> list[Offer]:
@@ -50,22 +50,21 @@ def _installed(target: ModelRow, known: KnownModels) -> Iterator[Offer]:
     for pair in verdicts.pairs if verdicts else ():
         state: State = "compatible" if pair.fits else "incompatible"
         why, kind = sentence("; ".join((pair.why, *pair.notes))), KINDS.get(pair.kind or "", "")
-        measured = known.measured(target.key, pair.drafter)
+        measured = known.catalogue.speedups(target.key, pair.drafter)
         yield Offer(pair.drafter, known.title(pair.drafter), kind, state, why, measured)
 
 
 def _from_catalogue(target: ModelRow, known: KnownModels) -> Iterator[Offer]:
-    if target.entry is None or not target.is_target or target.download is not None:
+    if target.target is None or target.download is not None:
         return
-    for drafter in known.drafters_of(target.entry):
+    for drafter in known.catalogue.drafters_of(target.target):
         if target.usable and known.is_here(drafter.repository):
             continue  # it is among the installed ones
-        kind = KINDS.get("draft" if drafter.kind == "target" else drafter.kind, drafter.kind)
-        measured = known.measured(target.entry.repository, drafter.repository)
-        yield Offer(drafter.repository, drafter.name, kind, *_state(drafter, known), measured)
+        measured = known.catalogue.speedups(target.target.repository, drafter.repository)
+        yield Offer(drafter.repository, drafter.name, KINDS[drafter.kind], *_state(drafter, known), measured)
 
 
-def _state(drafter: CatalogueEntry, known: KnownModels) -> tuple[State, str]:
+def _state(drafter: Entry, known: KnownModels) -> tuple[State, str]:
     """Returns the state of a drafter of the catalogue, and why."""
     if drafter.trouble:
         return "unloadable", sentence(drafter.trouble)

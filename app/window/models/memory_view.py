@@ -8,6 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from app.model_words import bits, joined, size
 from app.palette import mix
 from app.protocol.model_documents import MemoryFit
 from app.window.common import theme
@@ -15,8 +16,8 @@ from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, clear, column, row
 from app.window.common.sentence import sentence
 from app.window.common.widgets import Glyph, draw_bar, label, style, wrapped
-from app.window.models.known_models import LOOKUP, MACHINE, KnownModels, ModelRow
-from app.window.models.model_text import BADGES, FITS, ICONS, TONES, automatic, bits, joined, size
+from app.window.models.known_models import BADGES, FITS, ICONS, LOOKUP, MACHINE, TONES, KnownModels, ModelRow, automatic
+from models.catalogue.search import smallest_mac_gb
 from models.size_text import memory_words
 
 LEVELS = {"good": "fits", "tight": "tight", "refused": "too large"}
@@ -63,22 +64,22 @@ def _exact(fit: MemoryFit, row: ModelRow, known: KnownModels) -> MemoryNeed:
 
 
 def _estimate(row: ModelRow, known: KnownModels) -> MemoryNeed | None:
-    entry, machine = row.entry, known.machine
-    if entry is None or machine is None or entry.kind != "target" or not entry.size_bytes:
+    target = row.target
+    if target is None:
         return None
-    limit_bytes, parts = known.limit_bytes or 0, (("Weights", entry.size_bytes),)
+    limit_bytes, parts = known.machine.for_models_bytes, (("Weights", target.size_bytes),)
     if row.fit != "no":
         return MemoryNeed(row.fit, BY_SIZE, (), parts, limit_bytes)
-    weights, limit = memory_words(entry.size_bytes), memory_words(limit_bytes)
+    weights, limit = memory_words(target.size_bytes), memory_words(limit_bytes)
     text = f"The weights alone need {weights}. Models can use {limit} of {MACHINE}'s memory."
     remedies = _alternative(row, known)
-    if entry.smallest_mac_gb:
-        remedies.append(f"Requires a Mac with {entry.smallest_mac_gb} GB of memory.")
+    if mac_gb := smallest_mac_gb(target.size_bytes):
+        remedies.append(f"Requires a Mac with {mac_gb} GB of memory.")
     return MemoryNeed("no", text, tuple(remedies), parts, limit_bytes)
 
 
 def _alternative(row: ModelRow, known: KnownModels) -> list[str]:
-    other = known.alternative(row.entry.family if row.entry else "")
+    other = known.alternative(row.target.family if row.target else "")
     return [f"{other.name} fits: {joined((bits(other.bits), size(other.size_bytes)))}."] if other else []
 
 

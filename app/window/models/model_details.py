@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QPushButton, QScrollArea, QWidget
 
 from app.duration_text import ago_words
+from app.model_words import KINDS, bits, joined, parameters, size
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, FlowLayout, clear, column, row
 from app.window.common.sentence import sentence
@@ -19,9 +20,10 @@ from app.window.models.downloads import Download
 from app.window.models.drafter_list import DrafterList
 from app.window.models.known_models import KnownModels, ModelRow
 from app.window.models.memory_view import MemoryView, memory_need
-from app.window.models.model_text import KINDS, ORIGINS, bits, joined, parameters, size
+from models.catalogue.search import smallest_mac_gb
 
 MAX_WIDTH = 640  # px
+ORIGINS = {"hub": "Hugging Face cache", "lm-studio": "LM Studio", "redline": "Imported", "builtin": "Built in"}
 BUILTIN_TEXT = (
     "Comes with Redline and works without a network. Larger models write better: the recommended ones fit this "
     "computer and can be downloaded here."
@@ -134,7 +136,7 @@ class ModelDetails(QScrollArea):
         self._memory.setVisible(need is not None)
         if need is not None:
             self.memory.show_need(need)
-        target = model.usable or (model.here is None and model.is_target)
+        target = model.usable or (model.here is None and model.target is not None)
         self._drafters.setVisible(target and model.download is None)
         self.drafters.show_target(model, known, running)
         self._show_facts(_facts(model, time.time()))
@@ -197,9 +199,10 @@ def _introduction(model: ModelRow, known: KnownModels, drafter: str) -> str:
         lines.append(BUILTIN_TEXT)
     if model.here is not None and model.download is None:
         lines.append(sentence(model.here.trouble))
+    if model.target is not None:
+        lines.append(sentence(model.target.good_at and f"good at {model.target.good_at}"))
     if model.entry is not None:
-        lines.append(sentence(model.entry.good_at and f"good at {model.entry.good_at}"))
-        lines.append(sentence(model.entry.trouble or ""))
+        lines.append(sentence(model.entry.trouble))
     return " ".join(line for line in lines if line)
 
 
@@ -210,14 +213,15 @@ def _facts(model: ModelRow, now_s: float) -> list[tuple[str, str]]:
     if entry is not None:
         estimated = "estimated" if here is None and entry.size == "estimated" else ""
         found += [
-            ("Kind", KINDS.get(entry.kind, entry.kind)),
+            ("Kind", "Target" if model.target else KINDS[entry.kind]),
             ("Parameters", parameters(entry.parameters_b)),
             ("Weights", bits(entry.bits)),
             ("Size", joined((size(model.size_bytes), estimated))),
             ("Licence", entry.licence),
         ]
-        if entry.kind == "target":
-            found.append(("Smallest Mac", f"{entry.smallest_mac_gb} GB" if entry.smallest_mac_gb else "none"))
+        if model.target is not None:
+            mac_gb = smallest_mac_gb(model.target.size_bytes)
+            found.append(("Smallest Mac", f"{mac_gb} GB" if mac_gb else "none"))
     elif here is not None:
         kind = "Target" if here.kind == "model" else KINDS.get(here.kind, "")
         found += [("Kind", kind), ("Size", size(here.size_bytes))]

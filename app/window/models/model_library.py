@@ -1,4 +1,4 @@
-"""What is known about models, from `redline models ... --json` in child processes, a few at a time.
+"""What is known about models: the catalogue, and what `redline models ... --json` says in child processes.
 
 Each command prints one document of `app.protocol.model_documents`. The commands run again when something changes.
 """
@@ -14,18 +14,13 @@ from typing import Any, TypeVar
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol.model_documents import (
-    CatalogueEntries,
-    InstalledModels,
-    MachineOverview,
-    MemoryFit,
-    PairVerdicts,
-    Removal,
-)
+from app.inference.machine import this_machine
+from app.protocol.model_documents import InstalledModels, MemoryFit, PairVerdicts, Removal
 from app.window.common.child_process import ChildProcess, Ending
 from app.window.common.timer import call_later
 from app.window.models.downloads import models_command
 from app.window.models.known_models import BUILTIN_MODEL, KnownModels, ModelRow
+from models.catalogue.entries import read_catalogue
 
 AT_ONCE = 2  # processes; each is busy for about a second
 TIMEOUT_MS = 60_000
@@ -122,7 +117,7 @@ class CommandQueue(QObject):
 
 
 class ModelLibrary(QObject):
-    """known: the answers so far. troubles: by command, why it failed. command: as of CommandQueue.
+    """known: the catalogue, and the answers so far. troubles: by command, why it failed. command: as of CommandQueue.
 
     changed(): there is a new answer. listed(): the models on this computer were listed.
     """
@@ -132,7 +127,7 @@ class ModelLibrary(QObject):
 
     def __init__(self, command: Sequence[str] = (), parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.commands, self.known = CommandQueue(command, self), KnownModels()
+        self.commands, self.known = CommandQueue(command, self), KnownModels(this_machine(), read_catalogue())
         self.troubles: dict[str, str] = {}
         self._unanswered: set[tuple[str, ...]] = set()
 
@@ -142,12 +137,9 @@ class ModelLibrary(QObject):
         return bool(self._unanswered)
 
     def refresh(self) -> None:
-        """Lists the models and pairs on this computer; the first time, also the catalogue and what fits."""
+        """Lists the models and pairs on this computer."""
         self.list_installed()
-        if self.known.overview is None:
-            self._ask((), MachineOverview, self.known.receive)
-            self._ask(("search",), CatalogueEntries, self.known.receive)
-        self._ask(("pairs",), PairVerdicts, self.known.receive)
+        self._ask(("pairs",), PairVerdicts, self.known.receive_pairs)
 
     def list_installed(self) -> None:
         """Lists only the models on this computer."""
@@ -195,7 +187,7 @@ class ModelLibrary(QObject):
         self.commands.ask(words, type, partial(answered, then), partial(answered, fail), first)
 
     def _take_list(self, models: InstalledModels) -> None:
-        self.known.receive(models)
+        self.known.receive_list(models)
         self.listed.emit()
 
 

@@ -8,15 +8,15 @@ from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
+from app.model_words import bits, joined, parameters, size, speedup
 from app.palette import mix
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.icons import pixmap
 from app.window.common.section_list import ITEM, Index, SectionDelegate, SectionModel, draw_elided
 from app.window.common.widgets import draw_bar
-from app.window.models.downloads import Download
-from app.window.models.known_models import ModelRow
-from app.window.models.model_text import BADGES, ICONS, TONES, bits, joined, parameters, size, speedup, status
+from app.window.models.downloads import Download, status
+from app.window.models.known_models import BADGES, ICONS, TONES, ModelRow
 
 KEYS = {
     Qt.Key.Key_Return: "do",
@@ -131,7 +131,8 @@ def facts(row: ModelRow) -> str:
         return joined((size(row.size_bytes), row.here.trouble))
     entry = row.entry
     estimated = row.here is None and entry is not None and entry.size == "estimated"
-    about = (bits(entry.bits), entry.good_at or parameters(entry.parameters_b)) if entry else ()
+    good_at = row.target.good_at if row.target else ""
+    about = (bits(entry.bits), good_at or parameters(entry.parameters_b)) if entry else ()
     return joined((size(row.size_bytes, estimated), *about, row.drafter))
 
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QModelIndex, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QMessageBox, QSplitter, QWidget
 
+from app.model_words import removal_lines, size
 from app.protocol import Pair
 from app.protocol.model_documents import Removal
 from app.window.common.appearance import GAP
@@ -24,7 +25,6 @@ from app.window.models.known_models import MACHINE, ModelRow
 from app.window.models.model_details import ModelDetails
 from app.window.models.model_library import ModelLibrary
 from app.window.models.model_list import KEYS, ModelDelegate, ModelListModel
-from app.window.models.model_text import size
 from models.size_text import memory_words
 
 FIRST_SIZE, MIN_SIZE = QSize(1080, 740), QSize(760, 480)
@@ -65,10 +65,9 @@ class ModelsWindow(QWidget):
     def refresh(self) -> None:
         """Shows what is known now. The chosen model stays chosen, even if it is now in another section."""
         known = self.library.known
-        if known.machine is not None:
-            total, limit = memory_words(known.machine.memory_bytes), memory_words(known.limit_bytes or 0)
-            self.machine.setText(known.machine.processor)
-            self.memory.setText(f"{total} of memory, {limit} for models".replace(".0 GB", " GB"))
+        total, limit = memory_words(known.machine.memory_bytes), memory_words(known.machine.for_models_bytes)
+        self.machine.setText(known.machine.processor)
+        self.memory.setText(f"{total} of memory, {limit} for models".replace(".0 GB", " GB"))
         rows = known.rows(self.downloads.downloads, self.search.text(), self.fitting.isChecked())
         self.delegate.used = self._pair().target
         self.rows.show_rows(rows)
@@ -231,13 +230,7 @@ class ModelsWindow(QWidget):
 def deletion_text(removal: Removal, used: bool) -> str:
     """Returns what a deletion does, a line for each thing. used: whether the open chat uses the model."""
     lines = [f"This frees {size(removal.frees_bytes) or 'no space'}."]
-    if removal.losers:
-        lines.append(f"Also deleted for {', '.join(removal.losers)}: the files are shared.")
-    if removal.keepers:
-        stays, keepers = size(removal.stays_bytes), ", ".join(removal.keepers)
-        lines.append(f"{stays} will stay on disk, still in use by {keepers}.")
-    if removal.note:
-        lines.append(sentence(removal.note))
+    lines += removal_lines(removal.losers, removal.keepers, removal.stays_bytes, removal.note)
     if used:
         lines.append("The open chat uses this model and will need another one.")
     return "\n".join(lines)

@@ -9,26 +9,25 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.inference.host_file import read_hosts
+from app.model_words import DRAFTER_TITLES
 from app.protocol import Loaded, Pair
 from app.window.common.form_fields import CheckBox, Field, FolderField, choice, folder_error, is_folder, whole_number
 from app.window.common.layouts import column
+from app.window.common.sentence import capitalised
 from engine.errors import UsageError
 from models.builtin import SHIPPED, is_shipped
 
 BUILTIN, FOLDER = "builtin", "folder"
 TARGETS = {BUILTIN: "Built-in", FOLDER: "Choose Folder…"}
 BUILTIN_HELP = "SmolLM2-135M-Instruct, which comes with Redline."
-_ALL_DRAFTERS = {
+# Redline.app leaves out some of the shipped drafters, to be smaller.
+_THERE = {name: title for name, title in DRAFTER_TITLES.items() if name not in SHIPPED or is_shipped(name)}
+DRAFTERS = {
     "auto": "Automatic",
-    "eagle3": "EAGLE-3",
-    "medusa": "Medusa",
-    "draft": "Draft model",
-    "lookup": "Prompt lookup",
+    **{name: capitalised(title) for name, title in _THERE.items()},
     "none": "None",
     FOLDER: "Choose Folder…",
 }
-# Redline.app leaves out some of the shipped drafters, to be smaller.
-DRAFTERS = {kind: name for kind, name in _ALL_DRAFTERS.items() if kind not in SHIPPED or is_shipped(kind)}
 DRAFTER_HELP = {
     "auto": "Uses the best drafter for the target, or prompt lookup if there is none.",
     "eagle3": "For the built-in target: two layers that read its hidden states.",

@@ -139,7 +139,7 @@ def test_entries_refer_to_each_other(tmp_path: Path) -> None:
     found = catalogue_of(tmp_path, TARGET + KNOWN + DRAFTER + MEASURED)
     target, drafter = found.targets[0], found.drafters[0]
     assert found.drafters_of(target) == [drafter] and found.targets_of(drafter) == [target]
-    assert [one.speedup for one in found.speedups(target, drafter)] == [0.9]
+    assert [one.speedup for one in found.speedups(target.repository, drafter.repository)] == [0.9]
     assert found.target("o/target") == target and found.target("o/head") is None and found.target(None) is None
 
 

@@ -13,9 +13,17 @@ from app.cli.models import SUBCOMMANDS
 from app.cli.models import catalogue as commands
 from app.inference import pair_resolution
 from app.inference.pair_resolution import usable
-from app.protocol.model_documents import MachineMemory
+from app.model_words import TIMES, speedup
 from models.catalogue.entries import Catalogue, read_catalogue
-from models.catalogue.search import GIB, fit_within, needed_bytes, unwired_bytes, wired_bytes
+from models.catalogue.search import (
+    GIB,
+    MachineMemory,
+    fit_within,
+    needed_bytes,
+    recommended_pairs,
+    unwired_bytes,
+    wired_bytes,
+)
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed
 from models.memory.memory_verdict import AvailableMemory, Footprint, Share, judge_memory
@@ -70,7 +78,7 @@ def test_search_shows_sizes_macs_and_what_goes_together(models: Redline, wide: N
     lines = [line.rstrip() for line in done.out.splitlines()]
     at = lines.index("  mlx-community/Qwen3-8B-4bit")
     assert done.code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit")
-    assert lines[at - 1].endswith("4.6 GB   16 GB Mac")
+    assert lines[at - 1].endswith("4.62 GB   16 GB Mac")
     assert lines[at + 1] == "  good at reasoning and many languages"
     known = "Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash, Qwen3 8B DSpark, Qwen3 8B DSpark Speculators"
     assert lines[at + 2] == f"  with {known}"
@@ -100,7 +108,8 @@ def test_search_narrows_by_kind_and_memory_and_says_when_there_is_nothing(models
     assert {entry["smallest_mac_gb"] for entry in found} == {8}
     fields = "repository name family good_at architecture parameters_b bits size_bytes size licence revision drafters"
     fields += " source kind trouble here smallest_mac_gb measured"
-    assert {frozenset(entry) for entry in found} == {frozenset(fields.split())}
+    drafters = models("search", "--kind", "eagle3", "--json").json["entries"]
+    assert {frozenset(entry) for entry in (*found, *drafters)} == {frozenset(fields.split())}
     assert all(entry["source"] for entry in found) and not any(entry["here"] for entry in found)
     nothing = models("search", "no", "such")
     assert nothing.code == 1 and nothing.out.startswith("no match in the catalogue; ")
@@ -203,14 +212,13 @@ def catalogue() -> Catalogue:
 def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
     catalogue: Catalogue, memory_gb: int
 ) -> None:
-    found = commands.recommended_targets(catalogue, mac(memory_gb), set())
+    found = recommended_pairs(catalogue, mac(memory_gb), set())
     assert 8 <= len(found) <= 21
-    for row in found:
-        drafter = catalogue.entries.get(row.drafter)
-        both = row.size_bytes + (drafter.size_bytes or 0 if drafter else 0)
-        assert row.room != "no" and both * 1.05 <= memory_gb * GIB * 0.75
-        assert drafter is None or not drafter.trouble
-    sizes = [catalogue.entries[row.target].parameters_b for row in found]
+    for pair in found:
+        both = pair.target.size_bytes + (pair.drafter.size_bytes or 0 if pair.drafter else 0)
+        assert pair.fit != "no" and both * 1.05 <= memory_gb * GIB * 0.75
+        assert pair.drafter is None or not pair.drafter.trouble
+    sizes = [pair.target.parameters_b for pair in found]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -219,10 +227,9 @@ def test_what_becomes_32_bit_floats_is_judged_by_them(catalogue: Catalogue, mode
     large = catalogue.entries["mlx-community/Qwen3-14B-4bit"]
     needed = needed_bytes([large], in_float32=True)
     assert abs(needed - 62.9 * GIB) < 0.05 * needed
-    assert "Qwen3 14B" in {row.name for row in commands.recommended_targets(catalogue, mac(24), set())}
+    assert "Qwen3 14B" in {pair.target.name for pair in recommended_pairs(catalogue, mac(24), set())}
     for gigabytes in (16, 24, 64):
-        found = commands.recommended_targets(catalogue, pc(gigabytes), set())
-        sizes = [catalogue.entries[row.target].parameters_b for row in found]
+        sizes = [pair.target.parameters_b for pair in recommended_pairs(catalogue, pc(gigabytes), set())]
         assert sizes and max(sizes) * 4e9 < 0.9 * gigabytes * GIB
 
 
@@ -245,22 +252,21 @@ def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -
     spoilt = tuple(msgspec.structs.replace(one, obstacle="a pickle") for one in catalogue.drafters)
     changed = Catalogue(catalogue.targets, spoilt, catalogue.measured)
     before, after = (
-        {row.name: row.drafter for row in commands.recommended_targets(one, mac(24), set())}
+        {pair.target.name: pair.drafter for pair in recommended_pairs(one, mac(24), set())}
         for one in (catalogue, changed)
     )
-    assert before["Qwen3 14B"] in {one.repository for one in spoilt}
-    assert after["Qwen3 14B"] and not {one.repository for one in spoilt} & set(after.values())
+    assert before["Qwen3 14B"] in catalogue.drafters
+    assert after["Qwen3 14B"] and not any(drafter in spoilt for drafter in after.values())
 
 
 def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue) -> None:
     small = "mlx-community/Qwen3-0.6B-4bit"
     absent, here = (
-        next(row for row in commands.recommended_targets(catalogue, mac(24), found) if row.name == "Qwen3 14B")
+        next(pair for pair in recommended_pairs(catalogue, mac(24), found) if pair.target.name == "Qwen3 14B")
         for found in (set(), {small})
     )
-    assert catalogue.entries[absent.drafter].name == "Qwen3 14B EAGLE-3"
-    assert (absent.target_here, absent.drafter_here) == (False, False)
-    assert (here.drafter, here.target_here, here.drafter_here) == (small, False, True)
+    assert absent.drafter is not None and absent.drafter.name == "Qwen3 14B EAGLE-3"
+    assert here.drafter is not None and here.drafter.repository == small
 
 
 def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
@@ -274,7 +280,7 @@ def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
     assert "Qwen2.5 32B with Qwen2.5 0.5B: 2.43 times on Apple M3 Pro, LM Studio 0.3.10, code (https://" in out
     others = [line for line in out.splitlines() if "· " in line and "Qwen2.5 32B" not in line]
     assert others and not any(line.rstrip().endswith("-") for line in others)
-    assert commands.speedup_range(catalogue.measured[1:4]) == "0.72 to 0.98" and commands.speedup_range(()) == ""
+    assert speedup(catalogue.measured[1:4]) == f"0.72 to 0.98{TIMES}" and speedup(()) == ""
 
 
 def test_the_overview_is_one_screen_and_one_document(
@@ -289,4 +295,15 @@ def test_the_overview_is_one_screen_and_one_document(
     assert "times as fast" not in out.partition("`redline race`")[0]  # no column without numbers
     value = models("--json").json
     assert value["machine"]["memory_bytes"] == 16 * GIB and value["here"] == ["mlx-community/Qwen3-8B-4bit"]
-    assert {row["target"]: row["target_here"] for row in value["targets"]}["mlx-community/Qwen3-8B-4bit"] is True
+    found = {row["target"]: row for row in value["targets"]}["mlx-community/Qwen3-8B-4bit"]
+    fields = "target name size_bytes size room drafter target_here drafter_here measured"
+    assert set(found) == set(fields.split())
+    assert (found["name"], found["room"], found["drafter"]) == (
+        "Qwen3 8B",
+        "good",
+        "RedHatAI/Qwen3-8B-speculator.eagle3",
+    )
+    assert (found["target_here"], found["drafter_here"]) == (True, False)
+    nothing_here.append(UsableModel(found["drafter"], Path("x"), 9, found["drafter"]))
+    (found,) = (row for row in models("--json").json["targets"] if row["name"] == "Qwen3 8B")
+    assert (found["target_here"], found["drafter_here"]) == (True, True)

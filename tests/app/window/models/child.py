@@ -21,7 +21,7 @@ def main(folder: Path, words: list[str]) -> int:
         return 0
     if words[:1] == ["pull"]:
         return pull(folder / f"{name}.jsonl", words[1])
-    answer = folder / f"{name or 'overview'}.json"
+    answer = folder / f"{name}.json"
     complaint = folder / "complaint"
     if complaint.exists():
         print(complaint.read_text(), file=sys.stderr)

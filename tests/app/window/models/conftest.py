@@ -19,8 +19,8 @@ from tests.app.window.waiting import until
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> FakeModels:
-    return FakeModels(tmp_path / "fake")
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeModels:
+    return FakeModels(tmp_path / "fake").patch(monkeypatch)
 
 
 @pytest.fixture

@@ -1,20 +1,16 @@
-"""The answers of the child processes in tests and pictures: the real catalogue, with a machine, models and downloads
-that are made up."""
+"""The answers of the child processes in tests and pictures: a machine, models and downloads that are made up."""
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import pytest
 
-from app.cli.models.catalogue import entry_document, recommended_targets
-from app.protocol.model_documents import MachineMemory, MachineOverview
-from models.catalogue.entries import read_catalogue
-from models.catalogue.search import wired_bytes
+from app.window.models import model_library
+from models.catalogue.search import MachineMemory, wired_bytes
 
 CHILD = Path(__file__).with_name("child.py")
 GIB = 1 << 30
@@ -32,14 +28,15 @@ class FakeModels:
         self.pairs: list[dict[str, Any]] = []
         folder.mkdir(parents=True, exist_ok=True)
         limit = wired_bytes(gb * GIB)
-        machine = MachineMemory(processor=processor, memory_bytes=gb * GIB, for_models_bytes=limit)
-        targets = recommended_targets(read_catalogue(), machine, set())
-        overview = msgspec.to_builtins(MachineOverview(machine=machine, targets=tuple(targets)))
-        self.answer("overview", overview)
-        self.answer("search", _catalogue())
+        self.machine = MachineMemory(processor=processor, memory_bytes=gb * GIB, for_models_bytes=limit)
         self.put(BUILTIN)
         self.judge("builtin", auto="lookup+eagle3", why="prompt lookup and eagle3, which is shipped for this model")
         self.fit("builtin", "good", 1.2, round(limit / GIB, 1))
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> FakeModels:
+        """Has each library that is made see this machine."""
+        monkeypatch.setattr(model_library, "this_machine", lambda: self.machine)
+        return self
 
     @property
     def command(self) -> list[str]:
@@ -87,12 +84,6 @@ class FakeModels:
         """Sets the events of a download."""
         path = self.folder / f"pull {repo.replace('/', '-')}.jsonl"
         path.write_text("".join(json.dumps(event) + "\n" for event in events))
-
-
-@functools.cache
-def _catalogue() -> dict[str, Any]:
-    catalogue = read_catalogue()
-    return {"entries": [msgspec.to_builtins(entry_document(one, catalogue, set())) for one in catalogue.listed]}
 
 
 def model(name: str, gb: float, kind: str = "model", **more: Any) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from app.model_words import pace
 from app.protocol.download_events import read_line
 from app.window.models import downloads
-from app.window.models.downloads import VANISHED, Download, DownloadQueue
-from app.window.models.model_text import pace, status
+from app.window.models.downloads import VANISHED, Download, DownloadQueue, status
 from tests.app.window.models.fake_models import (
     EAGLE,
     QWEN,
@@ -60,12 +60,12 @@ def test_a_download_is_as_far_as_its_last_event_says() -> None:
 
 def test_speed_and_time_left_are_shown_while_they_are_known() -> None:
     download = download_after(planned(QWEN, SIZES), progress("a.safetensors", 5, 600, 5, 97_000_005))
-    assert pace(download) == "48 MB/s · 2 s left"
+    assert pace(download.bytes_per_s, download.eta_s) == ["48 MB/s", "2 s left"]
     assert status(download).startswith("5 bytes of 97 MB · 48 MB/s")
     waiting = {"type": "Waiting", "why": "no connection", "wait_s": 4.0, "attempt": 2, "attempts": 5}
     download_after(waiting, download=download)
     assert status(download) == "No connection; trying again in 4 s (2 of 5)"
-    assert pace(download) == ""
+    assert pace(download.bytes_per_s, download.eta_s) == []
 
 
 @pytest.mark.parametrize("ended", [done(QWEN, 1000), failed("network", "it broke off"), PAUSED])

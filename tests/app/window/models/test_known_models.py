@@ -7,12 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.protocol.model_documents import CatalogueEntries, InstalledModels, MachineOverview, MemoryFit, PairVerdicts
+from app.model_words import KINDS, TIMES, speedup
+from app.protocol.model_documents import InstalledModels, MemoryFit, PairVerdicts
 from app.window.models.downloads import Download
 from app.window.models.known_models import DOWNLOADING, FITTING, HERE, MORE, RECOMMENDED, KnownModels, ModelRow
 from app.window.models.model_details import _facts
 from app.window.models.model_list import description, facts
-from app.window.models.model_text import TIMES, speedup
+from models import drafters
+from models.catalogue.entries import read_catalogue
 from tests.app.window.models.fake_models import EAGLE, LARGE, QWEN, SMALL, FakeModels, model, pair
 
 MEASURED, UNMEASURED = (f"mlx-community/{name}-4bit" for name in ("Qwen2.5-32B-Instruct", "Qwen3-30B-A3B"))
@@ -20,10 +22,9 @@ LLAMA = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
 
 
 def known_by(fake: FakeModels) -> KnownModels:
-    known = KnownModels()
-    kinds = {"overview": MachineOverview, "search": CatalogueEntries, "list": InstalledModels, "pairs": PairVerdicts}
-    for name, kind in kinds.items():
-        known.receive(msgspec.json.decode((fake.folder / f"{name}.json").read_bytes(), type=kind))
+    known = KnownModels(fake.machine, read_catalogue())
+    known.receive_list(msgspec.json.decode((fake.folder / "list.json").read_bytes(), type=InstalledModels))
+    known.receive_pairs(msgspec.json.decode((fake.folder / "pairs.json").read_bytes(), type=PairVerdicts))
     return known
 
 
@@ -59,11 +60,18 @@ def test_every_model_is_in_one_section(fake: FakeModels) -> None:
     assert any(row.section == RECOMMENDED for row in found.values())
 
 
+def test_a_model_of_lm_studio_stays_listed_while_the_hubs_is_downloaded(fake: FakeModels) -> None:
+    """It is another one, even of the same name."""
+    fake.put(model(QWEN, 4.62, origin="lm-studio"))
+    found = rows(fake, qwen=Download(QWEN))
+    assert (found[QWEN].section, found[f"{QWEN} in LM Studio"].section) == (DOWNLOADING, HERE)
+
+
 def test_a_speed_up_is_shown_only_if_it_was_measured_for_this_pair(fake: FakeModels) -> None:
-    known, found = known_by(fake), rows(fake)
-    (one,) = known.catalogue[MEASURED].measured
-    assert known.measured(MEASURED, one.drafter) == (one,)
-    assert known.measured(MEASURED, EAGLE) == ()
+    found, catalogue = rows(fake), read_catalogue()
+    (one,) = (one for one in catalogue.measured if one.target == MEASURED)
+    assert catalogue.speedups(MEASURED, one.drafter) == (one,)
+    assert catalogue.speedups(MEASURED, EAGLE) == ()
     assert speedup(found[MEASURED].measured) == f"2.43{TIMES}"
     assert f"speed-up 2.43{TIMES}" in description(found[MEASURED])
     assert speedup(found[UNMEASURED].measured) == ""
@@ -88,6 +96,13 @@ def test_an_installed_target_shows_the_drafter_of_the_automatic_choice(fake: Fak
     assert rows(fake)[QWEN].drafter == "Qwen3 8B EAGLE-3"
 
 
+def test_nothing_is_recommended_before_it_is_known_what_is_here(fake: FakeModels) -> None:
+    known = KnownModels(fake.machine, read_catalogue())
+    assert RECOMMENDED not in {row.section for row in known.rows({})}
+    known.receive_list(InstalledModels(models=()))
+    assert RECOMMENDED in {row.section for row in known.rows({})}
+
+
 @pytest.mark.parametrize("gb", [16, 128])
 def test_one_pair_is_recommended_and_the_others_that_fit_stand_below_it(tmp_path: Path, gb: int) -> None:
     found = list(rows(FakeModels(tmp_path, gb)).values())
@@ -99,10 +114,10 @@ def test_one_pair_is_recommended_and_the_others_that_fit_stand_below_it(tmp_path
 
 def test_what_the_system_says_of_memory_counts_once_it_is_known(fake: FakeModels) -> None:
     known = known_by(fake)
-    assert known.limit_bytes == 24 << 30
+    assert known.machine.for_models_bytes == 24 << 30
     fit = msgspec.json.decode((fake.folder / "fits builtin.json").read_bytes(), type=MemoryFit)
     known.receive_fit("builtin", msgspec.structs.replace(fit, most_bytes=3 << 30))
-    assert known.limit_bytes == 3 << 30
+    assert known.machine.for_models_bytes == 3 << 30
     assert {row.key: row for row in known.rows({}, only_fitting=False)}[QWEN].fit == "no"
 
 
@@ -130,6 +145,10 @@ def test_drafters_are_listed_only_in_a_search(fake: FakeModels) -> None:
     assert (row.section, row.fit) == (MORE, "")
 
 
+def test_every_kind_of_drafter_that_can_be_here_has_a_name() -> None:
+    assert {kind.name for kind in drafters.KINDS if kind is not drafters.PROMPT_LOOKUP} <= set(KINDS)
+
+
 def test_the_alternative_to_a_model_that_is_too_large_is_of_the_same_family(tmp_path: Path) -> None:
     other = known_by(FakeModels(tmp_path, 16)).alternative("Qwen3")
     assert other is not None and (other.family, other.name) == ("Qwen3", "Qwen3 8B")
@@ -140,9 +159,7 @@ def test_a_model_whose_weights_become_32_bit_floats_is_judged_by_them(tmp_path: 
     fake = FakeModels(tmp_path, gb=36)
     fake.put(model("x/unknown", 2.0))
     known = known_by(fake)
-    assert known.overview is not None
-    machine = msgspec.structs.replace(known.overview.machine, in_float32=True)
-    known.overview = msgspec.structs.replace(known.overview, machine=machine)
+    known.machine = msgspec.structs.replace(known.machine, in_float32=True)
     found = {row.key: row.fit for row in known.rows({}, only_fitting=False)}
     assert (found[QWEN], found[SMALL], found["x/unknown"]) == ("no", "good", "")
     assert (rows(fake)["x/unknown"].fit, rows(fake)[QWEN].fit) == ("good", "good")

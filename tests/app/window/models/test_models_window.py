@@ -131,8 +131,10 @@ def test_a_model_that_does_not_fit_cannot_be_used_and_what_would_fit_is_suggeste
         assert advice in texts(page)
 
 
-def test_a_model_that_is_too_large_shows_the_smallest_mac_for_it(open_page: OpenPage, fake: FakeModels) -> None:
-    FakeModels(fake.folder, 16)  # the same answers from a smaller machine
+def test_a_model_that_is_too_large_shows_the_smallest_mac_for_it(
+    open_page: OpenPage, fake: FakeModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeModels(fake.folder, 16).patch(monkeypatch)  # the same answers from a smaller machine
     page = open_page()
     page.fitting.setChecked(False)
     page.refresh()
