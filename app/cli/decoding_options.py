@@ -87,15 +87,16 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int,
     )
     longest = f"longest reply, in tokens (default: {max_tokens})"
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=longest)
+    add_context(group)
+
+
+def add_context(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Adds the options that serve has too: the context, the machines that share the target, the folder of caches."""
+    add = parser.add_argument
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
-    add_hosts(group)
-    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
-
-
-def add_hosts(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Adds the option that names the machines which share the target."""
     shared = "split the target over the machines in this file (see `redline cluster`), this one first"
-    parser.add_argument("--hosts", type=Path, metavar="FILE", help=shared)
+    add("--hosts", type=Path, metavar="FILE", help=shared)
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
 
 
 def add_servers(parser: argparse.ArgumentParser) -> None:
