@@ -128,8 +128,7 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
     everyone = contestants.make_contestants(options, lengths, pair, args.peer is not None, notify, args.random)
     everyone += _servers(args, pair)
     chosen = contestants.leave_out(everyone, args.without)
-    # Each contestant has its own mode.
-    settings = [replace(one, exact=False) for one in read_temperatures(args, options)]
+    settings = [replace(one, exact=False) for one in read_temperatures(args, options)]  # each contestant has a mode
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in chosen]
     about = {**environment.describe(options, pair.target), "weights": environment.weights(options, pair.target)}
