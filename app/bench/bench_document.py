@@ -30,20 +30,6 @@ class StrictStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A part of the document: every field must be there, and nothing else."""
 
 
-class FirstDifference(StrictStruct, frozen=True, kw_only=True):
-    """Where a reply first differs from plain decoding, and how close the choices were."""
-
-    position: int  # in tokens of the reply, from 0
-    gap_ulps: float | None  # between the two choices, in units in the last place
-    noise_ulps: float | None  # what rounding explains
-    near_tie: bool  # whether rounding explains the difference
-    plain_token: int | None  # null where plain decoding has ended
-    other_token: int | None  # null where the reply has ended
-
-    def __str__(self) -> str:
-        return str(Difference(**msgspec.structs.asdict(self)))
-
-
 class BenchRun(StrictStruct, frozen=True, kw_only=True):
     """One reply of one contestant. Runs are in the order of the prompts."""
 
@@ -80,7 +66,7 @@ class BenchRun(StrictStruct, frozen=True, kw_only=True):
     drafts: dict[str, int]  # rounds by the number of drafted tokens, the last round left out
     matches_plain: bool | None  # whether the tokens are plain decoding's; null where that is not promised
     same_bits: bool | None  # in exact-verify, whether all logits are plain decoding's to the last bit
-    first_difference: FirstDifference | None
+    first_difference: Difference | None  # from plain decoding, without the texts of the two tokens
     speedup: float | None  # decode speed over plain decoding of the same prompt (`engine.metrics`)
     speedup_total: float | None  # the same from request to last token
     round_s: dict[str, float]  # median seconds of a round, by the number of drafted tokens; empty for the peer

@@ -20,7 +20,7 @@ from app.bench.bench_document import BenchRun, digest
 from app.bench.contestants import PLAIN, PLAIN_EXACT, Contestant
 from app.bench.prompt_file import Question
 from app.bench.server_contestant import AskedReply, ServerContestant, drawn_order
-from app.inference.measured_reply import Reply, receipt_record, reply_record, round_seconds, warm_up
+from app.inference.measured_reply import Reply, round_seconds, warm_up
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.receipt import Receipt
 from engine.audit.reply_check import compare_replies
@@ -177,6 +177,7 @@ class Benchmark:
     def _record(self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply]) -> dict[str, Any]:
         """Returns what the document keeps of a reply, compared with plain decoding of the same prompt."""
         plain, reply = replies[PLAIN], replies[contestant.name]
+        metrics = reply.metrics
         receipt = self._receipt(contestant, settings, replies)
         # The end of the reply cuts the draft of the last round.
         drafts = Counter(len(round_.drafted) for round_ in reply.rounds[:-1])
@@ -186,14 +187,16 @@ class Benchmark:
             "acceptance_rule": contestant.rule(settings),
             "temperature": float(settings.temperature),
             "seed": settings.seed or 0,
-            **reply_record(reply),
-            "reached": reply.metrics.reached,
-            "kept": reply.metrics.kept,
+            **{name: getattr(metrics, name) for name in BenchRun.__struct_fields__ if hasattr(metrics, name)},
+            "token_ids": list(reply.tokens),
+            "total_s": metrics.last_s,
+            "finish_reason": metrics.reason,
             "drafts": {str(length): drafts[length] for length in sorted(drafts)},
-            **receipt_record(receipt),
+            "matches_plain": None if receipt is None else receipt.identical,
             "same_bits": None if receipt is None else receipt.same_bits,
-            "speedup": decode_speedup(plain.metrics, reply.metrics),
-            "speedup_total": total_speedup(plain.metrics, reply.metrics),
+            "first_difference": None if receipt is None else receipt.difference,
+            "speedup": decode_speedup(plain.metrics, metrics),
+            "speedup_total": total_speedup(plain.metrics, metrics),
             "round_s": {} if contestant.peer else round_seconds(reply.rounds),
             "report": reply.report,
             "arrivals_s": [] if reply.report is None else [round_.time_s for round_ in reply.rounds],

@@ -74,10 +74,10 @@ class RedlineContestant:
 
 
 def make_contestants(
-    options: Options, pair: LoadedPair, peer: bool, notice: Notice, random: bool = False
+    options: Options, lengths: Sequence[int | None], pair: LoadedPair, peer: bool, notice: Notice, random: bool = False
 ) -> list[Contestant]:
-    """Returns all contestants, plain decoding first. random: add a drafter with random weights. notice: receives what
-    the user should know about each drafter.
+    """Returns all contestants, plain decoding first. lengths: of drafts, None for auto; the peer takes the first of
+    them. random: add a drafter with random weights. notice: receives what the user should know about each drafter.
 
     Raises UsageError, ModelError or PairError for a drafter that cannot be loaded.
     """
@@ -88,11 +88,11 @@ def make_contestants(
     taken: list[str] = []
     for drafter in _drafters(options, pair.target, notice, random):
         taken.append(drafter.spec if drafter.name in taken else drafter.name)
-        contestants += _with_drafter(drafter, taken[-1], options, pair, notice)
+        contestants += _with_drafter(drafter, taken[-1], options, lengths, pair)
         if drafter.loaded is not None:
             models[taken[-1]] = drafter.loaded.network
     if peer:
-        contestants += mlx_lm_contestants(pair.target, models, options.draft_length, pair.session.context, notice)
+        contestants += mlx_lm_contestants(pair.target, models, lengths[0], pair.session.context, notice)
     return contestants
 
 
@@ -111,10 +111,9 @@ def _drafters(options: Options, target: Loaded, notice: Notice, random: bool) ->
 
 
 def _with_drafter(
-    drafter: pair_loader.NamedDrafter, name: str, options: Options, pair: LoadedPair, notice: Notice
+    drafter: pair_loader.NamedDrafter, name: str, options: Options, lengths: Sequence[int | None], pair: LoadedPair
 ) -> list[Contestant]:
     """Returns the contestants with one drafter, one for each draft length and mode."""
-    lengths = tuple(dict.fromkeys(options.draft_lengths))
     found: list[Contestant] = []
     pair = pair.with_drafter(drafter, options.tree)
     for length in lengths:

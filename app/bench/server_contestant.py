@@ -12,7 +12,7 @@ from app.bench.bench_document import BenchDocument, BenchRun, runs_by_contestant
 from app.inference.measured_reply import Reply
 from app.remote.openai_client import ServerClient
 from app.remote.server_reply import ServerReply, Token, tokenized
-from app.reply_statistics import count
+from app.reply_statistics import ABOUT_EQUAL, count
 from engine.events import Event
 from engine.metrics import Metrics
 from engine.settings import SamplingSettings
@@ -20,7 +20,6 @@ from models.tokenizer import FolderTokenizer
 
 RESAMPLES, RESAMPLING_SEED = 2000, 0
 _INTERVAL = 0.95
-_DRIFT = 0.05
 _NUMBER = re.compile(r"\d[\d.]*")
 
 
@@ -84,7 +83,7 @@ def server_lines(value: BenchDocument) -> Iterator[tuple[str, str]]:
             ours = [row for row in value.runs if row.drafter == name and row.temperature == rows[0].temperature]
             yield compared(name, ours, rows), "bold"
         yield from ((line, "yellow") for line in _warnings(rows))
-    if groups and value.drift is not None and abs(value.drift - 1) > _DRIFT:
+    if groups and value.drift is not None and abs(value.drift - 1) > ABOUT_EQUAL:
         yield f"run again at the end, plain decoding had {value.drift:.2f} times its speed", "yellow"
 
 

@@ -12,12 +12,14 @@ from app.cli.decoding_options import (
     add_selection,
     add_servers,
     check_counts,
+    read_draft_lengths,
     read_options,
     read_servers,
+    read_temperatures,
 )
 from app.cli.terminal.output import output_console
 from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writable, notify
-from app.inference.options import Options
+from app.inference.options import AUTO, Options
 from app.remote.openai_client import WHAT_IS_SENT
 from app.reply_statistics import count
 from engine.errors import UsageError
@@ -122,14 +124,15 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
     pair = open_target(options)
     if pair.note:
         notify(pair.note)
-    everyone = contestants.make_contestants(options, pair, args.peer is not None, notify, args.random)
+    lengths = read_draft_lengths(args)
+    everyone = contestants.make_contestants(options, lengths, pair, args.peer is not None, notify, args.random)
     everyone += _servers(args, pair)
     chosen = contestants.leave_out(everyone, args.without)
-    settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
-    settings = [replace(one, exact=False) for one in settings]  # each contestant has its own mode
+    settings = [replace(one, exact=False) for one in read_temperatures(args, options)]  # each contestant has a mode
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in chosen]
     about = {**environment.describe(options, pair.target), "weights": environment.weights(options, pair.target)}
+    about["draft_lengths"] = [AUTO if length is None else length for length in lengths]
     order_seed = args.order_seed or 0
     if args.against:
         about |= {"order_seed": order_seed, "pause_s": args.pause}

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     prompt = _prompt(args)
     if prompt is None and args.json:
         raise UsageError("--json prints the events of one reply: give --prompt TEXT")
-    check_single(options, "chat takes only one; use `redline bench` to compare several")
+    check_single(args, "chat takes only one; use `redline bench` to compare several")
     look = output_look(args.theme)
     conversation = _open(options, args.system)
     if prompt is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -86,15 +87,16 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int,
     )
     longest = f"longest reply, in tokens (default: {max_tokens})"
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=longest)
+    add_context(group)
+
+
+def add_context(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Adds the options that serve has too: the context, the machines that share the target, the folder of caches."""
+    add = parser.add_argument
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
-    add_hosts(group)
-    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
-
-
-def add_hosts(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Adds the option that names the machines which share the target."""
     shared = "split the target over the machines in this file (see `redline cluster`), this one first"
-    parser.add_argument("--hosts", type=Path, metavar="FILE", help=shared)
+    add("--hosts", type=Path, metavar="FILE", help=shared)
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
 
 
 def add_servers(parser: argparse.ArgumentParser) -> None:
@@ -160,8 +162,9 @@ def read_grammar(args: argparse.Namespace) -> Grammar | None:
 
 
 def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bool = False) -> Options:
-    """Returns the options of parsed arguments. random_seed: draw a seed if none is given. model_defaults: what is not
-    given is the model's own. Raises UsageError for invalid values."""
+    """Returns the options of parsed arguments, with the first temperature and draft length of several. random_seed:
+    draw a seed if none is given. model_defaults: what is not given is the model's own. Raises UsageError for invalid
+    values, those of several included."""
     seed = args.seed if args.seed is not None else secrets.randbelow(2**31) if random_seed else 0
     given = {name: getattr(args, name, None) for name in MODEL_DEFAULTS}
     values: dict[str, Any] = {name: given[name] for name in _SAMPLED if given[name] is not None}
@@ -169,7 +172,10 @@ def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bo
         values["from_model"] = tuple(name for name in MODEL_DEFAULTS if given[name] is None)
         values |= {"thinking": _THINKING[args.thinking], "effort": args.effort}
         values |= {"max_thought_tokens": args.max_thought_tokens, "grammar": read_grammar(args)}
+    temperatures, lengths = args.temperature or [0.0], read_draft_lengths(args)
     sampling = SamplingSettings(
+        temperature=temperatures[0],
+        draft_length=lengths[0],
         seed=seed,
         fresh=not getattr(args, "reproducible", True) and args.seed is None,
         acceptance=args.acceptance or ACCEPTANCE_RULES[0],
@@ -178,11 +184,13 @@ def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bo
         stop=tuple(args.stop),
         **values,
     )
+    for temperature in temperatures:
+        replace(sampling, temperature=temperature).check(args.tree)
+    for length in lengths:
+        replace(sampling, draft_length=length).check(args.tree)
     return Options(
         target=args.target,
         drafters=tuple(args.drafter or (AUTO,)),
-        temperatures=tuple(args.temperature or (0.0,)),
-        draft_lengths=tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
         tree=args.tree,
         sampling=sampling,
         context=args.context,
@@ -192,14 +200,20 @@ def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bo
     )
 
 
-def check_single(options: Options, instead: str) -> None:
+def read_draft_lengths(args: argparse.Namespace) -> list[int | None]:
+    """Returns the draft lengths that are given, None for auto. Raises UsageError for what is none."""
+    return list(dict.fromkeys(map(read_draft_length, args.draft_length or [AUTO])))
+
+
+def read_temperatures(args: argparse.Namespace, options: Options) -> list[SamplingSettings]:
+    """Returns the settings of replies at each temperature that is given."""
+    return [replace(options.sampling, temperature=one) for one in dict.fromkeys(args.temperature or [0.0])]
+
+
+def check_single(args: argparse.Namespace, instead: str) -> None:
     """Raises UsageError for what is given several times. instead: what to do instead."""
-    given = {
-        "drafter": options.drafters,
-        "temperature": options.temperatures,
-        "draft-length": options.draft_lengths,
-    }
-    for name, values in given.items():
+    for name in ("drafter", "temperature", "draft-length"):
+        values = getattr(args, name.replace("-", "_")) or ()
         if len(values) > 1:
             raise UsageError(f"--{name} is given {len(values)} times: {instead}")
 

@@ -155,7 +155,7 @@ class Talk:
     def _do_regenerate(self, _: str) -> None:
         if not self._conversation.messages:
             raise UsageError("there is no message to reply to yet")
-        if self._conversation.options.temperatures[0] == 0:
+        if self._conversation.options.sampling.greedy:
             self._say("at temperature 0 the reply stays the same; /temperature 0.7 lets it vary")
         self._conversation.reseed()
         self._play(self._conversation.regenerate, "the reply was empty, so the old one stays")
@@ -166,15 +166,15 @@ class Talk:
         self._change(drafters=(name,))
 
     def _do_length(self, text: str) -> None:
-        self._change(draft_lengths=(read_draft_length(text),))
+        self._change_sampling(draft_length=read_draft_length(text))
 
     def _do_temperature(self, text: str) -> None:
         try:
-            sampling = self._conversation.options.sampling
-            left = tuple(name for name in sampling.from_model if name != "temperature")
-            self._change(temperatures=(float(text),), sampling=replace(sampling, from_model=left))
+            temperature = float(text)
         except ValueError:
             raise UsageError(f"temperature is {text!r}: give a number, 0 is greedy") from None
+        own = self._conversation.options.sampling.from_model
+        self._change_sampling(temperature=temperature, from_model=tuple(name for name in own if name != "temperature"))
 
     def _do_thoughts(self, text: str) -> None:
         if text not in ("show", "hide"):
@@ -203,6 +203,9 @@ class Talk:
 
     def _do_quit(self, _: str) -> None:
         self.over = True
+
+    def _change_sampling(self, **changes: Any) -> None:
+        self._change(sampling=replace(self._conversation.options.sampling, **changes))
 
     def _change(self, **changes: Any) -> None:
         self._conversation.change(replace(self._conversation.options, **changes))

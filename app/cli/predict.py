@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.decoding_options import add_sampling, add_selection, check_counts, read_options
+from app.cli.decoding_options import add_sampling, add_selection, check_counts, read_options, read_temperatures
 from app.cli.terminal.output import output_console
 from app.command_line import INTERRUPTED, OK, add_command, notify
 from app.inference.options import AUTO, Options
@@ -107,11 +107,11 @@ def _forecast(
     """Returns all forecasts; None after Ctrl-C, which keeps the replies already written."""
     from app.cli.terminal.progress import count_progress
 
+    settings = read_temperatures(args, options)
     rules = [rule for rule in ACCEPTANCE_RULES if args.acceptance in (None, rule)]
-    if options.tree and args.acceptance is None and any(options.temperatures):
+    if options.tree and args.acceptance is None and not all(one.greedy for one in settings):
         notify("trees: using coupled sampling only; with --acceptance rejection those of fixed tokens can be forecast")
         rules = ["coupled"]
-    settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     whole = len(questions) * len(settings)
     try:
         if missing := forecaster.missing_replies(questions, settings):

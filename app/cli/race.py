@@ -106,8 +106,8 @@ def sides_of(args: argparse.Namespace, options: Options) -> tuple[Side, ...]:
         return PLAIN, named[0]
     if options.drafter == "none" and not servers:
         raise UsageError("--drafter none would race plain decoding against itself: name a drafter")
-    rule = options.sampling.acceptance
-    other = Side(drafter=options.drafter, tree=options.tree, draft_length=options.draft_length, acceptance=rule)
+    length, rule = options.sampling.draft_length, options.sampling.acceptance
+    other = Side(drafter=options.drafter, tree=options.tree, draft_length=length, acceptance=rule)
     return servers[0] if servers else PLAIN, other
 
 
@@ -133,8 +133,8 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
     Raises RedlineError, or KeyboardInterrupt if no pair of runs was completed.
     """
     options = read_options(args, random_seed=True)
-    check_single(options, "--side names two sides, `redline bench` compares several")
-    if not options.temperatures[0]:
+    check_single(args, "--side names two sides, `redline bench` compares several")
+    if options.sampling.greedy:
         options = replace(options, sampling=replace(options.sampling, seed=args.seed or 0))
     from app.inference.loaded_pair import open_target
     from app.inference.options import target_name
@@ -150,7 +150,7 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
         asked = Race(
             id=race.number,
             prompt=race.prompt,
-            sampling=options.settings(),
+            sampling=options.sampling,
             sides=sides,
             runs=race.runs,
             order_seed=race.order_seed,

@@ -18,7 +18,7 @@ from app.api.agents import AGENTS, agent_lines, agent_warning
 from app.api.api_thread import ApiThread
 from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_or_make_key
 from app.api.loopback_server import open_socket
-from app.cli.decoding_options import add_hosts
+from app.cli.decoding_options import add_context
 from app.command_line import INTERRUPTED, add_command, notify
 from app.host.engine_loop import EngineLoop, open_model_worker
 from app.inference.host_file import read_hosts
@@ -55,11 +55,9 @@ def add_parser(commands: Commands) -> None:
     add("--draft-length", default=AUTO, metavar="N|auto", help="tokens to draft each round (default: auto)")
     rules = "acceptance rule above temperature 0 (default: rejection)"
     add("--acceptance", choices=ACCEPTANCE_RULES, default=ACCEPTANCE_RULES[0], help=rules)
-    add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
+    add_context(parser)
     parallel = f"replies to write at once, if memory allows; the others wait (default: {PLACES}; at most {MOST_PLACES})"
     add("--parallel", type=int, default=PLACES, metavar="N", help=parallel)
-    add_hosts(parser)
-    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
     add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
     add("--key-file", type=Path, metavar="FILE", help="file with the key (default: made once in Redline's folder)")
     name = "also accept requests to this name of the machine, such as host.docker.internal; repeatable"

@@ -213,10 +213,10 @@ class ModelWorker:
         pair = self._pair
         pair.draft_from(None, request.sampling)  # a race has the same rounds each time
         sampling = pair.resolved(with_seed(request.sampling))
-        sampling = replace(sampling, fresh=False, max_thought_tokens=None)  # a thought shares the tokens of the answer
-        base = Options(temperatures=(sampling.temperature,), sampling=sampling)
+        # A thought shares the tokens of the answer, and each side has a draft length of its own.
+        sampling = replace(sampling, fresh=False, max_thought_tokens=None, draft_length=None)
         sides, turns = level(request.sides), (request.order_seed, request.pause_s)
-        options = RaceOptions(request.id, request.prompt, base, sides, request.runs, *turns)
+        options = RaceOptions(request.id, request.prompt, Options(sampling=sampling), sides, request.runs, *turns)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
         runs, complete = RaceRuns(pair, options, stop.is_set, loaded), False
         try:

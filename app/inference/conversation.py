@@ -109,17 +109,17 @@ class Conversation:
 
     def reseed(self) -> None:
         """Lets the next reply draw other tokens."""
-        sampling = replace(self.options.sampling, seed=self.options.seed + 1)
-        self.options = replace(self.options, sampling=sampling)
+        sampling = self.options.sampling
+        self.options = replace(self.options, sampling=replace(sampling, seed=(sampling.seed or 0) + 1))
 
     @property
     def speculating(self) -> bool:
-        return self.options.drafter != "none" and self.options.draft_length != 0
+        return self.options.drafter != "none" and self.options.sampling.draft_length != 0
 
     def describe(self) -> str:
         """Returns target, drafter and sampling settings in a line."""
-        options, sampling, drafter = self.options, self.options.settings(), self.pair.drafter
-        length = "auto" if options.draft_length is None else options.draft_length
+        options, sampling, drafter = self.options, self.options.sampling, self.pair.drafter
+        length = "auto" if sampling.draft_length is None else sampling.draft_length
         drafting = f"drafter {drafter.name}, draft length {length}" if self.speculating else "plain decoding"
         note = f" ({drafter.note})" if drafter.note and self.speculating else ""
         seeded = f", seed {sampling.seed}, {sampling.acceptance}" if sampling.temperature else ""
@@ -133,7 +133,7 @@ class Conversation:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
-        settings, reply, thought = self.pair.with_identical_width(self.options.settings()), "", ""
+        settings, reply, thought = self.pair.with_identical_width(self.options.sampling), "", ""
         rounds, complete = list[Round](), False
         self.pair.draft_from(self.options.history, settings)
         self.pair.keep_conversations()
@@ -181,6 +181,6 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
     """Returns a conversation on a pair that is loaded now. Raises UsageError, ModelError, PairError."""
     pair = open_target(options).open_drafter(options.drafter, options.tree)
     defaults = pair.defaults
-    options = options.with_defaults(defaults.values)
+    options = replace(options, sampling=options.sampling.with_defaults(defaults.values))
     _check_switches(options.sampling, pair)
     return Conversation(options, pair, system, notice=notice, defaults=defaults)

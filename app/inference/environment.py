@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.inference import digests
 from app.inference.machine import processor
-from app.inference.options import Options
+from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import drafter_folders
 from app.reply_statistics import settings_in_words
 from engine import backend
@@ -41,7 +41,7 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "dtype": found.dtype,
         "target": target.name,
         "kv_bits": target.model.kv_bits,
-        "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
+        "draft_lengths": [AUTO if options.sampling.draft_length is None else options.sampling.draft_length],
         "context": options.context,
         "tree": options.tree,
         **{name: getattr(options.sampling, name) for name in _SAMPLING},

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
 from app.inference.options import Options
 from app.protocol.race_messages import ServerReport
-from engine.audit.receipt import Receipt
 from engine.events import Event, Finished, Round
 from engine.metrics import Metrics
 from engine.policy.step_times import DrafterTimes
@@ -111,26 +109,3 @@ def warm_up(settings: SamplingSettings) -> SamplingSettings:
     is its own, so that none that is drawn again decides what is learnt."""
     tokens, seed = min(WARM_UP_TOKENS, settings.max_tokens), (settings.seed or 0) ^ WARM_UP_NOISE
     return replace(settings, max_tokens=tokens, seed=seed, fresh=True)
-
-
-_METRICS = (
-    "tokens", "prompt_tokens", "ttft_s", "decode_s", "tokens_per_s", "rounds", "waits_per_round", "drafted", "accepted",
-    "acceptance_rate", "acceptance_by_position", "mean_acceptance_length",
-)  # fmt: skip
-_DIFFERENCE = ("position", "gap_ulps", "noise_ulps", "near_tie", "plain_token", "other_token")
-
-
-def reply_record(reply: Reply) -> dict[str, Any]:
-    """Returns what was measured of one reply, for JSON."""
-    metrics = {name: getattr(reply.metrics, name) for name in _METRICS}
-    ends = {"total_s": reply.metrics.last_s, "finish_reason": reply.metrics.reason}
-    return {"token_ids": list(reply.tokens), **metrics, **ends}
-
-
-def receipt_record(receipt: Receipt | None) -> dict[str, Any]:
-    """Returns matches_plain and first_difference, for JSON; nulls where no such promise is made."""
-    if receipt is None:
-        return {"matches_plain": None, "first_difference": None}
-    found = receipt.difference
-    difference = found and {name: getattr(found, name) for name in _DIFFERENCE}
-    return {"matches_plain": receipt.identical, "first_difference": difference}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.inference.host_file import Host
@@ -22,19 +21,16 @@ MAX_THOUGHT = 8192  # tokens of thought before the answer, where the user does n
 class Options:
     """What to load and how to decode.
 
-    target: "builtin", the name of a model or its folder. drafters, temperatures, draft_lengths: one, or several for the
-    benchmark. A drafter is "auto", "none", "lookup", the name of a shipped one or a folder; a draft length is tokens a
-    round, or None for auto. tree: whether drafters that can branch do so; the draft length then counts nodes.
-    sampling: of every reply; the temperature and the draft length in it are ignored. context: tokens, None for what the
-    model declares and this machine can hold. kv_bits: of the target's keys and values, None for as the model computes
-    them. hosts: the machines that share the target, this one first; none for this one alone. cache_root: of imported
-    models, None for the user's cache directory. history: the folder of earlier replies to draft from, None for none.
+    target: "builtin", the name of a model or its folder. drafters: one, or several to compare; each is "auto", "none",
+    "lookup", the name of a shipped one or a folder. tree: whether drafters that can branch do so; the draft length then
+    counts nodes. sampling: of every reply. context: tokens, None for what the model declares and this machine can hold.
+    kv_bits: of the target's keys and values, None for as the model computes them. hosts: the machines that share the
+    target, this one first; none for this one alone. cache_root: of imported models, None for the user's cache
+    directory. history: the folder of earlier replies to draft from, None for none.
     """
 
     target: str = BUILTIN
     drafters: tuple[str, ...] = (AUTO,)
-    temperatures: tuple[float, ...] = (0.0,)
-    draft_lengths: tuple[int | None, ...] = (None,)
     tree: bool = False
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     context: int | None = None
@@ -46,41 +42,19 @@ class Options:
     def __post_init__(self) -> None:
         if self.context is not None and self.context < 2:
             raise UsageError(f"context is {self.context}: give at least 2 tokens")
-        for temperature in self.temperatures:
-            check_settings(self.settings(temperature), self.tree)
-        for length in self.draft_lengths:
-            check_settings(replace(self.settings(), draft_length=length), self.tree)
+        check_settings(self.sampling, self.tree)
 
     @property
     def drafter(self) -> str:
         return self.drafters[0]
 
     @property
-    def draft_length(self) -> int | None:
-        return self.draft_lengths[0]
-
-    @property
-    def seed(self) -> int:
-        return self.sampling.seed or 0
-
-    @property
     def seed_line(self) -> str:
         """The seed as shown to the user, "" where it would not repeat the text."""
-        settings = self.settings()
+        settings = self.sampling
         coupled = settings.acceptance == "coupled"
         repeats = coupled or self.drafter == "none" or not settings.fresh or settings.draft_length is not None
-        return f"seed {self.seed}" if self.temperatures[0] > 0 and repeats else ""
-
-    def settings(self, temperature: float | None = None) -> SamplingSettings:
-        """Returns the sampling settings of one reply, at the first temperature unless another is given."""
-        if temperature is None:
-            temperature = self.temperatures[0]
-        return replace(self.sampling, temperature=temperature, seed=self.seed, draft_length=self.draft_length)
-
-    def with_defaults(self, defaults: Mapping[str, float]) -> Options:
-        """Returns the options with the model's own sampling settings for those that are `from_model`."""
-        sampling = self.settings().with_defaults(defaults)
-        return replace(self, sampling=sampling, temperatures=(sampling.temperature, *self.temperatures[1:]))
+        return f"seed {settings.seed or 0}" if not settings.greedy and repeats else ""
 
 
 def check_settings(settings: SamplingSettings, trees: bool) -> None:

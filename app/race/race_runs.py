@@ -89,9 +89,8 @@ class RaceOptions:
         return replace(
             self.base,
             drafters=(side.drafter if side.server is None else PLAIN.drafter,),
-            draft_lengths=(side.draft_length,),
             tree=side.tree,
-            sampling=replace(self.base.sampling, acceptance=side.acceptance),
+            sampling=replace(self.base.sampling, acceptance=side.acceptance, draft_length=side.draft_length),
         )
 
 
@@ -183,7 +182,7 @@ class RaceRuns:
 
     def _prepare(self) -> Iterator[AnyAnswer]:
         race, target = self._race, self._target
-        switches = race.base.settings().switches
+        switches = race.base.sampling.switches
         self._ids = target.tokenizer.chat([{"role": "user", "content": race.prompt}], self._stop, **switches)
         self._check_memory()
         for side in race.sides:
@@ -198,7 +197,7 @@ class RaceRuns:
             yield self._progress("warming up", number)
             pair = self._loaded.get((side.drafter, side.tree), self._base)
             client = None if side.server is None else ServerClient(side.server)
-            self._sides.append(LoadedSide(side, pair, race.options(side).settings(), client))
+            self._sides.append(LoadedSide(side, pair, race.options(side).sampling, client))
         yield RaceReady(
             id=race.number,
             sides=tuple(_ready_side(loaded) for loaded in self._sides),
@@ -324,7 +323,7 @@ class RaceRuns:
         piece = self._target.tokenizer.piece
         found = changed(found, texts=tuple(None if token is None else piece(token) for token in found.tokens))
         servers = sum(loaded.client is not None for loaded in self._sides)
-        if promised or (comparable and servers == 1 and not self._race.base.temperatures[0]):
+        if promised or (comparable and servers == 1 and self._race.base.sampling.greedy):
             found = self._weighed(found, samplers[0], exact, replies)
         return PairReceipt(run=number, promised=promised, tokens=found.position, divergence=found)
 

@@ -11,7 +11,7 @@ from app.protocol import RoundDone, SamplingSettings
 from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, ServerReport, Side
 from app.race.race_document import RaceDocument, Spread, tokens_of
 from app.race.race_replay import PaneState, Replay, State
-from app.reply_statistics import not_neutral, settings_in_words
+from app.reply_statistics import ABOUT_EQUAL, not_neutral, settings_in_words
 from engine.errors import UsageError
 from engine.settings import AcceptanceRule
 
@@ -20,7 +20,6 @@ MarkTone = Literal["accent", "warning", "error"]  # a colour of a palette
 
 _SLOW = {0.25: "a quarter of its speed", 0.5: "half its speed"}
 _AS_FAST = 0.995  # a speed-up that is shown as 1.00 is no loss
-_DRIFT = 0.05  # of the speed of the side that is run again at the end
 _NOISY = 1.25  # highest over lowest speed-up of a race, from which the machine counts as too busy to tell
 NONE = "\N{EN DASH}"
 NUMBERS = ("tokens", "decode tok/s", "TTFT", "target passes", "tokens/pass")
@@ -155,7 +154,7 @@ def noise(document: RaceDocument) -> str:
     warnings = list[str]()
     if found is not None and found.most >= _NOISY * found.least:
         warnings.append("The runs varied a lot. Close other programs and race again.")
-    if document.drift is not None and abs(document.drift - 1) > _DRIFT:
+    if document.drift is not None and abs(document.drift - 1) > ABOUT_EQUAL:
         warnings.append(f"Run again at the end, the first side had {document.drift:.2f} times its speed.")
     for name, one in zip(names(document.sides), reports(document), strict=True):
         if one is not None and one.warnings:

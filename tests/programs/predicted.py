@@ -133,9 +133,10 @@ def benchmark_runs(
     options: Options,
     questions: Sequence[Question],
     samplings: Sequence[SamplingSettings],
+    args: argparse.Namespace,
 ) -> list[BenchRun]:
     """The benchmark's runs."""
-    everyone = contestants.make_contestants(options, pair, False, tell)
+    everyone = contestants.make_contestants(options, args.lengths, pair, False, tell)
     games = Benchmark(pair.session, everyone, samplings)
     games.check(questions)
     games.warm_up(questions[0])
@@ -171,18 +172,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Options(
         target=args.target,
         drafters=tuple(args.drafter or ("lookup", "eagle3", "draft", "auto")),
-        temperatures=tuple(args.temperature or (0.0, 1.0)),
-        draft_lengths=tuple(args.lengths),
         tree=args.tree,
         sampling=SamplingSettings(seed=args.seed, max_tokens=args.max_tokens),
     )
     pair = open_target(options)
-    args.samplings = [options.settings(temperature) for temperature in options.temperatures]
+    args.samplings = [replace(options.sampling, temperature=one) for one in args.temperature or (0.0, 1.0)]
     drafters = [open_drafter(spec, pair.target, args.tree) for spec in options.drafters]
     rules = [
         replace(one, acceptance=rule) for one in args.samplings for rule in args.rules[: 1 if one.greedy else None]
     ]
-    runs = benchmark_runs(pair, options, questions, rules)
+    runs = benchmark_runs(pair, options, questions, rules, args)
     forecasts = [forecasts_of(pair.target, pair.session, drafter, questions, args) for drafter in drafters]
     lines = lines_of(drafters, forecasts, runs, args)
     print(

@@ -78,6 +78,8 @@ def test_only_a_newline_ends_a_line(tmp_path: Path, letter: str, end: str) -> No
         (["--json", "."], "cannot be written"),
         (["--drafter", "no-such-drafter"], "give auto, none, lookup"),
         (["--context", "513"], "at most 512 tokens"),
+        (["--temperature", "0", "--temperature", "-1"], "temperature is -1.0"),
+        (["--draft-length", "2", "--draft-length", "99"], "draft-length is 99"),
     ],
 )
 def test_nonsense_is_refused(arguments: list[str], message: str, toy_folder: Path, redline: Redline) -> None:

@@ -11,6 +11,7 @@ from app.cli.terminal.token_style import PLAIN
 from app.inference.conversation import Conversation
 from app.inference.options import Options
 from engine.events import Event
+from engine.settings import SamplingSettings
 from tests.app.recordings import REPLY, RecordedSession, recorded_pair
 
 Take = Callable[[], Iterator[Event]]
@@ -43,7 +44,9 @@ class RecordedChat:
     def __init__(self, *takes: Take, options: Options | None = None) -> None:
         self.session = RecordedSession()
         self.session.events = _Takes(*(takes or (whole,)))  # type: ignore[assignment]
-        self.conversation = Conversation(options or Options(draft_lengths=(4,)), recorded_pair(self.session))
+        self.conversation = Conversation(
+            options or Options(sampling=SamplingSettings(draft_length=4, seed=0)), recorded_pair(self.session)
+        )
         self.out, self.notes = io.StringIO(), io.StringIO()
 
     def type(self, *lines: str, leave: type[BaseException] = EOFError) -> str:

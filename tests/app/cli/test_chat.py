@@ -106,7 +106,7 @@ def test_a_stopped_reply_stays_and_one_without_a_token_takes_its_question_back()
 
 
 def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
-    options = Options(draft_lengths=(4,), temperatures=(0.7,), sampling=SamplingSettings(seed=5))
+    options = Options(sampling=SamplingSettings(draft_length=4, temperature=0.7, seed=5))
     chat = RecordedChat(options=options)
     assert "there is no message to reply to yet" in chat.type("/regenerate", "one", "two", "/again")
     assert chat.session.asked[1] == chat.session.asked[2]
@@ -182,7 +182,8 @@ def test_save_writes_the_conversation_once(tmp_path: Path) -> None:
 
 
 def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    conversation = open_conversation(Options(str(toy_folder), draft_lengths=(2,)), "", lambda text: None)
+    options = Options(str(toy_folder), sampling=SamplingSettings(draft_length=2))
+    conversation = open_conversation(options, "", lambda text: None)
     assert "/nowhere: no such model folder" in talk(conversation, "/drafter /nowhere", f"/drafter {toy_drafter_folder}")
     assert conversation.pair.drafter.loaded is not None
     talk(conversation, "hello")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,12 +31,8 @@ from tests.toys.folders import roomy_copy
 SHORT, LONGER = SamplingSettings(max_tokens=4), SamplingSettings(max_tokens=24)
 
 
-def open_toy(
-    target: Path, drafter: Path | str, sampling: SamplingSettings = SHORT, draft_lengths: tuple[int, ...] = (3,)
-) -> Conversation:
-    options = Options(
-        str(target), (str(drafter),), (sampling.temperature,), draft_lengths=draft_lengths, sampling=sampling
-    )
+def open_toy(target: Path, drafter: Path | str, sampling: SamplingSettings = SHORT) -> Conversation:
+    options = Options(str(target), (str(drafter),), sampling=replace(sampling, draft_length=3))
     return open_conversation(options, "", lambda text: None)
 
 

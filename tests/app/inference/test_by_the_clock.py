@@ -37,8 +37,8 @@ def learnt(target: Loaded) -> LearntRounds:
 
 
 def conversation(target: Path, drafter: Path, fresh: bool = True) -> Conversation:
-    sampling = SamplingSettings(max_tokens=8, fresh=fresh)
-    options = Options(str(target), (str(drafter),), (0.7,), sampling=sampling)
+    sampling = SamplingSettings(temperature=0.7, max_tokens=8, seed=0, fresh=fresh)
+    options = Options(str(target), (str(drafter),), sampling=sampling)
     return open_conversation(options, "", lambda _: None)
 
 
@@ -153,7 +153,7 @@ def test_replies_that_teach_each_other_share_no_noise(
     talk = conversation(toy_folder, toy_drafter_folder, fresh=not reproducible)
     seeds = []
     for _ in range(3):
-        seeds.append(talk.options.seed)
+        seeds.append(talk.options.sampling.seed)
         list(talk.ask("hello", lambda: False))
         talk.clear()
     assert len(set(seeds)) == (1 if reproducible else 3)

@@ -169,7 +169,7 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
 
 
 def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, toy_folder: Path) -> None:
-    options = Options(target=str(toy_folder), draft_lengths=(3,))
+    options = Options(target=str(toy_folder), sampling=SamplingSettings(draft_length=3))
     conversation = open_conversation(options, "", lambda _: None)
     why = "auto took prompt lookup, because there is no drafter for target on this machine"
     assert f"drafter lookup, draft length 3 ({why})" in conversation.describe()
@@ -179,8 +179,8 @@ def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, 
 
 def test_a_conversation_on_a_head_survives_ctrl_c(shipping: Path, toy_folder: Path) -> None:
     """Whatever a broken pass left behind, the next reply is what a fresh conversation would say."""
-    sampling = SamplingSettings(max_tokens=12)
-    options = Options(target=str(toy_folder), drafters=("eagle3",), draft_lengths=(3,), sampling=sampling)
+    sampling = SamplingSettings(max_tokens=12, draft_length=3)
+    options = Options(target=str(toy_folder), drafters=("eagle3",), sampling=sampling)
     texts = []
     for broken in (True, False):
         conversation = open_conversation(options, "", lambda _: None)

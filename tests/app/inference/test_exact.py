@@ -23,8 +23,8 @@ def test_trees_and_exact_are_a_usage_error() -> None:
 
 
 def test_sampling_settings_carry_it_to_the_engine_and_trees_refuse_it() -> None:
-    assert Options(sampling=SamplingSettings(exact=True)).settings().exact
-    assert not Options().settings().exact
+    assert Options(sampling=SamplingSettings(exact=True)).sampling.exact
+    assert not Options().sampling.exact
     with pytest.raises(UsageError, match="--exact"):
         check_settings(SamplingSettings(exact=True), trees=True)
 

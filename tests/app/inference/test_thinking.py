@@ -35,7 +35,7 @@ def open_thinking(folder: Path, **values: Any) -> Conversation:
 
 def test_a_chat_takes_the_models_own_settings_and_says_so(folder: Path) -> None:
     conversation = open_thinking(folder)
-    settings = conversation.options.settings()
+    settings = conversation.options.sampling
     assert (settings.temperature, settings.top_k, settings.min_p) == (0.8, 30, 0.9999)
     assert "temperature 0.8 (model's default)" in conversation.describe()
     assert "min-p 7 was changed to 0.9999" in conversation.describe()
@@ -44,7 +44,7 @@ def test_a_chat_takes_the_models_own_settings_and_says_so(folder: Path) -> None:
 def test_a_thought_is_kept_beside_its_answer_and_saved_folded() -> None:
     said = replace(round_(0, ("hm", "", "blue"), 0, 0), channels=("thought", "markup", "answer"))
     session = RecordedSession((said, Finished("eos", 3, 1.0)))
-    conversation = Conversation(Options(draft_lengths=(4,)), recorded_pair(session))
+    conversation = Conversation(Options(sampling=SamplingSettings(draft_length=4)), recorded_pair(session))
     list(conversation.ask("why", lambda: False))
     assert conversation.messages[-1] == {"role": "assistant", "content": "blue", "thought": "hm"}
     text = markdown(conversation)

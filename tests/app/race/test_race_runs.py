@@ -52,7 +52,7 @@ def pair(loaded: LoadedPair) -> Iterator[LoadedPair]:
 
 
 def asked(*sides: Side, runs: int = 3, temperature: float = 0.0) -> RaceOptions:
-    base = Options(temperatures=(temperature,), sampling=SamplingSettings(max_tokens=8, seed=4))
+    base = Options(sampling=SamplingSettings(temperature=temperature, max_tokens=8, seed=4))
     return RaceOptions(5, "why?", base, level(sides or (PLAIN, DRAFTED)), runs)
 
 

@@ -93,8 +93,8 @@ def test_a_new_kind_is_detected_checked_measured_and_drafts_exactly(toy_kind: Pa
     assert (both.drafter.weights, both.drafter.cache, both.weights - alone.weights) == (1000, 64, 1000)
     replies = []
     for drafter in ("none", str(toy_kind)):
-        sampling = SamplingSettings(max_tokens=24)
-        options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), sampling=sampling)
+        sampling = SamplingSettings(max_tokens=24, draft_length=3)
+        options = Options(target=str(toy_folder), drafters=(drafter,), sampling=sampling)
         conversation = open_conversation(options, "", lambda _: None)
         list(conversation.ask("why is the sky blue?", lambda: False))
         replies.append(conversation.messages[-1]["content"])

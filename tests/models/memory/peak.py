@@ -25,8 +25,8 @@ REPLY = 48
 
 
 def main(drafter: str, context: int) -> None:
-    sampling = SamplingSettings(max_tokens=REPLY)
-    options = Options(drafters=(drafter,), draft_lengths=(4,), sampling=sampling, context=context)
+    sampling = SamplingSettings(max_tokens=REPLY, draft_length=4)
+    options = Options(drafters=(drafter,), sampling=sampling, context=context)
     said = memory_check.check_memory(check_folder(target_folder(options)), options).needed
     target = pair_loader.open_target(options)
     used = pair_loader.open_drafter(drafter, target)
@@ -36,7 +36,7 @@ def main(drafter: str, context: int) -> None:
         text += " word" * 32
     question = [{"role": "user", "content": text}]
     prompt = Prompt(target.tokenizer.chat(question))
-    for _ in session.continue_tokens(prompt, options.settings(), used.drafter, FixedLength(4)):
+    for _ in session.continue_tokens(prompt, options.sampling, used.drafter, FixedLength(4)):
         pass
     print(json.dumps([said, _peak_resident_bytes() + (mx.get_peak_memory() if mx.metal.is_available() else 0)]))
 

@@ -120,7 +120,8 @@ def test_a_conversation_says_that_its_context_was_cut(toy_folder: Path, tmp_path
 def test_fewer_bits_keep_speculation_exact(builtin: Path) -> None:
     texts = []
     for drafter in ("none", "lookup"):
-        options = Options(drafters=(drafter,), draft_lengths=(3,), sampling=SamplingSettings(max_tokens=10), kv_bits=8)
+        sampling = SamplingSettings(max_tokens=10, draft_length=3)
+        options = Options(drafters=(drafter,), sampling=sampling, kv_bits=8)
         conversation = open_conversation(options, "", lambda _: None)
         list(conversation.ask("Say one two three, one two three.", lambda: False))
         texts.append(conversation.messages[-1]["content"])
