@@ -19,7 +19,7 @@ PATH = [
     replace(question(1), attachments=(NOTES,)),
     reply(2, REPLY, 1),
     question(3, "And?", 2),
-    reply(4, THOUGHT + PARAGRAPH, 3),
+    reply(4, PARAGRAPH, 3, thought=THOUGHT),
 ]
 
 
