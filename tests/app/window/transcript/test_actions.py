@@ -229,7 +229,7 @@ def test_thought_is_folded_and_opens(stage: MakeStage) -> None:
 
 def test_raw_shows_the_thought_and_the_marks_of_the_answer(stage: MakeStage) -> None:
     one = stage().open(question(1), reply(2, PARAGRAPH, 1, thought=THOUGHT))
-    one.transcript.set_raw(True)
+    one.transcript.change_options(raw=True)
     one.settle()
     pages = one.tiles[1].pages
     text = "\n".join(pages[index].toPlainText() for index in sorted(pages))

@@ -127,8 +127,8 @@ def stream(stage: Stage, text: str, seed: int, frames: int = 40, thought: str = 
 def test_streaming_equals_opening(stage: MakeStage, thought: str, text: str, shown_as: str) -> None:
     first, second = stage(), stage()
     for one in (first, second):
-        one.transcript.set_raw(shown_as == "raw")
-        one.transcript.set_refused_shown(shown_as == "refused")
+        one.transcript.change_options(raw=shown_as == "raw")
+        one.transcript.change_options(refused=shown_as == "refused")
     stream(first, text, seed=3, thought=thought)
     whole = reply(2, text, 1, thought=thought)
     first.transcript.end_reply(whole)
@@ -228,7 +228,7 @@ def test_tints_go_and_come_back_at_once(stage: MakeStage) -> None:
     one = stage()
     one.open(question(1), reply(2, PARAGRAPH, 1), told=list(rounds(PARAGRAPH)))
     before = snapshot(one)
-    one.transcript.set_tints(False)
+    one.transcript.change_options(tints=False)
     assert not grounds(one) & set(one.transcript.options.appearance.tints.values())
-    one.transcript.set_tints(True)
+    one.transcript.change_options(tints=True)
     assert snapshot(one) == before

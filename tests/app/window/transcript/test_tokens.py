@@ -101,8 +101,8 @@ def test_the_panel_says_why_a_draft_was_refused_and_hears_the_words_alone() -> N
 @pytest.mark.parametrize("raw", [False, True])
 def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
     one, tile = open_reply(stage)
-    one.transcript.set_raw(raw)
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(raw=raw)
+    one.transcript.change_options(refused=True)
     one.settle()
     refused = tile.entry.reply.refused(0, 10_000)
     page = tile.pages[0]
@@ -134,7 +134,7 @@ def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStag
 )
 def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
     one, tile = open_reply(stage, text)
-    one.transcript.set_raw(raw)
+    one.transcript.change_options(raw=raw)
     one.settle()
     page = tile.pages[0]
     page.setFocus()
@@ -142,7 +142,7 @@ def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool)
     QTest.keySequence(page, "Ctrl+C")
     plain, length = QGuiApplication.clipboard().text(), page.length
     codes = list(page.focus_widgets()[1:])
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(refused=True)
     one.settle()
     assert page.length > length
     QTest.keySequence(page, "Ctrl+A")
@@ -152,7 +152,7 @@ def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool)
     for button in codes:
         button.click()  # type: ignore[attr-defined]
         assert QGuiApplication.clipboard().text().rstrip("\n") == "\n".join(CODE.splitlines()[1:-1])
-    one.transcript.set_refused_shown(False)
+    one.transcript.change_options(refused=False)
     one.settle()
     assert page.length == length
 
@@ -170,7 +170,7 @@ def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeSta
         return words
 
     before = coloured()
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(refused=True)
     one.settle()
     assert "return" in before
     assert "".join(coloured()) == "".join(before)
@@ -178,7 +178,7 @@ def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeSta
 
 def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
     one, tile = open_reply(stage)
-    one.transcript.set_tints(False)
+    one.transcript.change_options(tints=False)
     one.settle()
     page = tile.pages[0]
     QTest.mouseMove(page.viewport(), token_places(page)[page.tokens()[2]].toPoint())
@@ -189,7 +189,7 @@ def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
 def test_part_of_a_text_is_copied_exactly_among_refused_tokens(stage: MakeStage) -> None:
     one, tile = open_reply(stage)
     page = tile.pages[0]
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(refused=True)
     one.settle()
     found, text = token_runs(page.document()), page.toPlainText()
     for first, last in ((0, 12), (12, 30), (30, len(found) - 1)):
