@@ -58,16 +58,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenDetail:
-    """What is known of a token. number: in the reply, from 0. round: from 1. drafted: how many tokens the round
-    drafted; with none, the token is the target's own and has no tint. p: the target's probability of it. q: the
-    drafter's, None if the drafter did not propose it. instead: what the drafter proposed at this place and was refused,
-    with its q. why: why it is there, None where nothing was drafted. differs: what a verification found there."""
+    """What is known of a token. round: from 1. kind: plain where its round drafted nothing. p: the target's probability
+    of it. q: the drafter's, None if the drafter did not propose it. instead: what the drafter proposed at this place
+    and was refused, with its q. why: why it is there, None if it is plain. differs: what a verification found there."""
 
-    number: int
     round: int
     text: str
-    origin: Origin
-    drafted: int
+    kind: Origin | Literal["plain"]
     p: float | None
     q: float | None
     instead: tuple[tuple[str, float], ...] = ()
@@ -299,11 +296,9 @@ class Reply:
         done, i = self.rounds[place], number - self._firsts[place]
         round_ = done.round
         return TokenDetail(
-            number=number,
             round=place + 1,
             text=round_.texts[i] if i < len(round_.texts) else "",
-            origin=round_.origin(i),
-            drafted=len(round_.drafted),
+            kind=round_.origin(i) if round_.drafted else "plain",
             p=_at(round_.p, i),
             q=_at(round_.q, round_.kept[i]) if i < round_.accepted else None,
             instead=tuple((_text(done, node), _at(round_.q, node) or 0.0) for node in _refused_at(round_, i)),

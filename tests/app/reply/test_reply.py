@@ -75,7 +75,7 @@ def test_a_token_knows_the_q_it_was_drafted_with_and_a_correction_what_was_propo
     assert reply.refused(0, 2) == {1: " sea is"}
     assert reply.detail(2) is None and reply.detail(-1) is None
     assert detail is not None
-    assert (detail.round, detail.origin, detail.p, detail.q) == (1, "corrected", 0.6, None)
+    assert (detail.round, detail.kind, detail.p, detail.q) == (1, "corrected", 0.6, None)
     assert detail.instead == ((" sea", 0.2),)
 
 
