@@ -58,16 +58,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenDetail:
-    """What is known of a token. number: in the reply, from 0. round: from 1. drafted: how many tokens the round
-    drafted; with none, the token is the target's own and has no tint. p: the target's probability of it. q: the
-    drafter's, None if the drafter did not propose it. instead: what the drafter proposed at this place and was refused,
-    with its q. why: why it is there, None where nothing was drafted. differs: what a verification found there."""
+    """What is known of a token. round: from 1. kind: plain where its round drafted nothing. p: the target's probability
+    of it. q: the drafter's, None if the drafter did not propose it. instead: what the drafter proposed at this place
+    and was refused, with its q. why: why it is there, None if it is plain. differs: what a verification found there."""
 
-    number: int
     round: int
     text: str
-    origin: Origin
-    drafted: int
+    kind: Origin | Literal["plain"]
     p: float | None
     q: float | None
     instead: tuple[tuple[str, float], ...] = ()
@@ -115,8 +112,7 @@ class Reply:
         self._offset: int | None = None  # from the numbers of the host to those of the reply, None before a part
         self._offset_s = 0.0
         self._resumed_at = 0  # tokens that were there before the part that is being written
-        self._parts: list[_Part] = []  # thought and answer, where the rounds tell them apart
-        self._channels = False  # whether they do
+        self._parts: list[_Part] = []  # thought and answer
         self._last_s: float | None = None  # when the last token came
 
     # --- rounds -------------------------------------------------------------------------------
@@ -200,22 +196,18 @@ class Reply:
     def _add_tokens(self, round_: Round) -> None:
         origins: Iterable[Origin | None] = round_.origins if round_.drafted else [None] * len(round_.tokens)
         texts = round_.texts or ("",) * len(round_.tokens)
-        channels: Iterable[Channel | None] = round_.channels or [None] * len(round_.tokens)
+        channels: Iterable[Channel] = round_.channels or ["answer"] * len(round_.tokens)
         number, at = self._firsts[-1], self._length
         for text, origin, channel in zip(texts, origins, channels, strict=False):
             end = at + len(text)
             self.spans.append(Span(at, end, origin, number))
-            if channel is not None:
-                self._add_to_part(channel, at, end, round_.time_s)
+            self._add_to_part(channel, at, end, round_.time_s)
             number, at = number + 1, end
         self._unjoined.extend(texts)
         self._length = at
 
     def _add_to_part(self, channel: Channel, at: int, end: int, time_s: float) -> None:
         """Adds a token to the part of its channel. One that marks the channels ends the thought before it."""
-        if not self._parts and at:  # of rounds that were stored before they told channels apart
-            self._parts.append(_Part(Section("text", 0, at, False), 0, 0.0, 0.0))
-        self._channels = True
         last = self._parts[-1] if self._parts else None
         before_s = time_s if self._last_s is None else self._last_s
         self._last_s = time_s
@@ -233,9 +225,9 @@ class Reply:
         last.tokens, last.last_s = last.tokens + 1, time_s
 
     @property
-    def sections(self) -> list[Section] | None:
-        """Thought and answer, without empty ones; None where the rounds do not tell them apart."""
-        return [part.section for part in self._shown_parts()] if self._channels else None
+    def sections(self) -> list[Section]:
+        """Thought and answer, without empty ones."""
+        return [part.section for part in self._shown_parts()]
 
     def thought_in(self, number: int) -> tuple[int, float]:
         """Returns how many tokens a section has and how many seconds they took."""
@@ -250,7 +242,7 @@ class Reply:
 
     def answer_since(self, at: int) -> str:
         """Returns what of the text from `at` on is answer."""
-        return self._said("text", at) if self._channels else self.text[at:]
+        return self._said("text", at)
 
     @property
     def thought(self) -> str:
@@ -268,20 +260,12 @@ class Reply:
         return last[-1:] not in ((), ("answer",))
 
     def finish(self, text: str, thought: str = "") -> None:
-        """Ends the reply, which is `text` after `thought`: adds what was held back, and removes what a stop string
-        cut. Where the rounds are lost, it has only its texts."""
-        if self._channels or thought:
-            self._finish_parts(text, thought)
-        elif text != self.text:
-            same = _common_length(text, self.text)
-            self._set_text(text)
-            self.spans = [span._replace(end=min(span.end, same)) for span in self.spans if span.start <= same]
-
-    def _finish_parts(self, text: str, thought: str) -> None:
-        answer = self.answer_since(0) if self._channels else ""
-        if not self._channels or not text.startswith(answer):
+        """Ends the reply, which is `text` after `thought`: adds what was held back. Where the rounds are lost, or say
+        something else, it has only these texts."""
+        answer = self.answer_since(0)
+        if not self.rounds or not text.startswith(answer):
             self._set_text(thought + text)
-            self.spans, self._channels = [], True
+            self.spans = []
             sections = [Section("think", 0, len(thought), False), Section("text", len(thought), self._length, False)]
             self._parts = [_Part(section, 0, 0.0, 0.0) for section in sections if section.end > section.start]
         elif tail := text[len(answer) :]:
@@ -312,11 +296,9 @@ class Reply:
         done, i = self.rounds[place], number - self._firsts[place]
         round_ = done.round
         return TokenDetail(
-            number=number,
             round=place + 1,
             text=round_.texts[i] if i < len(round_.texts) else "",
-            origin=round_.origin(i),
-            drafted=len(round_.drafted),
+            kind=round_.origin(i) if round_.drafted else "plain",
             p=_at(round_.p, i),
             q=_at(round_.q, round_.kept[i]) if i < round_.accepted else None,
             instead=tuple((_text(done, node), _at(round_.q, node) or 0.0) for node in _refused_at(round_, i)),
@@ -336,12 +318,6 @@ class Reply:
                 if text and first <= number + i < last:
                     found[number + i] = text
         return found
-
-
-def _common_length(one: str, other: str) -> int:
-    """Returns how many characters both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _refused_text(done: RoundDone, i: int) -> str:

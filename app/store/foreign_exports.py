@@ -37,6 +37,7 @@ from app.store.records import ChatSettings, Role
 
 _REASONING = re.compile(r'<details type="reasoning"[^>]*>\s*(?:<summary>[^<]*</summary>)?(.*?)</details>\s*', re.DOTALL)
 _CALLS = re.compile(r'<details type="(?:tool_calls|code_interpreter)"[^>]*>.*?</details>\s*', re.DOTALL)
+_TAGGED_THOUGHT = re.compile(r"\s*<(think|thinking)>(?P<thought>.*?)(</\1>\s*|\Z)", re.DOTALL | re.IGNORECASE)
 _NO_TEXT = "[A picture or file that was not imported]"
 _UNKNOWN = "this is not an export of Redline, ChatGPT, LM Studio or Open WebUI; choose another file"
 _LATEST_S = 1e11  # later than any clock: larger times are not in seconds
@@ -300,7 +301,7 @@ class _Writer:
             node = self._nodes[key]
             above, reply = state.get(node.parent or "", (None, None))
             if node.role == "assistant":
-                reply = _joined(reply, node)
+                reply = _joined(reply, _told_apart(node))
             if reply is not None and (node.role == "user" or key not in goes_on):
                 end = node.parent or "" if node.role == "user" else key
                 above, reply = self._add(above, "assistant", reply, end), None
@@ -342,6 +343,15 @@ class _Writer:
         )
         self._ends.append(end)
         return len(self._messages) - 1
+
+
+def _told_apart(node: _Node) -> _Node:
+    """Returns a message of the assistant; a thought that tags mark where its text begins is no part of the text."""
+    tagged = _TAGGED_THOUGHT.match(node.text)
+    if tagged is None:
+        return node
+    thought = "\n\n".join(filter(None, (node.thought, tagged["thought"].strip())))
+    return replace(node, text=node.text[tagged.end() :], thought=thought)
 
 
 def _joined(reply: _Node | None, node: _Node) -> _Node:

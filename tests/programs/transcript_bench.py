@@ -178,8 +178,8 @@ def main() -> None:
     print("stream            tokens      s   p99 ms  longest  busy p99  busiest  behind s")
     for name, text in sources(asked.tokens).items():
         transcript = shown()
-        transcript.set_raw(asked.raw)
-        transcript.set_refused_shown(asked.refused)
+        transcript.change_options(raw=asked.raw)
+        transcript.change_options(refused=asked.refused)
         transcript.show_branch([question(1)], lambda _: Reply())
         done = stream(text, asked.rate, transcript)
         gaps = "".join(f"{share_ms(s, share):9.1f}" for s in (done.gaps_s, done.busy_s) for share in (0.99, 1.0))

@@ -255,7 +255,7 @@ class MainWindow(QMainWindow):
             "chat settings": lambda on: self.show_side("chat settings" if on else ""),
             "tints": lambda on: self.change_preferences(tints=on),
             "refused": lambda on: self.change_preferences(show_refused=on),
-            "raw": self.parts.transcript.set_raw,
+            "raw": lambda on: self.parts.transcript.change_options(raw=on),
             "full screen": lambda on: self.showFullScreen() if on else self.showNormal(),
         }.items():
             commands[name].triggered.connect(slot)
@@ -335,7 +335,6 @@ class MainWindow(QMainWindow):
 
     def set_preferences(self, preferences: Preferences) -> None:
         """Applies and saves the user's preferences."""
-        transcript = self.parts.transcript
         if preferences != self.preferences:
             self.controller.library.set_value(PREFERENCES, written(preferences))
         self.preferences = preferences
@@ -347,11 +346,10 @@ class MainWindow(QMainWindow):
             self.controller.set_learning(self._learns)
         for name, on in (("tints", preferences.tints), ("refused", preferences.show_refused)):
             self.commands[name].setChecked(on)
-        transcript.set_tints(preferences.tints)
-        transcript.set_refused_shown(preferences.show_refused)
+        tints, refused, still = preferences.tints, preferences.show_refused, self.theme.reduced_motion
+        self.parts.transcript.change_options(tints=tints, refused=refused, still=still)
         self.legend.set_refused(preferences.show_refused)
         self._update_legend()
-        transcript.set_reduced_motion(self.theme.reduced_motion)
         self.settings.show_values()
         self.api.follow(preferences)
 

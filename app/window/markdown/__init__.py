@@ -16,7 +16,7 @@ From a source to the screen, with what each module decides:
 
     source_pieces -> traced_parser -> markdown_writer -> growing_document -> reader
 
-source_pieces     where a long source is cut; what is thought, in text that came without channels
+source_pieces     where a long source is cut
 traced_parser     the Markdown that is understood, also while it is half written
 markdown_writer   what a block looks like: headings, lists, tables, code boxes
 text_formats      fonts, sizes and distances; code_colours: the colours of code

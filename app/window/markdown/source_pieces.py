@@ -1,5 +1,4 @@
-"""A source that grows, cut into pieces that are short enough to be parsed and laid out at once; and a reply, cut into
-what the model thought and what it wrote.
+"""A source that grows, cut into pieces that are short enough to be parsed and laid out at once.
 
 Where it is cut depends on the text before the cut alone, never on how it arrived, so that a reply looks the same
 whether it streamed or was opened. It is cut between blocks, or between the items of an outermost list, if it can be.
@@ -24,23 +23,10 @@ LONGEST = 3000  # of a block that does not end
 LINE, CELL = 4, 5  # characters that take as long to lay out as a line end, or a cell of a table, does
 LARGEST_PARAGRAPH = 20_000  # characters; what follows is shown as plain text, up to the next empty line
 LARGEST_REPLY = 200_000  # characters; what follows is shown as plain text
-MOST_THOUGHTS = 32  # sections of thought in a reply that have a header of their own
 _LONGEST_INFO = 40  # characters of what follows a fence that are carried on
 
 _PLAIN_COST = 200  # of a piece that is not parsed
 BUDGET = 15_000  # cost of one call of `ReplyPieces.follow`: about 10 ms
-
-_OPENS = re.compile(r"[ \t]*<think(?:ing)?>", re.IGNORECASE)
-_CLOSES = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
-_TAG = re.compile(r"</?think", re.IGNORECASE)
-_FENCE_MARK = r"(?:^|(?<=>))[ \t]*(?:`{3}|~{3})"
-# What can matter next: within a fence, within a thought, and in text.
-_IN_FENCE, _IN_THOUGHT, _IN_TEXT = (
-    re.compile(_FENCE_MARK + more, re.IGNORECASE | re.MULTILINE) for more in ("", "|</think", "|<think")
-)
-_TAG_LENGTH = 12
-_LOOK_BACK = 1000  # characters in which the last tag is looked for at once
 
 _UNREADABLE = ("table", "list")  # in parts
 
@@ -268,63 +254,11 @@ def _normal(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-# --- what a model thought, and what it wrote -------------------------------------------------------
-
-
-def sections(source: str) -> list[Section]:
-    """Returns the sections of `source` in order, without empty ones: <think> ... </think>, as reasoning models write
-    it, and the text around. A tag opens at the start of a line only and closes anywhere; within a code fence neither
-    counts. Thoughts that the prompt opens are told apart by the engine, so a </think> alone is text.
-
-    After MOST_THOUGHTS sections of thought, each of which has a header of its own in the window, and after the first
-    LARGEST_REPLY characters all is text, tags included, but for the end of a thought that began before."""
-    found: list[Section] = []
-    start, thinks, fence, at = 0, False, "", 0
-    last_tag = _end_of_last_tag(source)
-    while at < last_tag and sum(part.kind == "think" for part in found) < MOST_THOUGHTS:
-        can_matter = _IN_FENCE if fence else _IN_THOUGHT if thinks else _IN_TEXT
-        relevant = can_matter.search(source, at, last_tag)
-        if relevant is None:
-            break
-        at = max(at, source.rfind("\n", 0, relevant.start()) + 1)
-        end = source.find("\n", at) + 1 or len(source)
-        line = source[at:end]
-        if fence:
-            fence = "" if _ends(line, fence) else fence
-        elif opening := _FENCE.match(line):
-            fence = opening.group(1)
-        elif tag := _CLOSES.search(line) if thinks else _OPENS.match(line):
-            found.append(Section("think" if thinks else "text", start, at + (tag.start() if thinks else 0), False))
-            start = end = at + tag.end()
-            thinks = not thinks
-        at = end
-    if thinks and not fence and (tag := _CLOSES.search(source, max(at, last_tag))):
-        found.append(Section("think", start, tag.start(), False))
-        start, thinks = tag.end(), False
-    found.append(Section("think" if thinks else "text", start, len(source), thinks))
-    return [part for part in found if part.open or source[part.start : part.end].strip()]
-
-
-def _end_of_last_tag(source: str) -> int:
-    """Returns where the last tag among the first LARGEST_REPLY characters ends, 0 if there is none."""
-    low = end = min(len(source), LARGEST_REPLY)
-    while low > 0:
-        high, low = low, max(0, low - _LOOK_BACK)
-        if tags := list(_TAG.finditer(source, low, min(end, high + _TAG_LENGTH))):
-            return tags[-1].end()
-    return 0
-
-
-def _ends(line: str, fence: str) -> bool:
-    bare = line.strip()
-    return len(bare) >= len(fence) and set(bare) == {fence[0]} and not line.startswith("    ")
-
-
 class ReplyPieces:
     """The pieces of a reply that is followed as it grows.
 
-    pieces: of the source followed so far. sections: its sections. complete: whether all of the source is divided; where
-    it is not, the next call of `follow` goes on.
+    pieces: of the source followed so far. sections: its thoughts and answers. complete: whether all of the source is
+    divided; where it is not, the next call of `follow` goes on.
     """
 
     def __init__(self) -> None:
@@ -338,10 +272,10 @@ class ReplyPieces:
         """What was spent on parsing so far."""
         return sum(divided.cost for divided in self._divided.values())
 
-    def follow(self, source: str, whole: bool, known: Sequence[Section] | None = None) -> None:
+    def follow(self, source: str, sections: Sequence[Section], whole: bool) -> None:
         """Divides `source`, which begins with what was followed before, for at most BUDGET and one piece. whole: no
-        more will come. known: its sections, None to look for the tags of thoughts in the text."""
-        self.sections = sections(source) if known is None else list(known)
+        more will come."""
+        self.sections = list(sections)
         self.pieces, self.complete, budget = [], True, BUDGET
         for number, section in enumerate(self.sections):
             ended = whole or number + 1 < len(self.sections) or (section.kind == "think" and not section.open)

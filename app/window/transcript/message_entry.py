@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 
-from app.reply import Reply, Section, TokenDetail
+from app.reply import Reply, TokenDetail
 from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
 from app.window.markdown.source_pieces import Piece, ReplyPieces, joint, piece_text
@@ -85,7 +84,7 @@ class MessageEntry:
 
     @property
     def pieces(self) -> list[Piece]:
-        """The pieces of the source."""
+        """The pieces of a reply."""
         if self._followed != self._state():
             self.divide_on()
         return self._pieces.pieces
@@ -93,18 +92,11 @@ class MessageEntry:
     def divide_on(self) -> None:
         """Divides another part of a very long source."""
         self._followed = self._state()
-        self._pieces.follow(self.source, not self.live, self._sections)
+        self._pieces.follow(self.source, self.reply.sections, not self.live)
 
     def _state(self) -> tuple[object, ...]:
         """Returns what the pieces depend on."""
-        sections = self._sections
-        return len(self.source), self.live, None if sections is None else tuple(sections)
-
-    @property
-    def _sections(self) -> list[Section] | None:
-        """The sections of a reply whose tokens tell its thought; None where tags are looked for in the text, as in
-        replies that were stored before tokens told it, and in those of models without such tokens."""
-        return None if self.record.role == "user" else self.reply.sections
+        return len(self.source), self.live, tuple(self.reply.sections)
 
     def thinks(self, section: int) -> bool:
         """Whether a section of thought is still being written."""
@@ -117,12 +109,8 @@ class MessageEntry:
 
     def thought_in(self, section: int) -> tuple[int, float | None]:
         """Returns how many tokens a section has and how many seconds they took, as far as is known."""
-        if self._sections is not None:
-            tokens, seconds = self.reply.thought_in(section)
-            return tokens, seconds if tokens else None
-        whole, spans = self._pieces.sections[section], self.reply.spans
-        first = bisect_left(spans, whole.start, key=lambda span: span.start)
-        return bisect_left(spans, whole.end, key=lambda span: span.start) - first, None
+        tokens, seconds = self.reply.thought_in(section)
+        return tokens, seconds if tokens else None
 
     def end(self, record: MessageRecord) -> None:
         """Ends the reply, and shows all of it."""

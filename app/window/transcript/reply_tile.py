@@ -18,7 +18,6 @@ from app.window.common.timer import Timer
 from app.window.common.widgets import label, style
 from app.window.markdown import plain_text, token_runs, write
 from app.window.markdown.formula_object import formula_mark
-from app.window.markdown.source_pieces import sections
 from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_formats import GAP as BLOCK_GAP
 from app.window.markdown.text_formats import HEADINGS
@@ -389,14 +388,7 @@ def can_continue(record: MessageRecord) -> bool:
 
 
 def plain(source: str) -> str:
-    """Returns a reply without the marks of Markdown. What the model thought is left out, unless there is nothing
-    else."""
-    parts = sections(source)
-    shown = [part for part in parts if part.kind == "text"] or parts
-    return "\n\n".join(_plain(source[part.start : part.end]) for part in shown)
-
-
-def _plain(source: str) -> str:
+    """Returns a reply without the marks of Markdown."""
     document = QTextDocument()
     write(document, source, [], LIGHT, False)
     return plain_text(document, 0, document.characterCount() - 1).strip()

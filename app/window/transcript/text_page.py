@@ -39,8 +39,9 @@ _FOUND_SHARE = 0.3  # of the accent, behind what is looked for
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """How messages are shown. tints: tokens are tinted by their kind. raw: the source instead of Markdown. refused:
-    refused draft tokens too. still: nothing moves that need not. find: what is looked for, and marked where it is."""
+    """How messages are shown. tints: tokens are tinted by their kind, and have a panel while the mouse rests on them.
+    raw: the source as the model wrote it instead of Markdown. refused: refused draft tokens too, where they were
+    refused. still: nothing moves that need not. find: what is looked for, and marked where it is."""
 
     appearance: Appearance
     tints: bool = True

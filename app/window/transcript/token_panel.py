@@ -54,7 +54,7 @@ class TokenPanel(QFrame):
 
 def kind_of(detail: TokenDetail) -> str:
     """Returns the token's kind in words."""
-    return detail.origin if detail.drafted else "plain: nothing was drafted"
+    return "plain: nothing was drafted" if detail.kind == "plain" else detail.kind
 
 
 def as_text(detail: TokenDetail) -> str:
@@ -70,7 +70,8 @@ def as_text(detail: TokenDetail) -> str:
 
 def as_html(detail: TokenDetail, appearance: Appearance) -> str:
     """Returns short lines: what the token is, and why it is there. Every text of a model is escaped."""
-    faint, hue = f"color:{appearance.faint}", appearance.hues[detail.origin] if detail.drafted else appearance.faint
+    faint = f"color:{appearance.faint}"
+    hue = appearance.faint if detail.kind == "plain" else appearance.hues[detail.kind]
     lines = [
         f"<b>{escape(short_token(detail.text))}</b>",
         f'<span style="color:{hue}">■</span> {escape(kind_of(detail))}'

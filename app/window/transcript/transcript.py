@@ -207,31 +207,15 @@ class Transcript(QWidget):
 
     # --- how it is shown ----------------------------------------------------------------------
 
-    def set_tints(self, tints: bool) -> None:
-        """Whether tokens are tinted by their kind, and have a panel while the mouse rests on them."""
-        self._set(tints=tints)
-
-    def set_raw(self, raw: bool) -> None:
-        """Whether the source is shown as the model wrote it, instead of rendered Markdown."""
-        self._set(raw=raw)
-        if self.find_bar.term:
-            self.find_bar.search()
-
-    def set_refused_shown(self, refused: bool) -> None:
-        """Whether refused draft tokens are shown where they were refused."""
-        self._set(refused=refused)
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        """Whether nothing blinks."""
-        self._set(still=reduced)
-
-    def _set(self, **changes: Any) -> None:
-        options = replace(self.options, **changes)
-        if options != self.options:
-            self.options = options
+    def change_options(self, **changes: Any) -> None:
+        """Changes some of the `options`."""
+        before, self.options = self.options, replace(self.options, **changes)
+        if self.options != before:
             self.update()
             self._point(None)
-            self.column.set_options(replace(options, find=self.find_bar.term))
+            self.column.set_options(replace(self.options, find=self.find_bar.term))
+        if self.options.raw != before.raw and self.find_bar.term:
+            self.find_bar.search()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -240,7 +224,7 @@ class Transcript(QWidget):
 
     def _follow_theme(self) -> None:
         """Writes the documents anew in the colours of the theme: they carry them in their formats."""
-        self._set(appearance=theme.current())
+        self.change_options(appearance=theme.current())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         QPainter(self).fillRect(event.rect(), QColor(theme.current().background))

@@ -75,7 +75,7 @@ def test_a_token_knows_the_q_it_was_drafted_with_and_a_correction_what_was_propo
     assert reply.refused(0, 2) == {1: " sea is"}
     assert reply.detail(2) is None and reply.detail(-1) is None
     assert detail is not None
-    assert (detail.round, detail.origin, detail.p, detail.q) == (1, "corrected", 0.6, None)
+    assert (detail.round, detail.kind, detail.p, detail.q) == (1, "corrected", 0.6, None)
     assert detail.instead == ((" sea", 0.2),)
 
 
@@ -148,12 +148,12 @@ def test_a_long_reply_is_read_in_slices() -> None:
 # --- the end, and going on ----------------------------------------------------------------------
 
 
-def test_the_end_adds_what_was_held_back_and_takes_back_what_was_cut() -> None:
-    longer, shorter = reply_of(CHAIN), reply_of(CHAIN)
+def test_the_end_adds_what_was_held_back_and_counts_more_than_rounds_that_say_something_else() -> None:
+    longer, other = reply_of(CHAIN), reply_of(CHAIN)
     longer.finish("The sky!")
     assert (longer.text, longer.spans[-1].end) == ("The sky!", 7)
-    shorter.finish("The s")
-    assert (shorter.text, shorter.spans[-1].end) == ("The s", 5)
+    other.finish("The sea")
+    assert (other.text, other.spans, [one.kind for one in other.sections]) == ("The sea", [], ["text"])
 
 
 def test_text_that_ended_a_reply_is_gone_when_it_goes_on() -> None:
@@ -201,7 +201,7 @@ def test_sections_are_those_of_the_tokens_and_tags_in_texts_are_text() -> None:
     reply = reply_of(*TOLD)
     assert reply.text == THOUGHT + ANSWER
     sections = reply.sections
-    assert sections is not None and [(one.kind, reply.text[one.start : one.end]) for one in sections] == [
+    assert [(one.kind, reply.text[one.start : one.end]) for one in sections] == [
         ("think", THOUGHT),
         ("text", ANSWER),
     ]
@@ -220,21 +220,10 @@ def test_a_reply_that_stops_and_goes_on_anywhere_has_the_same_sections(at: int) 
         reply.add(replace_fields(one, round=replace(one.round, index=one.round.index - at)))
     reply.finish(ANSWER, THOUGHT)
     assert reply.text == THOUGHT + ANSWER
-    assert [one.kind for one in reply.sections or ()] == ["think", "text"]
-
-
-def test_a_reply_from_before_tokens_told_thoughts_keeps_its_text_when_it_goes_on() -> None:
-    old, new = TOLD[:3], TOLD[3:]
-    reply = reply_of(*(replace_fields(one, round=replace(one.round, channels=())) for one in old))
-    before = reply.text
-    for one in new:
-        reply.add(one)
-    assert reply.sections is not None and reply.sections[0].kind == "text"
-    assert reply.text[reply.sections[0].start : reply.sections[0].end] == before != ""
-    assert reply.text == THOUGHT + ANSWER
+    assert [one.kind for one in reply.sections] == ["think", "text"]
 
 
 def test_without_its_rounds_a_reply_still_has_its_thought() -> None:
     reply = Reply()
     reply.finish(ANSWER, THOUGHT)
-    assert reply.text == THOUGHT + ANSWER and [one.kind for one in reply.sections or ()] == ["think", "text"]
+    assert reply.text == THOUGHT + ANSWER and [one.kind for one in reply.sections] == ["think", "text"]

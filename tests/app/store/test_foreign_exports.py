@@ -126,6 +126,26 @@ def test_messages_of_the_assistant_in_a_row_are_one_reply_and_one_without_a_ques
     assert [one.text for one in store.path(record.id)] == ["", "Hello.\n\nHow are you?", "Well."]
 
 
+@pytest.mark.parametrize(
+    ("said", "text", "thought"),
+    [
+        ("<think>\nHm.\n</think>\n\nFish.", "Fish.", "Hm."),
+        ("\n<Thinking>Hm.</thinking>Fish. <think>no</think>", "Fish. <think>no</think>", "Hm."),
+        ("<think>\n\n</think>\n\nFish.", "Fish.", ""),
+        ("<think>Hm. Fish", "", "Hm. Fish"),
+        ("Say <think> aloud.\n<think>no</think>", "Say <think> aloud.\n<think>no</think>", ""),
+        (f"{THOUGHT}<think>Sure.</think>Fish.", "Fish.", "Hm.\nYes.\n\nSure."),
+    ],
+)
+def test_a_thought_in_tags_where_a_reply_begins_is_told_from_the_answer(
+    store: Store, said: str, text: str, thought: str
+) -> None:
+    nodes = {"q": webui("user", said, None, "a"), "a": webui("assistant", said, "q")}
+    (record,) = imported(store, [{"title": "", "chat": {"history": {"currentId": "a", "messages": nodes}}}])
+    question, reply = store.path(record.id)
+    assert (question.text, reply.text, reply.thought) == (said, text, thought)
+
+
 RING = {"a": gpt("user", "x", "b", "b"), "b": gpt("assistant", "y", "a", "a")}
 
 

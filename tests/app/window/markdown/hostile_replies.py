@@ -80,9 +80,9 @@ def _stressed(dice: random.Random, length: int) -> str:
 def _mixed(dice: random.Random, length: int) -> str:
     """Parts of everything."""
     made: list[str] = []
-    left = length
+    left, tagged = length, f"<think>{THOUGHT}</think>\n\n"
     while left > 0:
-        part = dice.choice((*STRESSORS.values(), REPLY, THOUGHT))[: dice.choice((80, 400, 5000))][:left]
+        part = dice.choice((*STRESSORS.values(), REPLY, tagged))[: dice.choice((80, 400, 5000))][:left]
         made.append(part + dice.choice(("", "\n", "\n\n")))
         left -= len(made[-1]) or 1
     return "".join(made)

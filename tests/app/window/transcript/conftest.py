@@ -40,8 +40,12 @@ class Stage:
 
     def open(self, *path: MessageRecord, told: Sequence[RoundDone] | None = None) -> Stage:
         """Shows a conversation. told: the rounds of its replies, else made up from their texts."""
-        texts = {record.id: record.text for record in path}
-        self.transcript.show_branch(list(path), lambda id: Reply(rounds(texts[id], id) if told is None else told))
+        records = {record.id: record for record in path}
+
+        def reply_of(id: int) -> Reply:
+            return Reply(rounds(records[id].text, id, thought=records[id].thought) if told is None else told)
+
+        self.transcript.show_branch(list(path), reply_of)
         self.idle()
         return self
 

@@ -11,6 +11,7 @@ from app.protocol import RoundDone, SamplingSettings
 from app.store.records import Attachment, MessageRecord, Statistics
 from engine.events import Round
 from engine.metrics import Metrics
+from engine.reply_channels import Channel
 
 PARAGRAPH = (
     "Speculative decoding lets a **small** model draft a few tokens and a large one check them in a single pass, so "
@@ -31,7 +32,7 @@ TABLE = "| drafter | acceptance | tau |\n| --- | ---: | ---: |\n| lookup | 41% |
 HEADING = "## How it pays"
 QUOTE = "> A draft costs little, a pass costs much.\n> So guess often."
 REPLY = "\n\n".join([PARAGRAPH, HEADING, LIST, CODE, PARAGRAPH, TABLE, QUOTE, PARAGRAPH])
-THOUGHT = "<think>\nThe user asks about decoding.\n\nI should be short, and show code.\n</think>\n\n"
+THOUGHT = "\nThe user asks about decoding.\n\nI should be short, and show code.\n"
 
 _TOKEN = re.compile(r"\s?[A-Za-z]{1,6}|\s?\d|\n+|\s+|[^\w\s]")
 
@@ -41,9 +42,23 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(text) if "".join(_TOKEN.findall(text)) == text else list(text)
 
 
-def rounds(text: str, seed: int = 0, drafted: int = 4, per_s: float = 60.0, request: int = 1) -> Iterator[RoundDone]:
-    """`text` as it would be told by a drafter that is right three times in four. per_s: tokens a second."""
-    chance, tokens, at, time_s, index = random.Random(seed), tokens_of(text), 0, 0.3, 0
+def channels_of(thought: str, text: str) -> tuple[list[str], list[Channel]]:
+    """Returns the texts of the tokens of a reply and what each belongs to: one that opens the thought, if there is any,
+    the thought, one that closes it, and the answer."""
+    thoughts, answers = tokens_of(thought), tokens_of(text)
+    if not thoughts:
+        return answers, ["answer"] * len(answers)
+    channels: list[Channel] = ["markup", *["thought"] * len(thoughts), "markup", *["answer"] * len(answers)]
+    return ["", *thoughts, "", *answers], channels
+
+
+def rounds(
+    text: str, seed: int = 0, drafted: int = 4, per_s: float = 60.0, request: int = 1, thought: str = ""
+) -> Iterator[RoundDone]:
+    """`text` after `thought`, as it would be told by a drafter that is right three times in four. per_s: tokens a
+    second."""
+    tokens, channels = channels_of(thought, text)
+    chance, at, time_s, index = random.Random(seed), 0, 0.3, 0
     while at < len(tokens):
         accepted = 0
         while accepted < drafted and chance.random() < 0.75:
@@ -66,6 +81,7 @@ def rounds(text: str, seed: int = 0, drafted: int = 4, per_s: float = 60.0, requ
                 time_s=time_s,
                 reason="fixed at 4",
                 texts=tuple(said),
+                channels=tuple(channels[at : at + len(said)]),
             ),
         )
         at, index = at + len(said), index + 1
@@ -75,7 +91,9 @@ def question(id: int, text: str = "How does speculative decoding work?", parent:
     return MessageRecord(id=id, conversation=1, parent=parent, role="user", text=text)
 
 
-def reply(id: int, text: str = REPLY, parent: int | None = None, told: list[RoundDone] | None = None) -> MessageRecord:
+def reply(
+    id: int, text: str = REPLY, parent: int | None = None, told: list[RoundDone] | None = None, thought: str = ""
+) -> MessageRecord:
     """A whole one, with statistics where its rounds are known."""
     statistics = Statistics.of(Metrics.of(one.round for one in told)) if told else None
     return MessageRecord(
@@ -84,6 +102,7 @@ def reply(id: int, text: str = REPLY, parent: int | None = None, told: list[Roun
         parent=parent,
         role="assistant",
         text=text,
+        thought=thought,
         statistics=statistics,
         sampling=SamplingSettings(),
     )

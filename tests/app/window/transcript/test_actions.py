@@ -41,11 +41,20 @@ def test_copy_gives_the_source(stage: MakeStage) -> None:
 
 
 def test_copy_as_plain_text_leaves_the_marks_and_the_thought_out(stage: MakeStage) -> None:
-    tiles = stage().open(question(1), reply(2, THOUGHT + REPLY, 1)).tiles
+    tiles = stage().open(question(1), reply(2, REPLY, 1, thought=THOUGHT)).tiles
     act(tiles[1], "Copy as Plain Text")
     assert "a small model" in clipboard() and "return True" in clipboard()
     for mark in ("**", "```", "I should be short"):
         assert mark not in clipboard()
+
+
+@pytest.mark.parametrize("by", ["a model", "a person"])  # who edited it
+def test_an_answer_about_the_tags_of_thoughts_is_copied_and_shown_whole(stage: MakeStage, by: str) -> None:
+    text = "It writes\n\n<think>\n\nfirst, then thinks, and ends with\n\n</think>\n\nat last."
+    tiles = stage().open(question(1), reply(2, text, 1), told=None if by == "a model" else []).tiles
+    act(tiles[1], "Copy as Plain Text")
+    assert clipboard() == text
+    assert not tiles[1].folds and tiles[1].pages[0].toPlainText() == text.replace("\n\n", "\n")
 
 
 def test_regenerate_and_continue_say_which_reply(stage: MakeStage) -> None:
@@ -201,7 +210,7 @@ def test_a_long_question_is_folded_until_asked_for(stage: MakeStage) -> None:
 
 
 def test_thought_is_folded_and_opens(stage: MakeStage) -> None:
-    one = stage().open(question(1), reply(2, THOUGHT + PARAGRAPH, 1))
+    one = stage().open(question(1), reply(2, PARAGRAPH, 1, thought=THOUGHT))
     tile = one.tiles[1]
     assert isinstance(tile, ReplyTile)
 
@@ -211,20 +220,20 @@ def test_thought_is_folded_and_opens(stage: MakeStage) -> None:
 
     (fold,) = tile.folds.values()
     assert "I should be short" not in text()
-    assert fold.text().startswith("Thought, ") and fold.text().endswith(" tokens")
+    assert fold.text().startswith("Thought for ") and fold.text().endswith(" tokens")
     fold.click()
     assert "I should be short" in text()
     fold.click()
     assert "I should be short" not in text()
 
 
-def test_raw_shows_the_thought_and_its_tags(stage: MakeStage) -> None:
-    one = stage().open(question(1), reply(2, THOUGHT + PARAGRAPH, 1))
-    one.transcript.set_raw(True)
+def test_raw_shows_the_thought_and_the_marks_of_the_answer(stage: MakeStage) -> None:
+    one = stage().open(question(1), reply(2, PARAGRAPH, 1, thought=THOUGHT))
+    one.transcript.change_options(raw=True)
     one.settle()
     pages = one.tiles[1].pages
     text = "\n".join(pages[index].toPlainText() for index in sorted(pages))
-    assert "<think>\nThe user asks" in text and "</think>" in text and "**small**" in text
+    assert "The user asks" in text and "**small**" in text
     assert not any(fold.isVisible() for fold in one.tiles[1].folds.values())
 
 

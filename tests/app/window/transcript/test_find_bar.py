@@ -14,6 +14,7 @@ from app.window.main_window.main_window import MainWindow
 from app.window.transcript import find_bar
 from app.window.transcript.find_bar import FindBar
 from tests.app.window.stepped_clock import SteppedClock
+from tests.app.window.transcript.samples import rounds
 from tests.programs.screenshots import answered, ask, made_up, path
 
 SEA = (
@@ -98,7 +99,11 @@ def test_nothing_found_is_said_and_escape_takes_bar_and_marks_away(
 def test_a_match_in_a_folded_thought_unfolds_it(
     window: MainWindow, controller: Controller, clock: SteppedClock
 ) -> None:
-    bar = open_chat(window, controller, "Why?", "<think>The tide decides.</think>Yes.")
+    told = list(rounds("Yes.", thought="The tide decides."))
+    controller.open(1)
+    path(controller, [ask(1, "Why?"), answered(2, told, text="Yes.", thought="The tide decides.")], {2: told})
+    window.show()
+    bar = window.parts.transcript.find_bar
     find(bar, window, clock, "tide")
     assert bar._column.entries[-1].unfolded and "TIDE" in marked(bar)
     assert bar.count.text() == "1 of 1"

@@ -19,7 +19,7 @@ PATH = [
     replace(question(1), attachments=(NOTES,)),
     reply(2, REPLY, 1),
     question(3, "And?", 2),
-    reply(4, THOUGHT + PARAGRAPH, 3),
+    reply(4, PARAGRAPH, 3, thought=THOUGHT),
 ]
 
 
@@ -151,7 +151,7 @@ def test_select_all_takes_every_page_of_the_message(stage: MakeStage) -> None:
 def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = (REPLY + "\n\n") * 2 + "word " * 1500 + "\n\n```text\n" + "a line\n" * 900 + "```"
-    one.transcript.set_raw(True)
+    one.transcript.change_options(raw=True)
     one.open(question(1), reply(2, text, 1))
     tile = one.tiles[-1]
     tile.arrange(700, -100_000, 200_000)

@@ -208,7 +208,7 @@ def test_a_wave_is_there_when_the_conversation_opens_and_stays_under_the_cursor(
 
 def test_a_token_that_differs_says_so_even_without_tints(stage: MakeStage) -> None:
     one, tile = open_reply(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
-    one.transcript.set_tints(False)
+    one.transcript.change_options(tints=False)
     hovered = emitted(one.transcript.token_hovered)
     for token in (6, 7):
         tile.pointed.emit(token, tile.rect(), False)

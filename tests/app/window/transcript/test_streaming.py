@@ -99,9 +99,9 @@ def grounds(stage: Stage) -> set[str]:
     return {tints[origin] for origin in found if origin}
 
 
-def stream(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
-    """`text` told in bursts of any size."""
-    told, chance = list(rounds(text, seed)), random.Random(seed)
+def stream(stage: Stage, text: str, seed: int, frames: int = 40, thought: str = "") -> None:
+    """`text` after `thought`, told in bursts of any size."""
+    told, chance = list(rounds(text, seed, thought=thought)), random.Random(seed)
     begin(stage)
     at = 0
     while at < len(told):
@@ -114,24 +114,25 @@ def stream(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "shown_as"),
+    ("thought", "text", "shown_as"),
     [
-        (LONG, "rendered"),
-        (THOUGHT + REPLY, "rendered"),
-        ("word " * 2500, "rendered"),
-        (THOUGHT + LONG, "raw"),
-        ("word " * 2500, "raw"),
-        (THOUGHT + REPLY, "refused"),
+        ("", LONG, "rendered"),
+        (THOUGHT, REPLY, "rendered"),
+        ("", "word " * 2500, "rendered"),
+        (THOUGHT, LONG, "raw"),
+        ("", "word " * 2500, "raw"),
+        (THOUGHT, REPLY, "refused"),
     ],
 )
-def test_streaming_equals_opening(stage: MakeStage, text: str, shown_as: str) -> None:
+def test_streaming_equals_opening(stage: MakeStage, thought: str, text: str, shown_as: str) -> None:
     first, second = stage(), stage()
     for one in (first, second):
-        one.transcript.set_raw(shown_as == "raw")
-        one.transcript.set_refused_shown(shown_as == "refused")
-    stream(first, text, seed=3)
-    first.transcript.end_reply(reply(2, text, 1))
-    second.open(question(1), reply(2, text, 1), told=list(rounds(text, 3)))
+        one.transcript.change_options(raw=shown_as == "raw")
+        one.transcript.change_options(refused=shown_as == "refused")
+    stream(first, text, seed=3, thought=thought)
+    whole = reply(2, text, 1, thought=thought)
+    first.transcript.end_reply(whole)
+    second.open(question(1), whole, told=list(rounds(text, 3, thought=thought)))
     assert snapshot(first) == snapshot(second)
 
 
@@ -227,7 +228,7 @@ def test_tints_go_and_come_back_at_once(stage: MakeStage) -> None:
     one = stage()
     one.open(question(1), reply(2, PARAGRAPH, 1), told=list(rounds(PARAGRAPH)))
     before = snapshot(one)
-    one.transcript.set_tints(False)
+    one.transcript.change_options(tints=False)
     assert not grounds(one) & set(one.transcript.options.appearance.tints.values())
-    one.transcript.set_tints(True)
+    one.transcript.change_options(tints=True)
     assert snapshot(one) == before

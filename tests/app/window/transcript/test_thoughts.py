@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import accumulate
-
-from msgspec.structs import replace as replace_fields
 
 from app.protocol import RoundDone
 from app.reply import Reply
 from app.store.records import MessageRecord
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.reply_tile import ReplyTile
-from engine.reply_channels import Channel
 from tests.app.window.transcript.conftest import MakeStage, Stage
 from tests.app.window.transcript.samples import live, question, reply, rounds
 
 THOUGHT, ANSWER = "\nThe sky, <think> and its colour.\n\nBe short.\n", "\n\nIt is **blue**. Say </think> aloud."
 
 
-def thinking_rounds(seed: int = 3) -> list[RoundDone]:
-    """A tag, the thought, a tag and the answer, at about 60 tokens a second."""
-    text = "\0" + THOUGHT + "\0" + ANSWER
-    found = []
-    for one in rounds(text, seed):
-        texts = one.round.texts
-        ends = list(accumulate(map(len, texts)))
-        start = sum(len(t) for done in found for t in done.round.texts) + sum(
-            1 for done in found for c in done.round.channels if c == "markup"
-        )
-        channels: list[Channel] = []
-        for token, end in zip(texts, ends, strict=True):
-            at = start + end - len(token)
-            channels.append("markup" if token == "\0" else "thought" if at <= len(THOUGHT) else "answer")
-        said = tuple("" if token == "\0" else token for token in texts)
-        found.append(replace_fields(one, round=replace(one.round, texts=said, channels=tuple(channels))))
-    return found
-
-
-TOLD = thinking_rounds()
+TOLD = list(rounds(ANSWER, 3, thought=THOUGHT))
 
 
 def whole() -> MessageRecord:
-    return replace_fields(reply(2, ANSWER, 1, TOLD), thought=THOUGHT)
+    return reply(2, ANSWER, 1, TOLD, THOUGHT)
 
 
 def shown(one: Stage) -> str:

@@ -39,12 +39,11 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
     one, tile = open_reply(stage)
     hovered = emitted(one.transcript.token_hovered)
     page = tile.pages[0]
-    wrong = next(
-        d for n in range(60) if (d := tile.entry.reply.detail(n)) and d.origin == "corrected" and d.text != " "
-    )
+    details = [tile.entry.detail(token) for token in range(60)]
+    token, wrong = next((n, d) for n, d in enumerate(details) if d and d.kind == "corrected" and d.text != " ")
     QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())  # else it may be there, and not move
     one.settle()
-    QTest.mouseMove(page.viewport(), token_places(page)[wrong.number].toPoint())
+    QTest.mouseMove(page.viewport(), token_places(page)[token].toPoint())
     one.frame()
     assert hovered[-1] == wrong and wrong.instead and wrong.round >= 1
     QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())
@@ -72,18 +71,19 @@ def test_the_keyboard_goes_from_token_to_token_and_hears_about_each(stage: MakeS
     page.setFocus()
     for _ in range(3):
         QTest.keyClick(page, Qt.Key.Key_Right)
-    assert [d.number for d in dict.fromkeys(hovered) if d is not None] == page.tokens()[:3]
+    details = [tile.entry.detail(token) for token in page.tokens()[:3]]
+    assert [detail for detail in dict.fromkeys(hovered) if detail is not None] == details
     assert len(one.said) == 3 and "round 1" in one.said[0]
     assert one.transcript.panel.isVisible()
     QTest.keyClick(page, Qt.Key.Key_Left)
-    assert hovered[-1] is not None and hovered[-1].number == page.tokens()[1]
+    assert hovered[-1] is not None and hovered[-1] == details[1] != details[2]
     assert len(page.extraSelections()) == 1
     QTest.keyClick(page, Qt.Key.Key_Escape)
     assert hovered[-1] is None and not page.extraSelections() and not one.transcript.panel.isVisible()
 
 
 def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
-    detail = TokenDetail(0, 1, "<b>x</b>", "corrected", 2, 0.5, None, (("<img src=x>", 0.25),))
+    detail = TokenDetail(1, "<b>x</b>", "corrected", 0.5, None, (("<img src=x>", 0.25),))
     shown = as_html(detail, LIGHT)
     assert "<img" not in shown and "<b>x" not in shown
     assert "&lt;img" in shown
@@ -91,7 +91,7 @@ def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
 
 
 def test_the_panel_says_why_a_draft_was_refused_and_hears_the_words_alone() -> None:
-    detail = TokenDetail(0, 1, " red", "corrected", 3, 0.5, None, why=explain_emitted(CORRECTED, 1))
+    detail = TokenDetail(1, " red", "corrected", 0.5, None, why=explain_emitted(CORRECTED, 1))
     shown, said = as_html(detail, LIGHT), as_text(detail)
     assert "min(1, p(x)/q(x)) = min(1, 0.120/0.380) = 0.316; u = 0.620" in shown
     assert "Leviathan 2023" in shown
@@ -101,8 +101,8 @@ def test_the_panel_says_why_a_draft_was_refused_and_hears_the_words_alone() -> N
 @pytest.mark.parametrize("raw", [False, True])
 def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
     one, tile = open_reply(stage)
-    one.transcript.set_raw(raw)
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(raw=raw)
+    one.transcript.change_options(refused=True)
     one.settle()
     refused = tile.entry.reply.refused(0, 10_000)
     page = tile.pages[0]
@@ -134,7 +134,7 @@ def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStag
 )
 def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
     one, tile = open_reply(stage, text)
-    one.transcript.set_raw(raw)
+    one.transcript.change_options(raw=raw)
     one.settle()
     page = tile.pages[0]
     page.setFocus()
@@ -142,7 +142,7 @@ def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool)
     QTest.keySequence(page, "Ctrl+C")
     plain, length = QGuiApplication.clipboard().text(), page.length
     codes = list(page.focus_widgets()[1:])
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(refused=True)
     one.settle()
     assert page.length > length
     QTest.keySequence(page, "Ctrl+A")
@@ -152,7 +152,7 @@ def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool)
     for button in codes:
         button.click()  # type: ignore[attr-defined]
         assert QGuiApplication.clipboard().text().rstrip("\n") == "\n".join(CODE.splitlines()[1:-1])
-    one.transcript.set_refused_shown(False)
+    one.transcript.change_options(refused=False)
     one.settle()
     assert page.length == length
 
@@ -170,7 +170,7 @@ def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeSta
         return words
 
     before = coloured()
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(refused=True)
     one.settle()
     assert "return" in before
     assert "".join(coloured()) == "".join(before)
@@ -178,7 +178,7 @@ def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeSta
 
 def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
     one, tile = open_reply(stage)
-    one.transcript.set_tints(False)
+    one.transcript.change_options(tints=False)
     one.settle()
     page = tile.pages[0]
     QTest.mouseMove(page.viewport(), token_places(page)[page.tokens()[2]].toPoint())
@@ -189,7 +189,7 @@ def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
 def test_part_of_a_text_is_copied_exactly_among_refused_tokens(stage: MakeStage) -> None:
     one, tile = open_reply(stage)
     page = tile.pages[0]
-    one.transcript.set_refused_shown(True)
+    one.transcript.change_options(refused=True)
     one.settle()
     found, text = token_runs(page.document()), page.toPlainText()
     for first, last in ((0, 12), (12, 30), (30, len(found) - 1)):
