@@ -9,7 +9,7 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from app.protocol import AnyAnswer, Count, Counted, Failed, Pair
-from app.store.records import Attachment, ChatSettings, MessageRecord
+from app.store.records import Attachment, ChatSettings, MessageRecord, draft_of
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationStatus
@@ -47,7 +47,7 @@ class ChatPair(QObject):
         self.status = host.status
         self._host, self._settings, self._in_use, self._request = host, settings, in_use, request
         self._load_later = False  # once the host is not in use any more
-        self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text="")
+        self._draft = draft_of("")
         self._count_request = 0  # 0 while nothing is being counted
         self._count_timer = Timer(self, singleShot=True, interval=PAUSE_MS)
         self._count_timer.timeout.connect(self._count)
@@ -131,7 +131,7 @@ class ChatPair(QObject):
 
     def set_draft(self, text: str, attachments: tuple[Attachment, ...] = ()) -> None:
         """Takes what is being typed: it is counted when typing pauses, and the pair is loaded meanwhile."""
-        self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
+        self._draft = draft_of(text, attachments)
         if text:
             self.load()
         self.schedule_count()

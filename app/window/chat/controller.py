@@ -27,6 +27,7 @@ from app.store.records import (
     MessageRecord,
     Role,
     StoredReceipt,
+    draft_of,
     messages_of,
 )
 from app.window.chat.chat_pair import ChatPair
@@ -218,7 +219,7 @@ class Controller(QObject):
         before = self.path[:-1] if last is not None and last.role == "user" else self.path
         self._waiting_question = (before[-1].id if before else None, text, tuple(attachments))
         self.pair.cancel_count()
-        self.trimmer.begin(self.conversation.settings, before, text, tuple(attachments), summarize)
+        self.trimmer.begin(self.conversation.settings, before, draft_of(text, tuple(attachments)), summarize)
         self._update_busy()
 
     def _send_with(self, trim: ContextTrim) -> None:
