@@ -9,22 +9,11 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import (
-    AnyAnswer,
-    Count,
-    Counted,
-    Failed,
-    Loaded,
-    Message,
-    ReplyDone,
-    RoundDone,
-    SamplingSettings,
-    Stop,
-)
+from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, ReplyDone, RoundDone, SamplingSettings
 from app.protocol import Reply as ReplyRequest
 from app.reply import InconsistentRound, Reply
 from app.store.records import ChatSettings, ContextTrim, MessageRecord, Visible, draft_of, turns_of, visible_of
-from app.window.chat.host_connection import HostConnection
+from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.common.sentence import sentence
 
 SUMMARY_TOKENS = 400  # of a summary, at most
@@ -58,7 +47,7 @@ class ContextTrimmer(QObject):
         super().__init__(parent)
         self._host = host
         self._steps: Steps | None = None  # what is still to be asked
-        self._request = 0  # of the host
+        self._task = HostTask(host, host.silence, alone=False)
         self._summary = Reply()
         self._host.died.connect(lambda cause: self._fail(f"The engine {cause}. Nothing was sent."))
 
@@ -83,7 +72,7 @@ class ContextTrimmer(QObject):
     def _give_up(self, why: str) -> None:
         """Fails before the host is done, which stops."""
         if self.active:
-            self._host.send(Stop(id=self._request))
+            self._task.stop()
             self._fail(why)
 
     def _find(
@@ -120,8 +109,8 @@ class ContextTrimmer(QObject):
         except _NoTrimError as why:
             self._fail(str(why))
         else:
-            self._host.forget(self._request)
-            self._request = self._host.request(request, self._receive)
+            self._task.end()  # the one before
+            self._task.begin(lambda: request, self._receive)
 
     def _receive(self, answer: AnyAnswer) -> None:
         if isinstance(answer, RoundDone):
@@ -140,7 +129,7 @@ class ContextTrimmer(QObject):
             self.progressed.emit(self._summary.answer_since(0))
 
     def _end(self) -> None:
-        self._host.forget(self._request)
+        self._task.end()
         self._steps = None
 
     def _fail(self, why: str) -> None:

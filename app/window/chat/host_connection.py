@@ -118,6 +118,11 @@ class HostConnection(QObject):
         return self.process.phase == "failed"
 
     @property
+    def silence(self) -> str:
+        """What is said where it has not answered for too long."""
+        return f"The engine has not responded for {self.timeouts.silent_s:.0f} seconds."
+
+    @property
     def restart_action(self) -> Action:
         """The button of a notice that restarts the engine."""
         return ("Restart Engine", self.restart)
@@ -380,36 +385,30 @@ class HostConnection(QObject):
 class HostTask:
     """One long request to the host: sent once its models are loaded, watched for silence, and stopped when asked.
 
-    alone: whether programs wait meanwhile, as nothing else is carried out beside it. stopping: `stop` was called, and
-    the host has not ended the request yet.
+    alone: whether programs wait meanwhile, as nothing else is carried out beside it. silence, late_stop: what a notice
+    says where the host has not answered anyone for long, or has not stopped in time; "" for no notice. stopping: `stop`
+    was called, and the host has not ended the request yet.
     """
 
-    def __init__(self, host: HostConnection, alone: bool = True) -> None:
+    def __init__(self, host: HostConnection, silence: str, late_stop: str = "", alone: bool = True) -> None:
         self.alone, self.stopping = alone, False
-        self._host = host
+        self._host, self._silence, self._late_stop = host, silence, late_stop
         self._reset()
 
     def _reset(self) -> None:
         self._id = 0  # of the request; 0 until it is sent
         self._make_request: Callable[[], Request | None] = lambda: None
         self._on_answer: Callable[[AnyAnswer], None] = lambda _: None
-        self._on_silence: Callable[[], None] = lambda: None
 
     @property
     def sent(self) -> bool:
         """Whether the host has the request."""
         return self._id > 0
 
-    def begin(
-        self,
-        make_request: Callable[[], Request | None],
-        on_answer: Callable[[AnyAnswer], None],
-        on_silence: Callable[[], None] = lambda: None,
-    ) -> None:
+    def begin(self, make_request: Callable[[], Request | None], on_answer: Callable[[AnyAnswer], None]) -> None:
         """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
-        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None.
-        on_silence: called where the host has not answered anyone for long, or has not stopped in time."""
-        self._make_request, self._on_answer, self._on_silence = make_request, on_answer, on_silence
+        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
+        self._make_request, self._on_answer = make_request, on_answer
         self._host.tasks.append(self)
         self._host.use_changed.emit()
         self._host.start()
@@ -446,8 +445,12 @@ class HostTask:
     def report_stuck(self) -> None:
         """Reports that the host has been silent for too long, if this is what it should answer."""
         if self.sent and not self.stopping and self._host.stuck:
-            self._on_silence()
+            self._warn(self._silence)
 
     def _report_late_stop(self, request: int) -> None:
         if self._id == request and self.stopping:
-            self._on_silence()
+            self._warn(self._late_stop)
+
+    def _warn(self, text: str) -> None:
+        if text:
+            self._host.notice.emit(Notice("warning", text, (self._host.restart_action,)))
