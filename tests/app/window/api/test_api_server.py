@@ -67,7 +67,7 @@ def test_the_window_shows_what_runs_and_its_reply_does_not_wait_for_those_of_pro
             assert server.state().replies == 1
             assert scene.controller.send("Hello?")
             until(lambda: begun)
-            assert has_begun(server) and scene.controller.status.state == "on"
+            assert has_begun(server) and scene.controller.pair.status.state == "on"
         until(lambda: not has_begun(server))
         assert server.state().waiting == 1 and not waits.ended
         scene.controller.stop()

@@ -25,7 +25,7 @@ def test_a_program_and_the_window_write_what_each_writes_alone(tmp_path: Path) -
     with Scene(tmp_path, words=host) as scene:
         sampling = SamplingSettings(max_tokens=TOKENS)
         scene.controller.change_settings(ChatSettings(sampling=sampling))
-        until(lambda: scene.controller.loaded_pair is not None)
+        until(lambda: scene.controller.host.loaded is not None)
         with served(scene, tmp_path) as server:
             alone = [Program(server, body=body).wait().text for body in (PROGRAM, OTHER)]
             window_alone = ask(scene)
