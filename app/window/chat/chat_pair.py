@@ -63,10 +63,10 @@ class ChatPair(QObject):
 
     def load(self) -> None:
         """Loads the pair of the open conversation, unless another is in use or it has failed to load."""
-        pair, failure = self._settings().pair, self._host.failure
+        pair = self._settings().pair
         if self._in_use():
             self._load_later = self._host.pair != pair
-        elif failure is None or failure.pair != pair:
+        elif self._host.failure_of(pair) is None:
             self._load_later = False
             self._host.load(pair)
         self.update_status()
@@ -80,7 +80,7 @@ class ChatPair(QObject):
         """Reports that a pair could not be loaded. It is not tried again automatically."""
         self.update_status()
         actions: list[Action] = [("Try Again", partial(self._load_again, pair))]
-        if (failure := self._host.failure) is not None and failure.fits_alone:
+        if (failed := self._host.failure_of(pair)) is not None and failed.fits_alone:
             actions.append(("Use This Computer Alone", partial(self.use_alone_asked.emit, pair)))
         self.notice.emit(Notice("error", sentence(reason), tuple(actions)))
 
@@ -92,9 +92,9 @@ class ChatPair(QObject):
     def update_status(self, _: object = None) -> None:
         """Recomputes the status."""
         status, settings = self._host.status, self._settings()
-        failure, pair = self._host.failure, self._host.pair
-        if failure is not None and failure.pair == settings.pair and self._host.ready:
-            status = SpeculationStatus("unsupported", detail=sentence(failure.reason))
+        failed, pair = self._host.failure_of(settings.pair), self._host.pair
+        if failed is not None and self._host.ready:
+            status = SpeculationStatus("unsupported", detail=sentence(failed.message))
         elif pair is not None and pair != settings.pair:
             detail = "Different models are loaded. This conversation's models load when you start typing."
             status = SpeculationStatus("off", detail=detail)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -48,16 +47,6 @@ SHORT_OF_MEMORY = "This Mac is short of memory. Redline has freed what it was no
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 
-@dataclass(frozen=True)
-class LoadFailure:
-    """A pair that could not be loaded, and why. It is not tried again automatically. fits_alone: whether other
-    machines could not be joined, and the target fits on this one."""
-
-    pair: Pair
-    reason: str
-    fits_alone: bool = False
-
-
 class HostConnection(QObject):
     """Sends requests and hands each answer to its requester; reports deaths and delays.
 
@@ -83,7 +72,7 @@ class HostConnection(QObject):
         self.status = STARTING
         self.loaded: Loaded | None = None
         self.pair: Pair | None = None  # loaded, or being loaded
-        self.failure: LoadFailure | None = None
+        self.failure: tuple[Pair, Failed] | None = None  # of the last load, which is not tried again automatically
         self.racing = False  # a race is being measured; anything else would slow it down
         self.serving = Serving()  # how other programs are served
         self._parallel = PLACES
@@ -141,6 +130,10 @@ class HostConnection(QObject):
     def has(self, pair: Pair) -> bool:
         """Whether this pair is loaded, so that it would write the next reply."""
         return self.ready and self.loaded is not None and self.pair == pair
+
+    def failure_of(self, pair: Pair) -> Failed | None:
+        """Returns why this pair could not be loaded, if it was the last that was tried."""
+        return self.failure[1] if self.failure is not None and self.failure[0] == pair else None
 
     def set_parallel(self, replies: int) -> None:
         """Has the host write so many replies at once, at most."""
@@ -304,7 +297,7 @@ class HostConnection(QObject):
         kept = self._previous is not None and self._previous.pair == answer.kept_pair
         self.loaded = self._previous if kept else None
         self.pair = answer.kept_pair if kept else None
-        self.failure = LoadFailure(pair, answer.message, answer.fits_alone)
+        self.failure = pair, answer
         LOG.warning("Could not load target %s with drafter %s: %s", pair.target, pair.drafter, answer.message)
         self.set_status(SpeculationStatus("unsupported", detail=sentence(answer.message)))
         self.load_failed.emit(pair, answer.message)

@@ -32,7 +32,7 @@ def test_a_program_and_the_window_write_what_each_writes_alone(tmp_path: Path) -
             scene.controller.new()
             before = len(scene.ended)
             programs = [Program(server, body=body) for body in (PROGRAM, OTHER)]
-            until(lambda: server.state().running_tokens)
+            until(lambda: server.state().serving.tokens)
             assert scene.controller.send("Why is the sky blue?")
             until(lambda: len(scene.ended) > before)
             assert scene.ended[-1].text == window_alone
