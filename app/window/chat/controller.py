@@ -126,6 +126,8 @@ class Controller(QObject):
         self.replies.save()
         self.importing.cancel()
         self.host.process.quit()
+        if self.learned is not None:
+            self.library.attempt(self.learned.purge, None)
         self.library.close()
 
     def set_learning(self, on: bool) -> None:
