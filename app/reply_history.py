@@ -4,10 +4,10 @@ what the models remember of each conversation, which `app.inference.kept_convers
     <folder>/<digest of the vocabulary>/<conversation>.tokens
     <folder>/caches/<conversation>.cache
 
-Whoever keeps the conversations owns the folder: it adds each reply when it ends and deletes the file of a conversation
-that is deleted. Others only read. A file is a row of records, one for each reply: `_HEADER` and the ids as int32,
-little endian. What is damaged or foreign is ignored, and gone with the next reply of that conversation. Only the user
-can read the files. Imports no MLX.
+Whoever keeps the conversations owns the folder: it adds each reply when it ends, sets the files of a conversation that
+is deleted aside, and deletes them with it. Others only read. A file is a row of records, one for each reply: `_HEADER`
+and the ids as int32, little endian. What is damaged or foreign is ignored, and gone with the next reply of that
+conversation. Only the user can read the files. Imports no MLX.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shutil
 import struct
 import zlib
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,11 +30,12 @@ _HEADER = struct.Struct("<4sqII")  # magic, message, tokens, CRC-32 of the ids
 _MAGIC = b"RLR1"
 _SUFFIX = ".tokens"
 _CACHES, _CACHE_SUFFIX = "caches", ".cache"
+_ASIDE = ".deleted"  # added to the names of files that are set aside
 _ITEM_BYTES = 4
 
 
 class ReplyHistoryError(RedlineError):
-    """What was learned from a conversation could not be deleted."""
+    """What was learned from a conversation could not be deleted or set aside."""
 
 
 class ReplyHistory:
@@ -93,22 +94,35 @@ class ReplyHistory:
         except OSError:
             return ""
 
-    def forget(self, conversation: int) -> None:
-        """Deletes what is known of a conversation. Raises ReplyHistoryError."""
-        self._delete(path for path in [*self._paths(), *self._caches()] if path.stem == str(conversation))
+    def set_aside(self, conversation: int) -> None:
+        """Hides what is known of a conversation until `bring_back` or `purge`. Raises ReplyHistoryError."""
+        files = [path for path in [*self._paths(), *self._caches()] if path.stem == str(conversation)]
+        _for_each(files, lambda path: path.rename(f"{path}{_ASIDE}"))
+
+    def bring_back(self, conversation: int) -> None:
+        """Undoes `set_aside`. A disk that refuses only costs drafts."""
+        with suppress(OSError):
+            for path in self.folder.glob(f"*/{conversation}.*{_ASIDE}"):
+                path.rename(path.with_suffix(""))
+
+    def purge(self) -> None:
+        """Deletes what was set aside. Raises ReplyHistoryError."""
+        _for_each(self.folder.glob(f"*/*{_ASIDE}"), Path.unlink)
 
     def _cache_path(self, conversation: int) -> Path:
         return self.folder / _CACHES / f"{conversation}{_CACHE_SUFFIX}"
 
     def keep(self, conversations: Container[int]) -> None:
-        """Deletes what is known of all other conversations. Raises ReplyHistoryError."""
+        """Deletes what is known of all other conversations, and what was set aside. Raises ReplyHistoryError."""
+        self.purge()
         files = [*self._paths(), *self._caches()]
         known = (_SUFFIX, _CACHE_SUFFIX)
-        self._delete(
+        others = [
             file
             for file in files
             if file.suffix not in known or not file.stem.isdecimal() or int(file.stem) not in conversations
-        )
+        ]
+        _for_each(others, Path.unlink)
 
     def clear(self) -> None:
         """Deletes everything. Raises ReplyHistoryError."""
@@ -118,13 +132,6 @@ class ReplyHistory:
             return
         except OSError as error:
             raise _refused(error, self.folder) from error
-
-    def _delete(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise _refused(error, path) from error
 
     def _shrink(self) -> None:
         """Deletes the files that were written longest ago until what is left is small enough."""
@@ -147,6 +154,17 @@ class ReplyHistory:
                 if path.stem.isdecimal():
                     found.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(found)]
+
+
+def _for_each(paths: Iterable[Path], action: Callable[[Path], object]) -> None:
+    """Does this with each file that is still there. Raises ReplyHistoryError."""
+    for path in paths:
+        try:
+            action(path)
+        except FileNotFoundError:  # the engine has deleted it since
+            pass
+        except OSError as error:
+            raise _refused(error, path) from error
 
 
 def _records(path: Path) -> Iterator[tuple[int, array[int]]]:

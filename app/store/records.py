@@ -164,18 +164,36 @@ class SearchHit(Struct, frozen=True, kw_only=True):
     matches: tuple[tuple[int, int], ...]
 
 
-def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
-    """Returns the turns that a model is given for a branch. Replies without an answer are left out, and their questions
-    stay; for a template that wants turns to alternate they are joined (`models.turn_shape`). What was trimmed when the
-    context was full is left out too, and its summary begins the first question that is left."""
-    trimmed = [place for place, record in enumerate(path) if record.trim is not None]
-    trim = path[trimmed[-1]].trim if trimmed else None
+Visible = tuple[Sequence[MessageRecord], str]  # messages, and the summary of those before them, "" for none
+
+
+def draft_of(text: str, attachments: tuple[Attachment, ...] = ()) -> MessageRecord:
+    """Returns a question that belongs to no conversation yet."""
+    return MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
+
+
+def visible_of(path: Sequence[MessageRecord]) -> Visible:
+    """Returns what a model is given of a branch: all but what was trimmed when the context was full."""
+    for place, record in reversed(list(enumerate(path))):
+        if record.trim is not None:
+            return path[max(0, place - record.trim.kept) :], record.trim.summary
+    return path, ""
+
+
+def messages_of(system: str, path: Sequence[MessageRecord]) -> tuple[Message, ...]:
+    """Returns the turns that a model is given for a branch."""
+    return turns_of(system, *visible_of(path))
+
+
+def turns_of(system: str, visible: Sequence[MessageRecord], summary: str) -> tuple[Message, ...]:
+    """Returns these messages as turns. Replies without an answer are left out, and their questions stay; for a template
+    that wants turns to alternate they are joined (`models.turn_shape`). The summary begins the first question."""
     turns: list[Message] = []
-    for record in path if trim is None else path[max(0, trimmed[-1] - trim.kept) :]:
+    for record in visible:
         if record.role == "user" or (turns and record.text):
             turns.append(Message(role=record.role, content=record.content, thought=record.thought))
-    if turns and trim is not None and trim.summary:
-        content = f"{SUMMARY_OPENING}\n{trim.summary}\n\n{turns[0].content}"
+    if turns and summary:
+        content = f"{SUMMARY_OPENING}\n{summary}\n\n{turns[0].content}"
         turns[0] = Message(role="user", content=content)
     return (*([Message(role="system", content=system)] if system else []), *turns)
 
@@ -197,7 +215,7 @@ def verify_request(number: int, system: str, branch: Sequence[MessageRecord], ro
     statistics = reply.statistics
     return Verify(
         id=number,
-        messages=messages_of(system if reply.system is None else reply.system, list(branch[:-1])),
+        messages=messages_of(system if reply.system is None else reply.system, branch[:-1]),
         sampling=reply.sampling or SamplingSettings(),
         rounds=RoundTokens.of(one.round for one in rounds),
         complete=reply.state == "complete" and CONTEXT_FULL not in reply.note,  # another day's may hold more

@@ -50,11 +50,20 @@ def test_what_a_conversation_taught_goes_with_it(history: ReplyHistory) -> None:
             Path(history.cache_file(conversation)).write_bytes(b"x")
     journal = Path(f"{history.cache_file(2)}-journal")  # SQLite's, after a kill
     journal.write_bytes(b"x")
-    history.forget(2)
-    history.forget(99)
+    before = {path: path.read_bytes() for path in history.folder.rglob("2.*")}
+    history.set_aside(2)
+    history.set_aside(99)
+    assert texts(history) == {(1, 11): [1], (3, 13): [3]} and not history.written_cache_file(2)
+    history.bring_back(2)
+    assert {path: path.read_bytes() for path in history.folder.rglob("2.*")} == before and len(before) == 4
+    history.set_aside(2)
+    history.purge()
+    history.bring_back(2)
     assert not list(history.folder.rglob("2.*"))
     assert texts(history) == {(1, 11): [1], (3, 13): [3]}
-    history.keep({3})
+    history.set_aside(1)
+    history.keep({1, 3})
+    assert not list(history.folder.rglob("1.*"))
     assert texts(history) == {(3, 13): [3]}
     history.clear()
     history.clear()
@@ -92,7 +101,8 @@ def test_a_disk_that_refuses_costs_drafts_only_and_says_what_it_could_not_delete
     stuck = ReplyHistory(tmp_path / "folder")
     (stuck.folder / VOCABULARY / "1.tokens").mkdir(parents=True)  # unlink refuses a folder
     with pytest.raises(ReplyHistoryError, match=r"could not be deleted .* delete "):
-        stuck.forget(1)
+        stuck.set_aside(1)
+        stuck.purge()
 
 
 # --- the index of it ---------------------------------------------------------------------------
@@ -111,7 +121,7 @@ def test_the_index_follows_the_files(history: ReplyHistory) -> None:
     assert found(first) == {(1, 2, 3)}
     history.add(VOCABULARY, 2, 12, [4, 5])
     assert drafts.index(history.folder) is first and found(first) == {(1, 2, 3), (4, 5)}
-    history.forget(1)
+    history.set_aside(1)
     assert found(drafts.index(history.folder)) == {(4, 5)}
     history.add(VOCABULARY, 2, 12, [4, 5, 6])
     assert found(drafts.index(history.folder)) == {(4, 5, 6)}

@@ -66,7 +66,7 @@ class Attacked:
         load_parsers()
         self.controller.open_last()
         self.controller.start()
-        until(lambda: self.controller.status.state == "on", 60)
+        until(lambda: self.controller.pair.status.state == "on", 60)
         leave_old_objects_out()
         application = QApplication.instance()
         assert isinstance(application, QApplication)

@@ -115,7 +115,7 @@ def measure(folder: Path, rate: float, seconds: float) -> list[float]:
     window.show()
     controller.open_last()
     controller.start()
-    until(lambda: controller.status.state == "on", 60)
+    until(lambda: controller.pair.status.state == "on", 60)
     for_a_while(2.5)  # until all that is loaded after the start has been
     leave_old_objects_out()
     application = QApplication.instance()

@@ -24,9 +24,9 @@ from msgspec.structs import replace
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QLabel, QScrollArea, QWidget
 
-from app.api.key_file import ADDRESS, PORT
+from app.api.key_file import PORT
 from app.inference.host_file import Host, write_hosts
-from app.protocol import Loaded, Machines, Pair, RoundDone, SamplingSettings, decode_answer
+from app.protocol import Loaded, Machines, Pair, RoundDone, SamplingSettings, Serving, decode_answer
 from app.reply import Reply
 from app.store.records import ChatSettings, ContextTrim, MessageRecord, Statistics, StoredReceipt
 from app.window.api.api_server import ApiState
@@ -290,12 +290,12 @@ def settings(stage: Stage) -> QWidget:
 def serving(stage: Stage) -> QWidget:
     """Other programs use the models: one is being answered, and two wait."""
     window = stage.window.api.show()
-    address, key = f"http://{ADDRESS}:{PORT}/v1", "a key that nobody has, of this length here"
+    serving, key = Serving(port=PORT, waiting=2, tokens=34), "a key that nobody has, of this length here"
     loaded = Loaded(
         id=0, pair=Pair(), target="SmolLM2-135M-Instruct", drafter="lookup", speculation="on", note="",
         drafts_trees=False, context=8192, tools=True,
     )  # fmt: skip
-    window.show_state(True, PORT, ApiState("on", address, key, loaded.target, 2, 34, loaded=loaded))
+    window.show_state(True, PORT, ApiState("on", key, serving, loaded))
     return window
 
 

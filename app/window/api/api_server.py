@@ -5,10 +5,10 @@ The engine's process serves them. The window tells it what it may do (Serve), an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
@@ -25,22 +25,20 @@ GAVE_UP = "The engine has stopped. Start it again to serve other apps."
 ApiPhase = Literal["off", "starting", "on", "failed"]
 
 
-@dataclass(frozen=True)
-class ApiState:
-    """What the user sees. address, key: for programs, "" while they are of no use. model: that answers, "" while none
-    is loaded. waiting: requests that wait. replies: how many are written, and running_tokens: theirs, None while
-    there are none. error: why
-    programs are not served although they should be. loaded: the pair that answers, None while there is none."""
+class ApiState(msgspec.Struct, frozen=True):
+    """What the user sees. key: for programs, "" while it is of no use. serving: how the engine serves them. loaded: the
+    pair that answers, None while there is none. error: why programs are not served although they should be."""
 
     phase: ApiPhase = "off"
-    address: str = ""
     key: str = ""
-    model: str = ""
-    waiting: int = 0
-    running_tokens: int | None = None
-    error: str = ""
+    serving: Serving = Serving()
     loaded: Loaded | None = None
-    replies: int = 0
+    error: str = ""
+
+    @property
+    def address(self) -> str:
+        """For programs, "" while they are not served."""
+        return f"http://{ADDRESS}:{self.serving.port}/v1" if self.phase == "on" else ""
 
 
 class ApiServer(QObject):
@@ -72,19 +70,9 @@ class ApiServer(QObject):
 
     def state(self) -> ApiState:
         """Returns what there is to see."""
-        loaded, serving, phase = self._host.loaded, self._host.serving, self._phase
-        on = phase == "on"
-        return ApiState(
-            phase=phase,
-            address=f"http://{ADDRESS}:{serving.port}/v1" if on else "",
-            key=self._key if on else "",
-            model=loaded.target if loaded is not None else "",
-            waiting=serving.waiting if on else 0,
-            replies=serving.replies,
-            running_tokens=serving.tokens if on else None,
-            error=GAVE_UP if self._host.gave_up else sentence(serving.error) or self._key_error,
-            loaded=loaded,
-        )
+        phase, serving = self._phase, self._host.serving
+        error = GAVE_UP if self._host.gave_up else sentence(serving.error) or self._key_error
+        return ApiState(phase, self._key if phase == "on" else "", serving, self._host.loaded, error)
 
     @property
     def _phase(self) -> ApiPhase:
@@ -101,8 +89,9 @@ class ApiServer(QObject):
 
     def _update(self, *_: object) -> None:
         """Tells the engine what has changed, and has the models loaded that a program waits for."""
-        pair, failure = self._controller.conversation.settings.pair, self._host.failure
-        refusal = failure.reason if failure is not None and failure.pair == pair else ""
+        pair = self._controller.conversation.settings.pair
+        failed = self._host.failure_of(pair)
+        refusal = failed.message if failed is not None else ""
         wanted = replace(self._chosen, pair=pair, paused=self._host.in_use, refusal=refusal)
         if wanted.port is None:  # nothing else matters then
             wanted = Serve(id=0, port=None)

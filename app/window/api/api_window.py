@@ -127,7 +127,7 @@ class ApiWindow(QWidget):
         self.address.show_value(state.address)
         self.key.show_value(state.key)
         self.agents.show_model(state.loaded, state.address, state.key)
-        _tell(self.model, "Model", state.model or NO_MODEL)
+        _tell(self.model, "Model", state.loaded.target if state.loaded is not None else NO_MODEL)
         _tell(self.activity, "Now", activity_of(state))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -168,12 +168,13 @@ def activity_of(state: ApiState) -> str:
         return "Requests are not accepted."
     if state.phase == "starting":
         return "Starting. Requests are accepted once a model is loaded."
-    waiting = f"{count(state.waiting, 'request')} {'is' if state.waiting == 1 else 'are'} waiting."
-    if state.running_tokens is None:
-        return waiting if state.waiting else "No requests in progress."
-    replies = "a reply" if state.replies <= 1 else f"{state.replies} replies"
-    written = f"Writing {replies}, {count(state.running_tokens, 'token')} so far."
-    return f"{written} {waiting}" if state.waiting else written
+    serving = state.serving
+    waiting = f"{count(serving.waiting, 'request')} {'is' if serving.waiting == 1 else 'are'} waiting."
+    if serving.tokens is None:
+        return waiting if serving.waiting else "No requests in progress."
+    replies = "a reply" if serving.replies <= 1 else f"{serving.replies} replies"
+    written = f"Writing {replies}, {count(serving.tokens, 'token')} so far."
+    return f"{written} {waiting}" if serving.waiting else written
 
 
 def _name(text: str) -> QLabel:

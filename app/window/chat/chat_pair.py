@@ -9,7 +9,7 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from app.protocol import AnyAnswer, Count, Counted, Failed, Pair
-from app.store.records import Attachment, ChatSettings, MessageRecord
+from app.store.records import Attachment, ChatSettings, MessageRecord, draft_of
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationStatus
@@ -47,7 +47,7 @@ class ChatPair(QObject):
         self.status = host.status
         self._host, self._settings, self._in_use, self._request = host, settings, in_use, request
         self._load_later = False  # once the host is not in use any more
-        self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text="")
+        self._draft = draft_of("")
         self._count_request = 0  # 0 while nothing is being counted
         self._count_timer = Timer(self, singleShot=True, interval=PAUSE_MS)
         self._count_timer.timeout.connect(self._count)
@@ -63,10 +63,10 @@ class ChatPair(QObject):
 
     def load(self) -> None:
         """Loads the pair of the open conversation, unless another is in use or it has failed to load."""
-        pair, failure = self._settings().pair, self._host.failure
+        pair = self._settings().pair
         if self._in_use():
             self._load_later = self._host.pair != pair
-        elif failure is None or failure.pair != pair:
+        elif self._host.failure_of(pair) is None:
             self._load_later = False
             self._host.load(pair)
         self.update_status()
@@ -80,7 +80,7 @@ class ChatPair(QObject):
         """Reports that a pair could not be loaded. It is not tried again automatically."""
         self.update_status()
         actions: list[Action] = [("Try Again", partial(self._load_again, pair))]
-        if (failure := self._host.failure) is not None and failure.fits_alone:
+        if (failed := self._host.failure_of(pair)) is not None and failed.fits_alone:
             actions.append(("Use This Computer Alone", partial(self.use_alone_asked.emit, pair)))
         self.notice.emit(Notice("error", sentence(reason), tuple(actions)))
 
@@ -92,9 +92,9 @@ class ChatPair(QObject):
     def update_status(self, _: object = None) -> None:
         """Recomputes the status."""
         status, settings = self._host.status, self._settings()
-        failure, pair = self._host.failure, self._host.pair
-        if failure is not None and failure.pair == settings.pair and self._host.ready:
-            status = SpeculationStatus("unsupported", detail=sentence(failure.reason))
+        failed, pair = self._host.failure_of(settings.pair), self._host.pair
+        if failed is not None and self._host.ready:
+            status = SpeculationStatus("unsupported", detail=sentence(failed.message))
         elif pair is not None and pair != settings.pair:
             detail = "Different models are loaded. This conversation's models load when you start typing."
             status = SpeculationStatus("off", detail=detail)
@@ -131,7 +131,7 @@ class ChatPair(QObject):
 
     def set_draft(self, text: str, attachments: tuple[Attachment, ...] = ()) -> None:
         """Takes what is being typed: it is counted when typing pauses, and the pair is loaded meanwhile."""
-        self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
+        self._draft = draft_of(text, attachments)
         if text:
             self.load()
         self.schedule_count()

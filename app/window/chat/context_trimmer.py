@@ -3,18 +3,17 @@ the others that the model writes. Both need the host, which alone can count toke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from functools import partial
 
-from msgspec.structs import replace as replace_fields
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, ReplyDone, RoundDone, Stop
+from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, ReplyDone, RoundDone, SamplingSettings
 from app.protocol import Reply as ReplyRequest
 from app.reply import InconsistentRound, Reply
-from app.store.records import Attachment, ChatSettings, ContextTrim, MessageRecord, messages_of
-from app.window.chat.host_connection import HostConnection
+from app.store.records import ChatSettings, ContextTrim, MessageRecord, Visible, draft_of, turns_of, visible_of
+from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.common.sentence import sentence
 
 SUMMARY_TOKENS = 400  # of a summary, at most
@@ -27,18 +26,11 @@ TOO_LONG = "Your message alone is longer than the context. Shorten it."
 EMPTY = "The model wrote no summary. Continue with the recent messages instead."
 STOPPED = "The summary was stopped, and nothing was sent."
 
+Steps = Generator[Count | ReplyRequest, Counted | ReplyDone | None, ContextTrim]
 
-@dataclass(frozen=True)
-class _Search:
-    """The search for how many turns at the end of `path` fit into `room` tokens with a question after them: `fit` of
-    them do, -1 until the question alone is known to fit; `too_many` do not. then: takes the number of messages."""
 
-    path: list[MessageRecord]
-    question: MessageRecord
-    room: int
-    then: Callable[[int], None]
-    fit: int
-    too_many: int
+class _NoTrimError(Exception):
+    """Why there is no trim."""
 
 
 class ContextTrimmer(QObject):
@@ -53,40 +45,25 @@ class ContextTrimmer(QObject):
 
     def __init__(self, host: HostConnection, parent: QObject) -> None:
         super().__init__(parent)
-        self._host, self._settings = host, ChatSettings()
-        self._request = 0  # of the host; 0 while nothing is asked
-        self._before: list[MessageRecord] = []
-        self._carried = ""  # the summary of an earlier trim
+        self._host = host
+        self._steps: Steps | None = None  # what is still to be asked
+        self._task = HostTask(host, host.silence, alone=False)
         self._summary = Reply()
         self._host.died.connect(lambda cause: self._fail(f"The engine {cause}. Nothing was sent."))
 
     @property
     def active(self) -> bool:
-        return self._request > 0
+        return self._steps is not None
 
     def begin(
-        self,
-        settings: ChatSettings,
-        before: Sequence[MessageRecord],
-        text: str,
-        attachments: tuple[Attachment, ...],
-        summarize: bool,
+        self, settings: ChatSettings, before: Sequence[MessageRecord], question: MessageRecord, summarize: bool
     ) -> None:
         """Finds how many of the messages `before` a question fit with it, and has the others summarized, if that is
         wanted."""
-        loaded = self._host.loaded
-        if self.active or loaded is None:
-            return
-        self._settings = settings
-        self._before, self._carried = _visible(before)
-        self._summary = Reply()
-        question = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
-        if summarize:  # which is worthwhile only if it leaves room for some turns
-            room, then = loaded.context // 2, self._summarize
-        else:
-            longest = self._settings.sampling.max_tokens
-            room, then = loaded.context - min(longest, loaded.context // 4), self._keep
-        self._search(_Search(self._before, question, room, then, -1, len(self._before) // 2 + 1))
+        if not self.active and self._host.loaded is not None:
+            self._summary = Reply()
+            self._steps = self._find(self._host.loaded, settings, visible_of(before), question, summarize)
+            self._go_on()
 
     def stop(self) -> None:
         """Gives up, as the user asked for it."""
@@ -95,70 +72,53 @@ class ContextTrimmer(QObject):
     def _give_up(self, why: str) -> None:
         """Fails before the host is done, which stops."""
         if self.active:
-            self._host.send(Stop(id=self._request))
+            self._task.stop()
             self._fail(why)
 
-    def _search(self, search: _Search) -> None:
-        if search.too_many - search.fit > 1:
-            turns = (search.fit + search.too_many) // 2
-            self._ask(Count(id=0, messages=self._messages(search, turns)), partial(self._receive_count, search, turns))
-        elif search.fit < 0:
-            self._fail(TOO_LONG)
-        else:
-            search.then(2 * search.fit)
-
-    def _messages(self, search: _Search, turns: int) -> tuple[Message, ...]:
-        """Returns what the model would be given."""
-        trim = ContextTrim(kept=2 * turns, summary=self._carried)
-        path = [*search.path, replace_fields(search.question, trim=trim)]
-        return messages_of(self._settings.system, path)
-
-    def _receive_count(self, search: _Search, turns: int, answer: AnyAnswer) -> None:
-        if isinstance(answer, Failed):
-            self._fail(sentence(answer.message))
-        elif isinstance(answer, Counted):
-            fits = answer.tokens <= search.room
-            self._search(replace(search, fit=turns) if fits else replace(search, too_many=turns))
-
-    def _keep(self, kept: int) -> None:
-        self._finish(ContextTrim(kept=kept, summary=self._carried))
-
-    def _summarize(self, kept: int) -> None:
-        """Has the model summarize what is not kept: as many of its last messages as fit."""
-        loaded = self._host.loaded
-        assert loaded is not None  # it has just counted
-        rest = self._before[: len(self._before) - kept]
-        request = MessageRecord(id=0, conversation=0, parent=None, role="user", text=REQUEST)
+    def _find(
+        self, loaded: Loaded, settings: ChatSettings, before: Visible, question: MessageRecord, summarize: bool
+    ) -> Steps:
+        """Yields what the host is to be asked, takes its last answer to that, and returns the trim."""
+        visible, carried = before
+        given = partial(_turns, settings.system, carried, visible, question)
+        if not summarize:
+            room = loaded.context - min(settings.sampling.max_tokens, loaded.context // 4)
+            kept = yield from _most_that_fit(given, len(visible), room)
+            return ContextTrim(kept=kept, summary=carried)
+        # A summary is worthwhile only if it leaves room for some turns.
+        kept = yield from _most_that_fit(given, len(visible), loaded.context // 2)
+        rest = visible[: len(visible) - kept]
+        given = partial(_turns, settings.system, carried, rest, draft_of(REQUEST))
         room = loaded.context - SUMMARY_TOKENS - _thought_tokens(loaded)
-        then = partial(self._request_summary, rest, request, kept)
-        self._search(_Search(rest, request, room, then, -1, len(rest) // 2 + 1))
+        read = yield from _most_that_fit(given, len(rest), room)
+        done = yield ReplyRequest(id=0, messages=given(read), sampling=_sampling(settings, loaded))
+        assert isinstance(done, ReplyDone)
+        tail = done.finished.text if done.finished.reason != "thought" else ""
+        if summary := f"{self._summary.answer_since(0)}{tail}".strip():
+            return ContextTrim(kept=kept, summary=summary)
+        raise _NoTrimError(EMPTY)
 
-    def _request_summary(self, rest: list[MessageRecord], request: MessageRecord, kept: int, read: int) -> None:
-        settings, loaded = self._settings, self._host.loaded
-        assert loaded is not None  # it has just counted
-        sampling = replace(
-            settings.sampling,
-            max_tokens=SUMMARY_TOKENS,
-            max_thought_tokens=_thought_tokens(loaded) or SUMMARY_TOKENS,
-            thinking=False if loaded.thinking else None,
-            effort="low" if "low" in loaded.efforts else "",
-            seed=None,
-        )
-        trim = ContextTrim(kept=read, summary=self._carried)
-        messages = messages_of(settings.system, [*rest, replace_fields(request, trim=trim)])
-        self._ask(ReplyRequest(id=0, messages=messages, sampling=sampling), partial(self._receive_summary, kept))
+    def _go_on(self, answer: Counted | ReplyDone | None = None) -> None:
+        """Asks the next thing, given the answer to the one before."""
+        assert self._steps is not None
+        try:
+            request = self._steps.send(answer)
+        except StopIteration as end:
+            self._end()
+            self.found.emit(end.value)
+        except _NoTrimError as why:
+            self._fail(str(why))
+        else:
+            self._task.end()  # the one before
+            self._task.begin(lambda: request, self._receive)
 
-    def _receive_summary(self, kept: int, answer: AnyAnswer) -> None:
+    def _receive(self, answer: AnyAnswer) -> None:
         if isinstance(answer, RoundDone):
             self._add_round(answer)
         elif isinstance(answer, Failed):
             self._fail(sentence(answer.message))
-        elif isinstance(answer, ReplyDone):
-            tail = answer.finished.text if answer.finished.reason != "thought" else ""
-            if summary := f"{self._summary.answer_since(0)}{tail}".strip():
-                self._finish(ContextTrim(kept=kept, summary=summary))
-            else:
-                self._fail(EMPTY)
+        elif isinstance(answer, Counted | ReplyDone):
+            self._go_on(answer)
 
     def _add_round(self, answer: RoundDone) -> None:
         try:
@@ -168,32 +128,54 @@ class ContextTrimmer(QObject):
         else:
             self.progressed.emit(self._summary.answer_since(0))
 
-    def _ask(self, request: Count | ReplyRequest, on_answer: Callable[[AnyAnswer], None]) -> None:
-        self._host.forget(self._request)
-        self._request = self._host.request(request, on_answer)
-
-    def _finish(self, trim: ContextTrim) -> None:
-        self._host.forget(self._request)
-        self._request = 0
-        self.found.emit(trim)
+    def _end(self) -> None:
+        self._task.end()
+        self._steps = None
 
     def _fail(self, why: str) -> None:
         if self.active:
-            self._host.forget(self._request)
-            self._request = 0
+            self._end()
             self.failed.emit(why)
+
+
+def _most_that_fit(
+    given: Callable[[int], tuple[Message, ...]], messages: int, room: int
+) -> Generator[Count, Counted | ReplyDone | None, int]:
+    """Returns how many of so many messages, in whole turns, may be kept so that what the model is `given` fits into
+    `room` tokens. It is a binary search, which yields what is to be counted."""
+    fit, too_many = -1, messages // 2 + 1  # turns; -1 until the question alone is known to fit
+    while too_many - fit > 1:
+        turns = (fit + too_many) // 2
+        counted = yield Count(id=0, messages=given(2 * turns))
+        assert isinstance(counted, Counted)
+        if counted.tokens <= room:
+            fit = turns
+        else:
+            too_many = turns
+    if fit < 0:
+        raise _NoTrimError(TOO_LONG)
+    return 2 * fit
+
+
+def _turns(
+    system: str, carried: str, path: Sequence[MessageRecord], question: MessageRecord, kept: int
+) -> tuple[Message, ...]:
+    """Returns what the model is given where the last messages of `path` are kept before a question."""
+    return turns_of(system, [*path[len(path) - kept :], question], carried)
+
+
+def _sampling(settings: ChatSettings, loaded: Loaded) -> SamplingSettings:
+    """Returns how a summary is written: short, and with as little thought as the model can be told."""
+    return replace(
+        settings.sampling,
+        max_tokens=SUMMARY_TOKENS,
+        max_thought_tokens=_thought_tokens(loaded) or SUMMARY_TOKENS,
+        thinking=False if loaded.thinking else None,
+        effort="low" if "low" in loaded.efforts else "",
+        seed=None,
+    )
 
 
 def _thought_tokens(loaded: Loaded) -> int:
     """Returns how many tokens a model may think before its summary: none where its template can turn that off."""
     return 0 if loaded.thinking else min(THOUGHT_TOKENS, loaded.context // 4)
-
-
-def _visible(path: Sequence[MessageRecord]) -> tuple[list[MessageRecord], str]:
-    """Returns the messages of a branch that the model is still given, as if nothing had been trimmed before, and the
-    summary of the others."""
-    trimmed = [place for place, record in enumerate(path) if record.trim is not None]
-    trim = path[trimmed[-1]].trim if trimmed else None
-    if trim is None:
-        return list(path), ""
-    return [replace_fields(record, trim=None) for record in path[max(0, trimmed[-1] - trim.kept) :]], trim.summary

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import Count, Loaded, Pair, RoundDone, SamplingSettings
+from app.protocol import Count, Pair, RoundDone, SamplingSettings
 from app.reply_history import ReplyHistory
 from app.store import Store
 from app.store.records import (
@@ -27,6 +27,7 @@ from app.store.records import (
     MessageRecord,
     Role,
     StoredReceipt,
+    draft_of,
     messages_of,
 )
 from app.window.chat.chat_pair import ChatPair
@@ -36,7 +37,7 @@ from app.window.chat.conversation_import import ConversationImport
 from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary, title_of
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
-from app.window.chat.notices import Action, Notice, SpeculationStatus
+from app.window.chat.notices import Action, Notice
 from app.window.chat.reply_controller import QUIT_NOTE, ReplyController
 from app.window.chat.reply_verification import ReplyVerification
 
@@ -80,10 +81,10 @@ class Controller(QObject):
         self.path: list[MessageRecord] = []
         self.replies = ReplyController(host, library, self)
         self.learned = history
-        self.verification = ReplyVerification(host, self._is_in_use, self._save_receipt, self.verify, self)
+        self.verification = ReplyVerification(host, lambda: self.in_use, self._save_receipt, self.verify, self)
         self.trimmer = ContextTrimmer(host, self)
         self._waiting_question: tuple[int | None, str, tuple[Attachment, ...]] = (None, "", ())  # for the trimmer
-        self.pair = ChatPair(host, lambda: self.conversation.settings, self._is_in_use, self._count_request, self)
+        self.pair = ChatPair(host, lambda: self.conversation.settings, lambda: self.in_use, self._count_request, self)
         self.deletion = ConversationDeletion(library, history, self._leave, self.open, self)
         self.importing = ConversationImport(store, self)
         self._was_busy = False
@@ -125,6 +126,8 @@ class Controller(QObject):
         self.replies.save()
         self.importing.cancel()
         self.host.process.quit()
+        if self.learned is not None:
+            self.library.attempt(self.learned.purge, None)
         self.library.close()
 
     def set_learning(self, on: bool) -> None:
@@ -149,21 +152,6 @@ class Controller(QObject):
         decodes = bool(self.replies.running) or self.verification.message is not None
         return decodes or self.host.racing or self.trimmer.active
 
-    @property
-    def status(self) -> SpeculationStatus:
-        """The status of speculation for the open conversation."""
-        return self.pair.status
-
-    @property
-    def loaded_pair(self) -> Loaded | None:
-        """The pair that is loaded."""
-        return self.host.loaded
-
-    @property
-    def verifying_message(self) -> int | None:
-        """The message that is being verified."""
-        return self.verification.message
-
     def find(self, message: int) -> MessageRecord | None:
         """Returns a message of the current branch."""
         return next((record for record in self.path if record.id == message), None)
@@ -182,9 +170,6 @@ class Controller(QObject):
         reply = self.replies.reply_of(message)
         reply.read()
         return reply.rounds
-
-    def _is_in_use(self) -> bool:
-        return self.in_use
 
     def _count_request(self, draft: MessageRecord) -> Count | None:
         """Returns the request to count the next message, of which `draft` is typed; None during a reply."""
@@ -218,7 +203,7 @@ class Controller(QObject):
         before = self.path[:-1] if last is not None and last.role == "user" else self.path
         self._waiting_question = (before[-1].id if before else None, text, tuple(attachments))
         self.pair.cancel_count()
-        self.trimmer.begin(self.conversation.settings, before, text, tuple(attachments), summarize)
+        self.trimmer.begin(self.conversation.settings, before, draft_of(text, tuple(attachments)), summarize)
         self._update_busy()
 
     def _send_with(self, trim: ContextTrim) -> None:

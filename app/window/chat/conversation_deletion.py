@@ -16,8 +16,8 @@ from app.window.chat.notices import Notice
 class ConversationDeletion(QObject):
     """Deletes conversations and restores them, and keeps what undoes other deletions.
 
-    history: earlier replies to draft from, of which a conversation's go with it. leave: stops what is written in a
-    conversation, and opens another if it is open; returns whether it was. open: opens a conversation.
+    history: earlier replies to draft from, of which a conversation's go and come back with it. leave: stops what is
+    written in a conversation, and opens another if it is open; returns whether it was. open: opens a conversation.
     """
 
     changed = Signal()  # another one can be restored, or one fewer
@@ -47,7 +47,7 @@ class ConversationDeletion(QObject):
         if record is None or not library.change(partial(library.store.delete, conversation)):
             return
         if self._history is not None:
-            library.attempt(partial(self._history.forget, conversation), None)
+            library.attempt(partial(self._history.set_aside, conversation), None)
         was_open = self._leave(conversation)
         self.offer(f"“{record.title or UNTITLED}” was deleted.", partial(self._restore, conversation, was_open))
 
@@ -69,6 +69,8 @@ class ConversationDeletion(QObject):
 
     def _restore(self, conversation: int, was_open: bool) -> bool:
         restored = self._library.change(partial(self._library.store.undelete, conversation))
+        if restored and self._history is not None:
+            self._history.bring_back(conversation)
         if restored and was_open:
             self._open(conversation)
         return restored

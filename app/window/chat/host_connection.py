@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -48,16 +47,6 @@ SHORT_OF_MEMORY = "This Mac is short of memory. Redline has freed what it was no
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 
-@dataclass(frozen=True)
-class LoadFailure:
-    """A pair that could not be loaded, and why. It is not tried again automatically. fits_alone: whether other
-    machines could not be joined, and the target fits on this one."""
-
-    pair: Pair
-    reason: str
-    fits_alone: bool = False
-
-
 class HostConnection(QObject):
     """Sends requests and hands each answer to its requester; reports deaths and delays.
 
@@ -83,7 +72,7 @@ class HostConnection(QObject):
         self.status = STARTING
         self.loaded: Loaded | None = None
         self.pair: Pair | None = None  # loaded, or being loaded
-        self.failure: LoadFailure | None = None
+        self.failure: tuple[Pair, Failed] | None = None  # of the last load, which is not tried again automatically
         self.racing = False  # a race is being measured; anything else would slow it down
         self.serving = Serving()  # how other programs are served
         self._parallel = PLACES
@@ -118,6 +107,11 @@ class HostConnection(QObject):
         return self.process.phase == "failed"
 
     @property
+    def silence(self) -> str:
+        """What is said where it has not answered for too long."""
+        return f"The engine has not responded for {self.timeouts.silent_s:.0f} seconds."
+
+    @property
     def restart_action(self) -> Action:
         """The button of a notice that restarts the engine."""
         return ("Restart Engine", self.restart)
@@ -136,6 +130,10 @@ class HostConnection(QObject):
     def has(self, pair: Pair) -> bool:
         """Whether this pair is loaded, so that it would write the next reply."""
         return self.ready and self.loaded is not None and self.pair == pair
+
+    def failure_of(self, pair: Pair) -> Failed | None:
+        """Returns why this pair could not be loaded, if it was the last that was tried."""
+        return self.failure[1] if self.failure is not None and self.failure[0] == pair else None
 
     def set_parallel(self, replies: int) -> None:
         """Has the host write so many replies at once, at most."""
@@ -299,7 +297,7 @@ class HostConnection(QObject):
         kept = self._previous is not None and self._previous.pair == answer.kept_pair
         self.loaded = self._previous if kept else None
         self.pair = answer.kept_pair if kept else None
-        self.failure = LoadFailure(pair, answer.message, answer.fits_alone)
+        self.failure = pair, answer
         LOG.warning("Could not load target %s with drafter %s: %s", pair.target, pair.drafter, answer.message)
         self.set_status(SpeculationStatus("unsupported", detail=sentence(answer.message)))
         self.load_failed.emit(pair, answer.message)
@@ -380,36 +378,30 @@ class HostConnection(QObject):
 class HostTask:
     """One long request to the host: sent once its models are loaded, watched for silence, and stopped when asked.
 
-    alone: whether programs wait meanwhile, as nothing else is carried out beside it. stopping: `stop` was called, and
-    the host has not ended the request yet.
+    alone: whether programs wait meanwhile, as nothing else is carried out beside it. silence, late_stop: what a notice
+    says where the host has not answered anyone for long, or has not stopped in time; "" for no notice. stopping: `stop`
+    was called, and the host has not ended the request yet.
     """
 
-    def __init__(self, host: HostConnection, alone: bool = True) -> None:
+    def __init__(self, host: HostConnection, silence: str, late_stop: str = "", alone: bool = True) -> None:
         self.alone, self.stopping = alone, False
-        self._host = host
+        self._host, self._silence, self._late_stop = host, silence, late_stop
         self._reset()
 
     def _reset(self) -> None:
         self._id = 0  # of the request; 0 until it is sent
         self._make_request: Callable[[], Request | None] = lambda: None
         self._on_answer: Callable[[AnyAnswer], None] = lambda _: None
-        self._on_silence: Callable[[], None] = lambda: None
 
     @property
     def sent(self) -> bool:
         """Whether the host has the request."""
         return self._id > 0
 
-    def begin(
-        self,
-        make_request: Callable[[], Request | None],
-        on_answer: Callable[[AnyAnswer], None],
-        on_silence: Callable[[], None] = lambda: None,
-    ) -> None:
+    def begin(self, make_request: Callable[[], Request | None], on_answer: Callable[[AnyAnswer], None]) -> None:
         """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
-        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None.
-        on_silence: called where the host has not answered anyone for long, or has not stopped in time."""
-        self._make_request, self._on_answer, self._on_silence = make_request, on_answer, on_silence
+        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
+        self._make_request, self._on_answer = make_request, on_answer
         self._host.tasks.append(self)
         self._host.use_changed.emit()
         self._host.start()
@@ -446,8 +438,12 @@ class HostTask:
     def report_stuck(self) -> None:
         """Reports that the host has been silent for too long, if this is what it should answer."""
         if self.sent and not self.stopping and self._host.stuck:
-            self._on_silence()
+            self._warn(self._silence)
 
     def _report_late_stop(self, request: int) -> None:
         if self._id == request and self.stopping:
-            self._on_silence()
+            self._warn(self._late_stop)
+
+    def _warn(self, text: str) -> None:
+        if text:
+            self._host.notice.emit(Notice("warning", text, (self._host.restart_action,)))

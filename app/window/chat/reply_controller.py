@@ -51,6 +51,7 @@ QUIT_NOTE = "Redline quit while writing this reply."
 RETRY_MS = 1000  # from one attempt to save what the disk refused to the next
 LONG = 1_000_000  # characters of a reply that is saved in a thread: they may be 4 MB, for which the disk takes 40 ms
 SAVING_MS = 10  # from one look whether it is saved to the next
+LATE_STOP = "The engine has not stopped yet. Restarting it ends the reply; the text so far is saved."
 OTHER_MODEL_FIRST = "Waiting for a reply of another model"
 END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
@@ -139,13 +140,10 @@ class ReplyController(QObject):
         reply = self.reply_of(record.id)
         reply.read()
         reply.resume(record)
-        current = ReplyInProgress(record, reply, pair, messages, HostTask(self._host, alone=False))
+        task = HostTask(self._host, self._host.silence, LATE_STOP, alone=False)
+        current = ReplyInProgress(record, reply, pair, messages, task)
         self.running.append(current)
-        current.task.begin(
-            partial(self._make_request, current),
-            partial(self._receive, current),
-            partial(self._report_silence, current),
-        )
+        task.begin(partial(self._make_request, current), partial(self._receive, current))
         self.running_changed.emit()
 
     def stop(self, conversation: int) -> None:
@@ -349,13 +347,6 @@ class ReplyController(QObject):
                 when = "while writing" if began else "before writing"
                 cut.append(self._end(current, "cut", f"The engine {cause} {when} this reply."))
         return cut
-
-    def _report_silence(self, current: ReplyInProgress) -> None:
-        if current.task.stopping:
-            text = "The engine has not stopped yet. Restarting it ends the reply; the text so far is saved."
-        else:
-            text = f"The engine has not responded for {self._host.timeouts.silent_s:.0f} seconds."
-        self.notice.emit(Notice("warning", text, (self._host.restart_action,)))
 
     def _report_saving(self) -> None:
         """Reports the first failure in a row, and the end of them."""

@@ -20,6 +20,8 @@ from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
 
+SILENCE = "The engine has stopped responding while verifying a reply."
+
 
 @dataclass(frozen=True)
 class _Job:
@@ -59,7 +61,7 @@ class ReplyVerification(QObject):
         super().__init__(parent)
         self._host, self._in_use, self._store_receipt, self._again = host, in_use, save, again
         self._job: _Job | None = None
-        self._task = HostTask(self._host)
+        self._task = HostTask(host, SILENCE, SILENCE)
         self._host.died.connect(self._end)
 
     @property
@@ -81,7 +83,7 @@ class ReplyVerification(QObject):
             return False
         self._job = _Job(branch, rounds, chat.system, record.pair or chat.pair)
         self._show("Verifying" if self._host.ready else "Starting the engine")
-        self._task.begin(self._make_request, self._receive, self._report_silence)
+        self._task.begin(self._make_request, self._receive)
         return True
 
     def stop(self) -> None:
@@ -170,10 +172,6 @@ class ReplyVerification(QObject):
             self._show("")
             self._job = None
             self.ended.emit()
-
-    def _report_silence(self) -> None:
-        text = "The engine has stopped responding while verifying a reply."
-        self.notice.emit(Notice("warning", text, (self._host.restart_action,)))
 
 
 def _version() -> str:

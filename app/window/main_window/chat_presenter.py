@@ -77,9 +77,9 @@ class ChatPresenter(QObject):
         self._show_conversation(controller.conversation)
         self._show_list()
         self._show_path(controller.path)
-        self._show_status(controller.status)
-        if controller.loaded_pair is not None:
-            self._show_pair(controller.loaded_pair)
+        self._show_status(controller.pair.status)
+        if controller.host.loaded is not None:
+            self._show_pair(controller.host.loaded)
         parts.composer.set_busy(controller.busy)
         self.update_commands()
 
@@ -99,7 +99,7 @@ class ChatPresenter(QObject):
             inspector.clear()
         else:
             inspector.show_reply(self._controller.replies.reply_of(record.id), record.statistics)
-            self._show_machines(self._controller.loaded_pair)
+            self._show_machines(self._controller.host.loaded)
 
     def _connect_events(self) -> None:
         controller, parts = self._controller, self._parts
@@ -405,7 +405,7 @@ class ChatPresenter(QObject):
 
     def _verify(self) -> None:
         """Stops the verification in progress, or verifies the last reply."""
-        if (message := self._controller.verifying_message) is not None:
+        if (message := self._controller.verification.message) is not None:
             self._controller.verify(message)
         else:
             self._with_last_reply(self._controller.verify)
@@ -426,7 +426,7 @@ class ChatPresenter(QObject):
         """Enables the commands that can be used now."""
         controller, commands = self._controller, self._commands
         saved, busy, last = bool(controller.conversation.id), controller.busy, self._controller.last("assistant")
-        verifying = controller.verifying_message is not None
+        verifying = controller.verification.message is not None
         idle_reply = last is not None and not busy
         for name in ("export markdown", "export json", "copy conversation", "rename", "pin", "delete"):
             commands[name].setEnabled(saved)
@@ -438,7 +438,7 @@ class ChatPresenter(QObject):
         commands["verify"].setText(STOP_VERIFYING if verifying else VERIFY)
         commands["verify"].setEnabled(verifying or bool(idle_reply and last and last.checkable))
         commands["logs"].setEnabled(controller.host.log_file is not None)
-        commands["unload"].setEnabled(controller.loaded_pair is not None and not controller.in_use)
+        commands["unload"].setEnabled(controller.host.loaded is not None and not controller.in_use)
 
     def _with_last_reply(self, action: Callable[[int], object]) -> None:
         last = self._controller.last("assistant")

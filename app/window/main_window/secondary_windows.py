@@ -98,7 +98,7 @@ class SettingsOpener(SecondaryWindow):
     def show_values(self) -> None:
         """Shows the values in use."""
         if self.window is not None:
-            if (loaded := self._controller.loaded_pair) is not None:
+            if (loaded := self._controller.host.loaded) is not None:
                 self.window.defaults.set_model(loaded)
             self.window.show_values(self._main.preferences(), self._controller.library.default_settings())
 

@@ -32,7 +32,7 @@ class RaceRequest(QObject):
         self._host, self._now = host, now
         self.builder: RaceDocumentBuilder | None = None  # while a race is under way
         self._pair = Pair()
-        self._task = HostTask(host)
+        self._task = HostTask(host, silence="")
         host.load_failed.connect(self._on_load_failed)
         host.became_stuck.connect(self._report_silence)  # also while the target is being loaded
         host.died.connect(self._on_died)

@@ -238,7 +238,7 @@ def test_nothing_is_written_for_a_conversation_that_was_deleted(toy_folder: Path
     cache = history.cache_file(7)
     worker = worker_with(toy_folder)
     reply(worker, QUESTION, cache)
-    history.forget(7)
+    history.set_aside(7)
     worker.prepare(lambda _: False)
     assert not list(tmp_path.rglob("*.cache"))
 

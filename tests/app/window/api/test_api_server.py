@@ -22,7 +22,7 @@ from tests.app.window.waiting import HANG_S, QUICK, until
 
 def has_begun(server: ApiServer) -> bool:
     """Whether the engine writes for a program, and has begun."""
-    return server.state().running_tokens is not None
+    return server.state().serving.tokens is not None
 
 
 def models(server: ApiServer) -> list[str]:
@@ -39,8 +39,8 @@ def test_a_program_is_answered_by_the_windows_model_and_needs_the_key(tmp_path: 
         assert (refused.status, refused.error["code"]) == (401, "invalid_api_key")
         assert (tmp_path / "api-key").stat().st_mode & 0o777 == 0o600
         assert server.state().key == (tmp_path / "api-key").read_text().strip()
-        until(lambda: server.state().model)
-        assert models(server) == [server.state().model]
+        until(lambda: server.state().loaded)
+        assert models(server) == [server.state().loaded.target]
 
 
 @contextmanager
@@ -63,16 +63,16 @@ def test_the_window_shows_what_runs_and_its_reply_does_not_wait_for_those_of_pro
         scene.controller.host.set_parallel(1)
         with open_stream(server):
             waits = Program(server)
-            until(lambda: server.state().waiting == 1)
-            assert server.state().replies == 1
+            until(lambda: server.state().serving.waiting == 1)
+            assert server.state().serving.replies == 1
             assert scene.controller.send("Hello?")
             until(lambda: begun)
-            assert has_begun(server) and scene.controller.status.state == "on"
+            assert has_begun(server) and scene.controller.pair.status.state == "on"
         until(lambda: not has_begun(server))
-        assert server.state().waiting == 1 and not waits.ended
+        assert server.state().serving.waiting == 1 and not waits.ended
         scene.controller.stop()
         until(lambda: has_begun(server) and scene.ended)
-        assert server.state().waiting == 0
+        assert server.state().serving.waiting == 0
 
 
 def test_programs_wait_while_the_window_needs_the_engine_alone(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_request_loads_the_models_of_a_conversation_that_was_opened_meanwhile(
             scene.controller.change_settings(replace(settings, pair=Pair(target="another")))
             scene.controller.pair.unload()
             Program(server)
-            until(lambda: server.state().waiting == 1)
+            until(lambda: server.state().serving.waiting == 1)
         until(lambda: scene.loaded_pair() == Pair(target="another") and has_begun(server))
 
 

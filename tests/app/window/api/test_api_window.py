@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.api.agents import agent_lines
 from app.api.key_file import ADDRESS, PORT
+from app.protocol import Serving
 from app.window.api.api_server import ApiState
 from app.window.api.api_window import NO_MODEL, ApiWindow, activity_of
 from app.window.common.preferences import PREFERENCES, Preferences, read
@@ -24,7 +24,7 @@ from tests.app.window.chat.scene import Scene
 from tests.app.window.chats import end
 from tests.app.window.waiting import until
 
-ON = ApiState("on", f"http://{ADDRESS}:{PORT}/v1", "the-key-of-the-test", "A Model", 2, 1034)
+ON = ApiState("on", "the-key-of-the-test", Serving(port=PORT, waiting=2, tokens=1034))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_commands_of_an_agent_are_copied_once_the_server_is_on(app: QApplica
     page, loaded = ApiWindow(), structs.replace(LOADED, context=4096)
     page.show_state(True, PORT, ON)
     assert not page.agents.copy.isEnabled()
-    page.show_state(True, PORT, replace(ON, loaded=loaded))
+    page.show_state(True, PORT, structs.replace(ON, loaded=loaded))
     page.agents.agent.setCurrentIndex(page.agents.agent.findData("codex"))
     assert "context holds 4,096" in page.agents.note.text()
     page.agents.copy.click()
@@ -87,9 +87,10 @@ def free_port() -> int:
 def test_every_control_has_a_name_and_is_reached_by_tab(scene: Scene, tmp_path: Path) -> None:
     window = open_window(scene, tmp_path)
     page = window.api.show()
-    page.show_state(True, PORT, ON)
+    page.show_state(True, PORT, structs.replace(ON, loaded=structs.replace(LOADED, target="A Model")))
     names = [control.accessibleName() for control in tab_stops(page)]
-    assert names == ["Serve Models to Other Apps", "Port", "Address", "Copy Address", "Key", "Copy Key", "Agent"]
+    fields = ["Serve Models to Other Apps", "Port", "Address", "Copy Address", "Key", "Copy Key", "Agent"]
+    assert names == [*fields, page.agents.copy.accessibleName()]
     assert page.model.accessibleName() == "Model: A Model"
     assert page.activity.accessibleName() == "Now: Writing a reply, 1,034 tokens so far. 2 requests are waiting."
     until(page.switch.hasFocus)
@@ -122,9 +123,9 @@ def test_what_cannot_be_used_is_disabled_and_errors_are_shown(scene: Scene, tmp_
         (ApiState("failed", error="Port 8080 cannot be used."), "Requests are not accepted."),
         (ApiState("starting"), "Starting. Requests are accepted once a model is loaded."),
         (ApiState("on"), "No requests in progress."),
-        (ApiState("on", waiting=1), "1 request is waiting."),
-        (ApiState("on", running_tokens=1), "Writing a reply, 1 token so far."),
-        (ApiState("on", running_tokens=3), "Writing a reply, 3 tokens so far."),
+        (ApiState("on", serving=Serving(waiting=1)), "1 request is waiting."),
+        (ApiState("on", serving=Serving(tokens=1)), "Writing a reply, 1 token so far."),
+        (ApiState("on", serving=Serving(tokens=3)), "Writing a reply, 3 tokens so far."),
     ],
 )
 def test_what_runs_is_a_sentence(state: ApiState, said: str) -> None:

@@ -25,14 +25,14 @@ def test_a_program_and_the_window_write_what_each_writes_alone(tmp_path: Path) -
     with Scene(tmp_path, words=host) as scene:
         sampling = SamplingSettings(max_tokens=TOKENS)
         scene.controller.change_settings(ChatSettings(sampling=sampling))
-        until(lambda: scene.controller.loaded_pair is not None)
+        until(lambda: scene.controller.host.loaded is not None)
         with served(scene, tmp_path) as server:
             alone = [Program(server, body=body).wait().text for body in (PROGRAM, OTHER)]
             window_alone = ask(scene)
             scene.controller.new()
             before = len(scene.ended)
             programs = [Program(server, body=body) for body in (PROGRAM, OTHER)]
-            until(lambda: server.state().running_tokens)
+            until(lambda: server.state().serving.tokens)
             assert scene.controller.send("Why is the sky blue?")
             until(lambda: len(scene.ended) > before)
             assert scene.ended[-1].text == window_alone

@@ -87,11 +87,11 @@ class Scene:
 
     def loaded_pair(self) -> Pair | None:
         """Returns the pair that is loaded."""
-        return self.controller.loaded_pair.pair if self.controller.loaded_pair is not None else None
+        return self.controller.host.loaded.pair if self.controller.host.loaded is not None else None
 
     def ready(self) -> None:
         """Waits until the pair is loaded."""
-        until(lambda: self.controller.status.state not in ("loading", "host down"))
+        until(lambda: self.controller.pair.status.state not in ("loading", "host down"))
 
     def ask(self, text: str = "Hello?") -> MessageRecord:
         """Sends a message and returns the reply once it has ended."""

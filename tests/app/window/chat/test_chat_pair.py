@@ -25,11 +25,11 @@ def test_the_models_of_a_conversation_load_when_the_user_types(tmp_path: Path) -
         controller, first = scene.controller, scene.controller.conversation.id
         controller.new()
         controller.change_settings(LOOKUP)
-        until(lambda: controller.status.state == "on" and controller.status.drafter == "lookup")
+        until(lambda: controller.pair.status.state == "on" and controller.pair.status.drafter == "lookup")
         controller.open(first)
-        assert controller.status.state == "off" and "load when you start typing" in controller.status.detail
+        assert controller.pair.status.state == "off" and "load when you start typing" in controller.pair.status.detail
         controller.pair.set_draft("w")
-        until(lambda: controller.status.state == "on" and controller.status.drafter == "auto")
+        until(lambda: controller.pair.status.state == "on" and controller.pair.status.drafter == "auto")
 
 
 def test_a_failed_load_is_reported_and_can_be_tried_again(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_failed_load_is_reported_and_can_be_tried_again(tmp_path: Path) -> Non
         controller = scene.controller
         controller.change_settings(LOOKUP)
         until(lambda: scene.notice("Lookup does not fit."))
-        assert controller.status.state == "unsupported" and controller.status.detail == "Lookup does not fit."
+        assert controller.pair.status.state == "unsupported" and controller.pair.status.detail == "Lookup does not fit."
         assert controller.host.status.detail == "Lookup does not fit."
         scene.requests.clear()
         controller.pair.set_draft("typing does not try again")
@@ -59,11 +59,11 @@ def test_unloaded_models_load_again_for_typing_and_for_a_message(tmp_path: Path)
         scene.ready()
         controller = scene.controller
         controller.pair.unload()
-        assert controller.status.state == "unloaded" and controller.loaded_pair is None
+        assert controller.pair.status.state == "unloaded" and controller.host.loaded is None
         controller.pair.set_draft("H")
-        until(lambda: controller.status.state == "on")
+        until(lambda: controller.pair.status.state == "on")
         controller.pair.unload()
-        assert scene.ask().state == "complete" and controller.loaded_pair is not None
+        assert scene.ask().state == "complete" and controller.host.loaded is not None
         assert scene.notices == []
 
 
@@ -74,7 +74,7 @@ def test_models_are_unloaded_when_idle_but_not_during_a_reply_and_not_after_zero
         scene.controller.pair.set_idle_minutes(1)
         scene.ready()
         long_waits.advance(MINUTE_S)
-        assert scene.controller.status.state == "unloaded"
+        assert scene.controller.pair.status.state == "unloaded"
         scene.states.clear()
         assert scene.controller.send("Hello?")
         scene.streaming(3)
@@ -85,10 +85,10 @@ def test_models_are_unloaded_when_idle_but_not_during_a_reply_and_not_after_zero
         assert scene.ended[0].state == "complete" and "unloaded" not in scene.states
         scene.controller.pair.set_idle_minutes(0)
         long_waits.advance(100 * MINUTE_S)
-        assert scene.controller.status.state == "on"
+        assert scene.controller.pair.status.state == "on"
         scene.controller.pair.set_idle_minutes(1)
         long_waits.advance(MINUTE_S)
-        assert scene.controller.status.state == "unloaded"
+        assert scene.controller.pair.status.state == "unloaded"
 
 
 # --- counting ---------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Message, Reply, Stop, Verify
+from app.protocol import Message, Reply, RoundDone, Stop, Verify
 from app.store import Store
 from app.store.records import SUMMARY_OPENING, ContextTrim, MessageRecord, messages_of, trim_in_words
 from app.window.chat.context_trimmer import REQUEST, STOPPED, SUMMARY_TOKENS, TOO_LONG
 from tests.app.window.chat.fake_host import text_of
 from tests.app.window.chat.scene import Scene, whole_path
-from tests.app.window.waiting import until
+from tests.app.window.stepped_clock import LongWaitsClock
+from tests.app.window.waiting import HANG_S, until
 
 CONTEXT = 1600  # words, as the fake host counts
 REPLY = 12  # words
@@ -141,6 +142,19 @@ def test_a_missing_round_ends_a_summary_and_the_engine_stops(tmp_path: Path) -> 
         scene.controller.send_trimmed("go on", (), True)
         until(lambda: scene.notice("inconsistent data"))
         assert scene.requested(Stop) and not scene.controller.busy and not scene.controller.host.in_use
+
+
+def test_an_engine_that_is_silent_during_a_summary_is_reported_and_can_be_restarted(
+    tmp_path: Path, long_waits: LongWaitsClock
+) -> None:
+    with Scene(tmp_path, rounds=REPLY // 3, context=CONTEXT, hang_after=22) as scene:
+        full(scene)  # in 20 rounds
+        scene.controller.send_trimmed("go on", (), True)
+        until(lambda: sum(isinstance(answer, RoundDone) for answer in scene.answers) == 22)
+        long_waits.advance(HANG_S)
+        scene.press("has not responded for", "Restart Engine")
+        until(lambda: scene.notice("Nothing was sent."))
+        assert not scene.controller.busy
 
 
 def record(place: int, text: str, trim: ContextTrim | None = None) -> MessageRecord:

@@ -234,7 +234,7 @@ def test_a_reply_is_edited_and_the_versions_deleted_and_restored(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Path) -> None:
+def test_replies_are_learned_and_go_and_come_back_with_their_conversation(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=3) as scene:
         controller, history = scene.controller, scene.history
         first = scene.ask("not yet")
@@ -256,11 +256,15 @@ def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Pat
         controller.deletion.delete(second.conversation)
         assert set(history.read("abc")) == {(third.conversation, third.id)} and not cache.exists()
         controller.deletion.undo()
-        assert set(history.read("abc")) == {(third.conversation, third.id)}
+        learned = {(second.conversation, second.id), (third.conversation, third.id)}
+        assert set(history.read("abc")) == learned and cache.read_bytes() == b"what is remembered"
         history.add("abc", 1000, 1, [1, 2])  # of a conversation that another start purged
         controller.set_learning(True)
-        assert set(history.read("abc")) == {(third.conversation, third.id)}
-        controller.set_learning(False)
+        assert set(history.read("abc")) == learned
+        controller.deletion.delete(second.conversation)
+    assert [path.name for path in history.folder.rglob("*.tokens*")] == [f"{third.conversation}.tokens"]
+    with Scene(tmp_path) as scene:
+        scene.controller.set_learning(False)
         assert not history.folder.exists()
 
 

@@ -85,7 +85,7 @@ def test_a_death_without_a_reply_is_reported_and_the_engine_restarts(tmp_path: P
         scene.ready()
         scene.kill_host()
         until(lambda: scene.notice("is restarting"))
-        assert scene.controller.status.state == "host down"
+        assert scene.controller.pair.status.state == "host down"
         assert "out of tea" in scene.controller.host.error_report()
         scene.press("is restarting", "Copy Report")
         assert "out of tea" in QGuiApplication.clipboard().text()
@@ -100,9 +100,8 @@ def test_an_engine_that_keeps_dying_is_given_up_and_a_waiting_reply_ends(tmp_pat
         until(lambda: scene.ended)
         assert scene.process.phase == "failed" and scene.ended[0].state == "cut"
         assert "before writing this reply" in scene.ended[0].note
-        assert (
-            scene.notice("each time it was restarted") and "not restart automatically" in scene.controller.status.detail
-        )
+        assert scene.notice("each time it was restarted")
+        assert "not restart automatically" in scene.controller.pair.status.detail
         scene.notices.clear()
         scene.controller.resume(scene.ended[0].id)  # asks for another engine, too
         until(lambda: scene.notice("each time it was restarted"))
@@ -122,7 +121,7 @@ def test_falling_back_is_a_status_and_a_note(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=9, fall_back_after=4) as scene:
         record = scene.ask()
         assert record.state == "complete" and record.note == "Fell back to plain decoding: the drafter broke."
-        assert scene.states[-1] == "fell back" and scene.controller.status.detail == "The drafter broke"
+        assert scene.states[-1] == "fell back" and scene.controller.pair.status.detail == "The drafter broke"
         scene.ask("again")
         assert scene.states[-1] == "on"
 
@@ -132,14 +131,14 @@ def test_the_status_says_why_nothing_was_drafted_for_the_last_reply(tmp_path: Pa
     plain.metrics.add(Round(0, (1,), (), 0, (1.0,), (), 1, 0.1, "drafting is not worthwhile here"))
     with Scene(tmp_path, rounds=3) as scene:
         scene.ask()
-        before = scene.controller.status
+        before = scene.controller.pair.status
         scene.controller.replies._show_drafting(Reply())
-        assert scene.controller.status == before
+        assert scene.controller.pair.status == before
         scene.controller.replies._show_drafting(plain)
         detail = "In the last reply nothing was drafted: drafting is not worthwhile here."
-        assert scene.controller.status == replace(before, detail=detail)
+        assert scene.controller.pair.status == replace(before, detail=detail)
         scene.ask("again")  # whose rounds have drafts
-        assert scene.controller.status == before
+        assert scene.controller.pair.status == before
 
 
 # --- the engine hangs or is late --------------------------------------------------------------
@@ -151,10 +150,10 @@ def test_a_slow_engine_is_reported_and_can_be_restarted(
 ) -> None:
     with Scene(tmp_path, hold_at=(place,)) as scene:
         if place == "load":
-            until(lambda: scene.controller.status.detail == "Reading weights")
+            until(lambda: scene.controller.pair.status.detail == "Reading weights")
         long_waits.advance(HANG_S)
         assert scene.notice(text)
-        assert scene.controller.status.state == "loading"
+        assert scene.controller.pair.status.state == "loading"
         assert scene.controller.host.stuck
         pid = scene.process.pid
         scene.press(text, "Restart Engine")
@@ -177,7 +176,7 @@ def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(
         until(lambda: scene.ended)
         assert scene.ended[0].state == "stopped" and scene.ended[0].text == text_of(15)
         scene.ready()
-        assert scene.controller.status.state == "on"
+        assert scene.controller.pair.status.state == "on"
 
 
 @pytest.mark.slow

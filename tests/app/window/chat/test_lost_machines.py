@@ -61,10 +61,10 @@ def test_a_target_that_is_too_large_for_this_computer_is_not_offered_here(tmp_pa
 def test_the_status_says_how_many_machines_there_are(tmp_path: Path) -> None:
     with Scene(tmp_path) as scene:
         scene.ready()
-        assert scene.controller.status.machines == 1
+        assert scene.controller.pair.status.machines == 1
         scene.controller.change_settings(SHARED)
-        until(lambda: scene.controller.status.state == "on" and scene.controller.status.drafter == "lookup")
-        assert scene.controller.status.machines == 2
+        until(lambda: scene.controller.pair.status.state == "on" and scene.controller.pair.status.drafter == "lookup")
+        assert scene.controller.pair.status.machines == 2
         plain = ChatSettings(pair=SHARED.pair, sampling=SamplingSettings(draft_length=0))
         scene.controller.change_settings(plain)
-        assert (scene.controller.status.state, scene.controller.status.machines) == ("off", 2)
+        assert (scene.controller.pair.status.state, scene.controller.pair.status.machines) == ("off", 2)

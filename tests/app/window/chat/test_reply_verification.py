@@ -21,7 +21,7 @@ def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) 
     with Scene(tmp_path, rounds=2) as scene:
         record = scene.ask("Why?")
         scene.requests.clear()
-        assert scene.controller.verify(record.id) and scene.controller.verifying_message == record.id
+        assert scene.controller.verify(record.id) and scene.controller.verification.message == record.id
         until(scene.verification_over)
         assert [text for _, text in scene.verifying] == [
             *("Verifying", "Reading the prompt"),
@@ -32,7 +32,7 @@ def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) 
         assert verified.receipt is not None and verified.receipt.made_s > 1e9
         assert verified.receipt.receipt == Receipt(TOKENS)
         assert verified.receipt.reference == "llama: logits within 3e-06 of something"
-        assert scene.controller.path[1] == verified and scene.controller.verifying_message is None
+        assert scene.controller.path[1] == verified and scene.controller.verification.message is None
         (request,) = scene.requested(Verify)
         assert [message.content for message in request.messages] == ["Why?"]
         assert request.sampling == record.sampling and request.complete
@@ -75,7 +75,7 @@ def test_one_reply_is_verified_at_a_time_and_none_during_a_reply(tmp_path: Path)
         assert not scene.controller.verify(second.id)
         scene.press("Another reply is being verified", "Stop Verifying")
         until(scene.verification_over)
-        assert scene.controller.verifying_message is None and scene.verified == []
+        assert scene.controller.verification.message is None and scene.verified == []
         scene.controller.send("And now?")
         assert not scene.controller.verify(first.id) and scene.notice("A reply is being written") is not None
 
@@ -128,7 +128,7 @@ def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_pa
         assert notice is not None and dict(notice.actions).keys() == {"Try Again"}
         assert [n.text for n in scene.notices if n.level == "error"] == []
         until(lambda: scene.loaded_pair() == ANOTHER)
-        until(lambda: scene.controller.status.state == "on")
+        until(lambda: scene.controller.pair.status.state == "on")
         assert scene.ask("And?").state == "complete" and scene.verified == []
 
 
@@ -149,7 +149,7 @@ def test_a_death_of_the_engine_ends_the_verification_only(tmp_path: Path) -> Non
         record = scene.ask()
         scene.controller.verify(record.id)
         until(scene.verification_over)
-        assert scene.controller.verifying_message is None and scene.notice("is restarting") is not None
+        assert scene.controller.verification.message is None and scene.notice("is restarting") is not None
     assert whole_path(tmp_path)[1].state == "complete"
 
 
@@ -192,7 +192,7 @@ def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) ->
         assert not controller.verify(record.id) and scene.notice("A race is running") is not None
         controller.pair.unload()
         controller.change_settings(ChatSettings(pair=ANOTHER))
-        assert controller.loaded_pair is not None
+        assert controller.host.loaded is not None
         controller.host.racing = False
         controller.host.race_ended.emit()
         until(lambda: scene.loaded_pair() == ANOTHER)

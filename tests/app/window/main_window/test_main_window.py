@@ -267,7 +267,7 @@ def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_a
     assert "about 1.0 of " in about.text()
     assert "on 2 machines" in window.parts.header.chip.toolTip()
     controller.change_settings(ChatSettings())
-    until(lambda: controller.loaded_pair is not None and controller.loaded_pair.machines is None)
+    until(lambda: controller.host.loaded is not None and controller.host.loaded.machines is None)
     assert "network" not in about.text() and "verified" in about.text()
 
 

@@ -99,7 +99,7 @@ def test_a_pair_is_offered_downloaded_while_one_chats_used_and_raced(
     window: MainWindow, hub: Loopback, toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
     controller, offer = window.controller, window.parts.welcome.offer
-    until(lambda: controller.loaded_pair is not None)
+    until(lambda: controller.host.loaded is not None)
     assert "is ready. It is a small demonstration model." in window.parts.welcome.model.text()
     until(lambda: offer.isVisible())
     assert offer.offered is not None
@@ -118,7 +118,7 @@ def test_a_pair_is_offered_downloaded_while_one_chats_used_and_raced(
     hub.go.set()
     banner(window, "is ready").buttons[0].click()
     assert controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
-    until(lambda: controller.status.state == "on" and controller.status.target in target)
+    until(lambda: controller.pair.status.state == "on" and controller.pair.status.target in target)
     ask(window, "And another one?")
 
     banner(window, "This chat uses").buttons[0].click()

@@ -173,9 +173,9 @@ def test_the_target_of_the_chat_is_raced_whichever_is_loaded(start: Start) -> No
     main = start(fake_host())
     controller, another = main.races._controller, Pair(target="models/another")
     controller.start()
-    until(lambda: controller.loaded_pair is not None)
+    until(lambda: controller.host.loaded is not None)
     controller.host.load(another)
-    until(lambda: (there := controller.loaded_pair) and there.pair == another)
+    until(lambda: (there := controller.host.loaded) and there.pair == another)
     begin_race(main, simple())
     assert controller.host.pair == controller.conversation.settings.pair  # asked for before the race is
-    until(lambda: (there := controller.loaded_pair) and there.pair == controller.conversation.settings.pair)
+    until(lambda: (there := controller.host.loaded) and there.pair == controller.conversation.settings.pair)
