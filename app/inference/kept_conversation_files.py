@@ -22,7 +22,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.kept_conversations import KeptConversation
 from models.durable_files import free_disk_bytes
+from models.package_versions import version_of
 
 SUFFIX = ".cache"
 BLOCK_ROWS = 64
@@ -111,7 +111,7 @@ def _made_by(pair: LoadedPair) -> dict[str, object]:
     model = pair.target.model
     return {
         "format": FORMAT,
-        "versions": [version("redline"), version("mlx"), version("mlx-lm")],
+        "versions": [version_of("redline"), version_of("mlx"), version_of("mlx-lm")],
         "weights": pair.digest,
         "kv_bits": model.kv_bits,
         "layers": list(model.cache.layer_types),
