@@ -64,6 +64,6 @@ def summary(environment: dict[str, Any]) -> str:
     versions = environment["versions"]
     kind = f"{environment['target']} in {environment['dtype']}"
     where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"
-    own = environment.get("model_defaults")  # a document of before has none
+    own = environment["model_defaults"]
     unused = f" · ignoring the model's default sampling settings ({settings_in_words(own)})" if own else ""
     return f"{kind} · mlx {versions['mlx']} on {where}{unused}"
