@@ -34,7 +34,7 @@ from engine.cache.model_cache import filled_rows
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.kept_conversations import KeptConversation
-from models.durable_files import free_disk_bytes
+from models.durable_files import free_disk_bytes, keep_newest
 from models.package_versions import version_of
 
 SUFFIX = ".cache"
@@ -75,7 +75,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
         return 0
     with closing(_opened(path)) as file, file:
         written = _write(file, content, arrays, pause)
-    _shrink(path.parent)
+    keep_newest(path.parent.glob(f"*{SUFFIX}"), most_bytes=MOST_BYTES)
     return written
 
 
@@ -127,17 +127,6 @@ def _drafter_of(pair: LoadedPair) -> list[list[str]]:
         ]
         for part in pair.drafter.parts
     ]
-
-
-def _shrink(folder: Path) -> None:
-    """Deletes the files that were written longest ago, all but the newest, while they take too much."""
-    files = sorted(folder.glob(f"*{SUFFIX}"), key=lambda file: file.stat().st_mtime_ns)
-    left = sum(file.stat().st_size for file in files)
-    for file in files[:-1]:
-        if left <= MOST_BYTES:
-            return
-        left -= file.stat().st_size
-        file.unlink()
 
 
 # --- the file --------------------------------------------------------------------------------------
