@@ -11,7 +11,7 @@ import msgspec
 from app.protocol import Pair, Verify
 from app.store import StoreError
 from app.store.json_export import Document, MessageDocument, read_document
-from app.store.records import MessageBody, MessageRecord, StoredReceipt, verify_request
+from app.store.records import StoredReceipt, verify_request
 from engine.errors import RedlineError, UsageError
 from models.durable_files import replace_file
 
@@ -66,8 +66,8 @@ class Case:
         messages, branch = self.export.document.messages, [self.place]
         while (parent := messages[branch[-1]].parent) is not None:
             branch.append(parent)
-        records = [_record(place, messages[place]) for place in reversed(branch)]
-        return verify_request(self.number, self.export.document.settings.system, records, self.message.rounds)
+        turns = [messages[place] for place in reversed(branch)]
+        return verify_request(self.number, self.export.document.settings.system, turns, self.message.rounds)
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,3 @@ def write_receipts(export: Export, results: Sequence[Result]) -> int:
     except OSError as error:
         raise WriteError(f"{export.path} cannot be written ({error.strerror}): copy it to another folder") from error
     return len(found)
-
-
-def _record(place: int, message: MessageDocument) -> MessageRecord:
-    body = {name: getattr(message, name) for name in MessageBody.__struct_fields__}
-    parent = None if message.parent is None else message.parent + 1
-    return MessageRecord(id=place + 1, conversation=0, parent=parent, **body)

@@ -110,6 +110,11 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     thought: str = ""
     trim: ContextTrim | None = None
 
+    @property
+    def content(self) -> str:
+        """What the model is given: attachments first, fenced and named, then the text."""
+        return "\n\n".join([*(f"File {a.name}:\n{fenced(a.text)}" for a in self.attachments), self.text])
+
 
 class MessageRecord(MessageBody, frozen=True, kw_only=True):
     """One message of a branch. version of versions: its place among its siblings, from 1; siblings: the ids of
@@ -133,11 +138,6 @@ class MessageRecord(MessageBody, frozen=True, kw_only=True):
         """Whether it is a finished reply with text whose sampling settings are known."""
         has_text = bool(self.text or (self.statistics and self.statistics.tokens))
         return self.role == "assistant" and self.state != "streaming" and has_text and self.sampling is not None
-
-    @property
-    def content(self) -> str:
-        """What the model is given: attachments first, fenced and named, then the text."""
-        return "\n\n".join([*(f"File {a.name}:\n{fenced(a.text)}" for a in self.attachments), self.text])
 
 
 class ConversationRecord(Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class SearchHit(Struct, frozen=True, kw_only=True):
     matches: tuple[tuple[int, int], ...]
 
 
-def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
+def messages_of(system: str, path: Sequence[MessageBody]) -> tuple[Message, ...]:
     """Returns the turns that a model is given for a branch. Replies without an answer are left out, and their questions
     stay; for a template that wants turns to alternate they are joined (`models.turn_shape`). What was trimmed when the
     context was full is left out too, and its summary begins the first question that is left."""
@@ -190,14 +190,14 @@ def trim_in_words(trim: ContextTrim) -> str:
     return f"From here on, the model sees {seen}."
 
 
-def verify_request(number: int, system: str, branch: Sequence[MessageRecord], rounds: Iterable[RoundDone]) -> Verify:
+def verify_request(number: int, system: str, branch: Sequence[MessageBody], rounds: Iterable[RoundDone]) -> Verify:
     """Returns the request to verify the last message of a branch, a reply with these rounds. system: of the
     conversation, for a reply that does not know its own. number: of the request."""
     reply = branch[-1]
     statistics = reply.statistics
     return Verify(
         id=number,
-        messages=messages_of(system if reply.system is None else reply.system, list(branch[:-1])),
+        messages=messages_of(system if reply.system is None else reply.system, branch[:-1]),
         sampling=reply.sampling or SamplingSettings(),
         rounds=RoundTokens.of(one.round for one in rounds),
         complete=reply.state == "complete" and CONTEXT_FULL not in reply.note,  # another day's may hold more
