@@ -175,14 +175,12 @@ DEMONSTRATION = Path(str(resources.files("resources"))) / "races" / "demonstrati
 
 def open_race(path: Path) -> RaceDocument:
     """Returns the race in a file. Raises RaceError."""
-    try:
+    with disk_errors(lambda why: RaceError(f"{path.name} cannot be read ({why}): choose another file")):
         if not path.is_file():
             raise RaceError(f"there is no file {path.name}: give a race that was saved")
         if path.stat().st_size > LARGEST_BYTES:
             raise RaceError(f"{path.name} is too large to be a race: choose another file")
         return read_race(path.read_bytes())
-    except OSError as error:
-        raise RaceError(f"{path.name} cannot be read ({error.strerror}): choose another file") from error
 
 
 def race_json(document: RaceDocument) -> bytes:

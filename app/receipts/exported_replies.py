@@ -13,7 +13,7 @@ from app.store import StoreError
 from app.store.json_export import Document, MessageDocument, read_document
 from app.store.records import StoredReceipt, verify_request
 from engine.errors import RedlineError, UsageError
-from models.durable_files import replace_file
+from models.durable_files import disk_errors, replace_file
 
 
 class WriteError(RedlineError):
@@ -125,10 +125,8 @@ def write_receipts(export: Export, results: Sequence[Result]) -> int:
     for place, kept in found.items():
         document["messages"][place]["receipt"] = msgspec.to_builtins(kept)
     path = export.path.resolve()
-    try:
+    with disk_errors(lambda why: WriteError(f"{export.path} cannot be written ({why}): copy it to another folder")):
         if path.read_bytes() != export.data:
             raise WriteError(f"{export.path} has changed while it was verified, and is left as it is: verify it again")
         replace_file(path, msgspec.json.encode(document))
-    except OSError as error:
-        raise WriteError(f"{export.path} cannot be written ({error.strerror}): copy it to another folder") from error
     return len(found)
