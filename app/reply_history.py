@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import RedlineError
+from models.durable_files import keep_newest
 
 FOLDER = "draft-history"
 MOST_BYTES = 4 << 20  # of all files: about a million tokens
@@ -58,7 +59,7 @@ class ReplyHistory:
             known = {one: ids for one, ids in _records(path) if one != message}
             known[message] = array("i", tokens)
             _write(path, known.items())
-            self._shrink()
+            keep_newest(self._paths(), most_bytes=self._most_bytes)
 
     def read(self, vocabulary: str) -> dict[tuple[int, int], array[int]]:
         """Returns the ids of each reply, by (conversation, message), oldest file first."""
@@ -132,15 +133,6 @@ class ReplyHistory:
             return
         except OSError as error:
             raise _refused(error, self.folder) from error
-
-    def _shrink(self) -> None:
-        """Deletes the files that were written longest ago until what is left is small enough."""
-        sizes = {path: path.stat().st_size for path in self._paths()}
-        for path, size_bytes in list(sizes.items())[:-1]:
-            if sum(sizes.values()) <= self._most_bytes:
-                return
-            path.unlink()
-            sizes[path] -= size_bytes
 
     def _caches(self) -> list[Path]:
         """Returns the files of what the models remember, also those that are being written, and of earlier versions."""

@@ -20,7 +20,7 @@ SOURCES: dict[Rule, str] = {
     "coupled": "arXiv 2408.07978, drafter-invariant speculative decoding",
     "greedy": "decoding at temperature 0",
 }
-UNRECORDED = "This reply was made before Redline recorded why a draft was refused."
+UNRECORDED = "Why the draft was refused here is not recorded."
 
 
 class TokenExplanation(NamedTuple):

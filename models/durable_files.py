@@ -4,9 +4,10 @@ Knows bytes and folders; refuses to know what a model is.
 """
 
 import json
+import math
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -85,6 +86,16 @@ def replace_with(path: Path, write: Callable[[Path], object], private: bool = Fa
 def replace_json(path: Path, value: object, private: bool = False) -> None:
     """`replace_file` with what `write_json` writes. private: whether only the user may read it. Raises OSError."""
     replace_with(path, lambda draft: write_file(draft, _json(value)), private)
+
+
+def keep_newest(files: Iterable[Path], most: float = math.inf, most_bytes: float = math.inf) -> None:
+    """Deletes the files that were written longest ago, all but the newest, until at most `most` are left and these take
+    at most `most_bytes`. Raises OSError."""
+    taken_bytes = 0
+    for number, path in enumerate(sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)):
+        taken_bytes += path.stat().st_size
+        if number and (number >= most or taken_bytes > most_bytes):
+            path.unlink()
 
 
 def sync_folder(path: Path) -> None:

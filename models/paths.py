@@ -17,6 +17,14 @@ def models_dir(root: Path | None = None) -> Path:
     return cache_dir(root) / "models"
 
 
+def exists(spec: str) -> bool:
+    """Returns whether `spec` names a place on disk, whatever it holds."""
+    try:
+        return bool(spec) and Path(spec).exists()
+    except (OSError, ValueError):  # too long, or with a NUL in it
+        return False
+
+
 def name_of(folder: Path) -> str:
     """Returns the name of a model's folder, also where it is given as `.` or `..`; a link's own name. Of a snapshot in
     the Hugging Face cache, the repository's without its owner."""

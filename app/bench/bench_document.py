@@ -20,7 +20,7 @@ from app.protocol.race_messages import ServerReport
 from engine.audit.receipt import Difference
 from engine.errors import RedlineError, UsageError
 from engine.metrics import median
-from models import durable_files
+from models.durable_files import disk_errors, replace_file
 
 AUTO: Literal["auto"] = "auto"
 LARGEST_BYTES = 256 * 1024 * 1024
@@ -211,7 +211,5 @@ def write_document(path: Path, value: msgspec.Struct | dict[str, Any]) -> None:
 
 def write_file(path: Path, content: bytes, option: str) -> None:
     """Replaces a file, or leaves it as it was. Raises RedlineError when it cannot be written."""
-    try:
-        durable_files.replace_file(path, content)
-    except OSError as error:
-        raise RedlineError(f"{path} cannot be written ({error.strerror}): choose another file for {option}") from error
+    with disk_errors(lambda why: RedlineError(f"{path} cannot be written ({why}): choose another file for {option}")):
+        replace_file(path, content)

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import disk_usage
@@ -28,6 +27,7 @@ from app.safe_text import safe
 from engine.errors import ModelError, UsageError
 from models.builtin import builtin_gguf
 from models.model_folder import check_folder
+from models.package_versions import UNKNOWN, version_of
 from models.paths import cache_dir, models_dir
 from models.size_text import memory_words, size_words
 
@@ -125,12 +125,11 @@ def examine(cache_root: Path | None = None) -> list[Finding]:
 
 
 def _redline() -> Finding:
-    python = f"Python {platform.python_version()}"
-    try:
-        return Finding("Redline", "ok", f"{version('redline')}, {python}")
-    except PackageNotFoundError:
+    found, python = version_of("redline"), f"Python {platform.python_version()}"
+    if found == UNKNOWN:
         advice = "run `uv sync` in the source folder"
         return Finding("Redline", "warning", f"not installed as a package, {python}", advice)
+    return Finding("Redline", "ok", f"{found}, {python}")
 
 
 def _machine() -> Finding:
@@ -158,12 +157,10 @@ def _mlx() -> Iterator[Finding]:
 
 
 def _mlx_lm() -> Finding:
-    try:
-        if find_spec("mlx_lm") is not None:
-            return Finding("mlx-lm", "ok", version("mlx-lm"))
-    except PackageNotFoundError:
-        pass
-    return Finding("mlx-lm", "missing", "not installed", "run `uv sync`")
+    found = version_of("mlx-lm")
+    if find_spec("mlx_lm") is None or found == UNKNOWN:
+        return Finding("mlx-lm", "missing", "not installed", "run `uv sync`")
+    return Finding("mlx-lm", "ok", found)
 
 
 def _memory() -> Finding:

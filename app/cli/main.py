@@ -21,6 +21,7 @@ from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser, lost_machi
 from app.macos import activity
 from app.safe_text import guard_streams
 from engine.errors import BackendError, RedlineError, UsageError
+from models.package_versions import version_of
 
 COMMANDS = {
     "chat": "chat with a model, or get one reply to --prompt",
@@ -42,9 +43,7 @@ class _Version(argparse.Action):
     """Looks the version up only when --version is given."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        print(f"redline {version('redline')}")
+        print(f"redline {version_of('redline')}")
         parser.exit()
 
 

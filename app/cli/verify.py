@@ -35,6 +35,7 @@ from app.command_line import FAILURE, INTERRUPTED, OK, add_command, add_common, 
 from app.reply_statistics import count, drafting_in_words, sampling_in_words
 from app.safe_text import safe
 from engine.errors import UsageError
+from models.package_versions import version_of
 
 if TYPE_CHECKING:
     from app.command_line import Commands
@@ -123,14 +124,12 @@ def _write(exports: list[Export], results: list[Result]) -> None:
 
 def document(results: Sequence[Result], interrupted: bool) -> str:
     """Returns the results as JSON."""
-    from importlib.metadata import version
-
     from app.host.server import ready
 
     report = {
         "format": FORMAT,
         "version": VERSION,
-        "redline": version("redline"),
+        "redline": version_of("redline"),
         "environment": {"mlx": ready().mlx, "device": ready().device},
         "interrupted": interrupted,
         "replies": [_reply(result) for result in results],

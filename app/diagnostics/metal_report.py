@@ -18,6 +18,7 @@ from app.diagnostics.kernel_costs import ROWS, SHARED_HEADS, attention_times, pa
 from app.diagnostics.unseen_kernels import UNSEEN
 from app.inference import environment, pair_loader
 from app.inference.loaded_pair import LoadedPair, open_target, reason_of
+from app.inference.measured_reply import PROMPTS
 from app.inference.options import Options
 from engine import backend
 from engine.audit.reply_check import compare_replies
@@ -30,11 +31,6 @@ from engine.settings import SamplingSettings
 
 FORMAT = 1
 SAMPLINGS = (SamplingSettings(), SamplingSettings(temperature=1))
-PROMPTS = (
-    "List three fruits, then repeat the list three times.",
-    "Why is the sky blue?",
-    "Write a short function that sorts a list of numbers, and explain each line.",
-)
 DRAFT_LENGTHS, REPLY_TOKENS = (1, 4, 8), 48
 MEMORY_TOKENS = 1024
 # What the report keeps of what MLX says about the GPU. The rest may identify the machine, as the UUID does.

@@ -24,7 +24,7 @@ from engine.policy.step_times import DrafterTimes
 from engine.session import Prompt, Session
 from engine.settings import AcceptanceRule, SamplingSettings
 from models.drafters.drafter_kind import LONGEST_CHAIN
-from models.durable_files import replace_file
+from models.durable_files import keep_newest, replace_file
 from models.forecast.forecast import Forecast, RoundTimes, forecast_reply
 from models.forecast.target_text import TargetText, read_text
 from models.loader import Loaded
@@ -88,8 +88,7 @@ class Forecaster:
         with contextlib.suppress(OSError):  # it is written again the next time
             self._folder.mkdir(parents=True, exist_ok=True)
             replace_file(self._file(prompt, settings), msgspec.json.encode(reply))
-            for old in sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-MAX_FILES]:
-                old.unlink()
+            keep_newest(self._folder.iterdir(), MAX_FILES)
         return self._text_of(prompt, reply, settings)
 
     def _kept(self, prompt: tuple[int, ...], settings: SamplingSettings) -> TargetText | None:

@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, BinaryIO
 
 from app import protocol
@@ -16,6 +15,7 @@ from app.command_line import OK, notify
 from app.host.engine_loop import EngineLoop, WindowGoneError, cancelled
 from app.inference.machine import processor
 from app.task_queue import MOST_PLACES, Task
+from models.package_versions import version_of
 
 if TYPE_CHECKING:  # what serves programs takes a while to import, and few windows serve them
     from app.api.api_thread import ApiThread
@@ -200,11 +200,4 @@ def take_streams() -> tuple[int, int]:
 def ready() -> protocol.Ready:
     """Returns who answers, without importing MLX, which would take a while."""
     device = f"{processor()}, Metal" if sys.platform == "darwin" else f"{processor()}, CPU"
-    return protocol.Ready(version=protocol.VERSION, redline=_version("redline"), mlx=_version("mlx"), device=device)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
+    return protocol.Ready(version=protocol.VERSION, redline=version_of("redline"), mlx=version_of("mlx"), device=device)

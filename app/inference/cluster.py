@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from queue import Queue
 from types import FrameType
 from typing import Any
@@ -35,6 +34,7 @@ from engine.errors import BackendError, MachineLostError, ModelError, RedlineErr
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import embed, is_pipelined, layers_of
 from engine.target.sharded_target import PIPELINE_SUMS, SUMS, SUMS_A_LAYER, Leader, Message, trip_s
+from models.package_versions import version_of
 from models.size_text import memory_words
 
 FEW_SUMS, WIDE = 20, 8  # sums of a measurement while a model is loaded, and rows of the wider of its two
@@ -322,7 +322,7 @@ def share_text(needed: int) -> str:
 
 def versions() -> dict[str, str]:
     """Returns what must be the same on all machines."""
-    return {package: version(package) for package in PACKAGES}
+    return {package: version_of(package) for package in PACKAGES}
 
 
 def _ring(hosts: Sequence[Host]) -> Ring:

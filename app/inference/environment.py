@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from app.inference import digests
@@ -14,6 +13,7 @@ from app.inference.pair_resolution import drafter_folders
 from app.reply_statistics import settings_in_words
 from engine import backend
 from models.generation_defaults import generation_defaults
+from models.package_versions import version_of
 from models.paths import name_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
     """Returns a description for JSON. It names no user, host or folder."""
     found = backend.describe()
     return {
-        "versions": {name: version(name) for name in _PACKAGES},
+        "versions": {name: version_of(name) for name in _PACKAGES},
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "processor": processor(),
@@ -64,6 +64,6 @@ def summary(environment: dict[str, Any]) -> str:
     versions = environment["versions"]
     kind = f"{environment['target']} in {environment['dtype']}"
     where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"
-    own = environment.get("model_defaults")  # a document of before has none
+    own = environment["model_defaults"]
     unused = f" · ignoring the model's default sampling settings ({settings_in_words(own)})" if own else ""
     return f"{kind} · mlx {versions['mlx']} on {where}{unused}"

@@ -22,7 +22,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,8 @@ from engine.cache.model_cache import filled_rows
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.kept_conversations import KeptConversation
-from models.durable_files import free_disk_bytes
+from models.durable_files import free_disk_bytes, keep_newest
+from models.package_versions import version_of
 
 SUFFIX = ".cache"
 BLOCK_ROWS = 64
@@ -75,7 +75,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
         return 0
     with closing(_opened(path)) as file, file:
         written = _write(file, content, arrays, pause)
-    _shrink(path.parent)
+    keep_newest(path.parent.glob(f"*{SUFFIX}"), most_bytes=MOST_BYTES)
     return written
 
 
@@ -111,7 +111,7 @@ def _made_by(pair: LoadedPair) -> dict[str, object]:
     model = pair.target.model
     return {
         "format": FORMAT,
-        "versions": [version("redline"), version("mlx"), version("mlx-lm")],
+        "versions": [version_of("redline"), version_of("mlx"), version_of("mlx-lm")],
         "weights": pair.digest,
         "kv_bits": model.kv_bits,
         "layers": list(model.cache.layer_types),
@@ -127,17 +127,6 @@ def _drafter_of(pair: LoadedPair) -> list[list[str]]:
         ]
         for part in pair.drafter.parts
     ]
-
-
-def _shrink(folder: Path) -> None:
-    """Deletes the files that were written longest ago, all but the newest, while they take too much."""
-    files = sorted(folder.glob(f"*{SUFFIX}"), key=lambda file: file.stat().st_mtime_ns)
-    left = sum(file.stat().st_size for file in files)
-    for file in files[:-1]:
-        if left <= MOST_BYTES:
-            return
-        left -= file.stat().st_size
-        file.unlink()
 
 
 # --- the file --------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength,
 from engine.policy.fixed import FixedLength
 from engine.policy.step_times import Belief, PriorPrices, StepTimes, pass_price
 from engine.settings import SamplingSettings
-from models.durable_files import replace_file
+from models.durable_files import keep_newest, replace_file
 from models.loader import Loaded
 from models.paths import cache_dir
 
@@ -111,8 +111,7 @@ class LearntRounds:
             path.parent.mkdir(parents=True, exist_ok=True)
             times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in _named(self.times).items()}
             replace_file(path, msgspec.json.encode(_File(FORMAT, times, self.counts)))
-            for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MAX_FILES]:
-                old.unlink()
+            keep_newest(path.parent.glob("*.json"), MAX_FILES)
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # msgspec's errors are ValueErrors

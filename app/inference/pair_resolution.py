@@ -17,7 +17,7 @@ from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
 from models.local.inventory import Installed, installed, note_use
 from models.local.locations import AbsentModel, find_locations, find_model, names_in
 from models.model_folder import ModelFolder
-from models.paths import BUILTIN
+from models.paths import BUILTIN, exists
 
 NONE = "none"
 
@@ -76,14 +76,6 @@ def resolve_auto(target: ModelFolder, cache_root: Path | None = None) -> tuple[s
     models = [] if is_builtin(target.path) else present_models(cache_root)
     found = auto_drafter(target, models, read_catalogue(), cache_root)
     return found.spec, f"auto took {found.why}"
-
-
-def exists(spec: str) -> bool:
-    """Returns whether `spec` names a place on disk, whatever it holds."""
-    try:
-        return bool(spec) and Path(spec).exists()
-    except (OSError, ValueError):  # too long, or with a NUL in it
-        return False
 
 
 def present_models(cache_root: Path | None = None) -> list[UsableModel]:

@@ -45,13 +45,14 @@ from app.protocol.race_messages import (
     Run,
     has_server,
 )
-from app.store.json_export import fault_of_sampling
+from app.store.json_export import UNREADABLE, fault_of_sampling, read_header
+from app.store.records import Time
 from app.store.round_encoding import fault_of_round
 from engine.audit.receipt import first_difference
 from engine.errors import RedlineError
 from engine.events import PromptProgress
 from engine.metrics import Metrics, decode_speedup, median, total_speedup
-from models import durable_files
+from models.durable_files import disk_errors, replace_file
 
 FORMAT = "redline race"
 VERSION = 1
@@ -59,8 +60,6 @@ LARGEST_BYTES = 256 * 1024 * 1024
 SHORTEST_S, LONGEST_S = 1e-7, 24 * 3600.0  # between two rounds, of a run
 MAX_TOKENS = 1_000_000  # of all runs together
 MAX_DRAFTED = 10_000  # tokens a round may draft
-
-Time = Annotated[float, msgspec.Meta(ge=0, lt=253402300800)]  # to the year 9999
 
 
 class RaceError(RedlineError):
@@ -100,13 +99,6 @@ class Results:
     total: Spread | None
     shown: int
     sides: tuple[SideResult, ...]
-
-
-class Head(Struct, frozen=True, kw_only=True):
-    """What is read first: the rest may be of another version."""
-
-    format: str
-    version: Annotated[int, msgspec.Meta(ge=1, lt=10**6)]
 
 
 class RaceDocument(Struct, frozen=True, kw_only=True):
@@ -166,17 +158,14 @@ class RaceDocument(Struct, frozen=True, kw_only=True):
 
 def read_race(data: bytes) -> RaceDocument:
     """Returns the race of a document. Raises RaceError: what is wrong, in a line."""
-    try:
-        head = msgspec.json.decode(data, type=Head)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        head = None
+    head = read_header(data)
     if head is None or head.format != FORMAT:
         raise RaceError("this is not a race saved by Redline: choose another file")
     if head.version > VERSION:
         raise RaceError(f"this race was saved by a newer Redline (version {head.version}): update Redline")
     try:
         return msgspec.json.decode(data, type=RaceDocument)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         why = " ".join(str(error).split())
         raise RaceError(f"this race cannot be read ({why}): choose another file, or race again") from error
 
@@ -186,14 +175,12 @@ DEMONSTRATION = Path(str(resources.files("resources"))) / "races" / "demonstrati
 
 def open_race(path: Path) -> RaceDocument:
     """Returns the race in a file. Raises RaceError."""
-    try:
+    with disk_errors(lambda why: RaceError(f"{path.name} cannot be read ({why}): choose another file")):
         if not path.is_file():
             raise RaceError(f"there is no file {path.name}: give a race that was saved")
         if path.stat().st_size > LARGEST_BYTES:
             raise RaceError(f"{path.name} is too large to be a race: choose another file")
         return read_race(path.read_bytes())
-    except OSError as error:
-        raise RaceError(f"{path.name} cannot be read ({error.strerror}): choose another file") from error
 
 
 def race_json(document: RaceDocument) -> bytes:
@@ -205,10 +192,8 @@ def race_json(document: RaceDocument) -> bytes:
 
 def write_file(path: Path, data: bytes) -> None:
     """Writes a race, or a picture of one, whole or not at all. Raises RaceError."""
-    try:
-        durable_files.replace_file(path, data)
-    except OSError as error:
-        raise RaceError(f"{path.name} cannot be written ({error.strerror}): choose another place") from error
+    with disk_errors(lambda why: RaceError(f"{path.name} cannot be written ({why}): choose another place")):
+        replace_file(path, data)
 
 
 def tokens_of(run: Run) -> tuple[int, ...]:

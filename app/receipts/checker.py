@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from app.inference.loaded_pair import LoadedPair, open_target, release_memory
@@ -14,6 +13,7 @@ from app.protocol import Pair, VerifyDone, VerifyProgress
 from app.receipts.exported_replies import Case, Result
 from app.store.records import StoredReceipt
 from engine.errors import ModelError, RedlineError, UsageError
+from models.package_versions import version_of
 from models.paths import BUILTIN
 
 Step = Callable[[int, str], None]
@@ -85,7 +85,7 @@ def _result(
 
 def _stored(answer: VerifyDone) -> StoredReceipt:
     return StoredReceipt(
-        receipt=answer.receipt, made_s=time.time(), redline=version("redline"), reference=answer.reference
+        receipt=answer.receipt, made_s=time.time(), redline=version_of("redline"), reference=answer.reference
     )
 
 

@@ -11,9 +11,9 @@ import msgspec
 from app.protocol import Pair, Verify
 from app.store import StoreError
 from app.store.json_export import Document, MessageDocument, read_document
-from app.store.records import MessageBody, MessageRecord, StoredReceipt, verify_request
+from app.store.records import StoredReceipt, verify_request
 from engine.errors import RedlineError, UsageError
-from models.durable_files import replace_file
+from models.durable_files import disk_errors, replace_file
 
 
 class WriteError(RedlineError):
@@ -66,8 +66,8 @@ class Case:
         messages, branch = self.export.document.messages, [self.place]
         while (parent := messages[branch[-1]].parent) is not None:
             branch.append(parent)
-        records = [_record(place, messages[place]) for place in reversed(branch)]
-        return verify_request(self.number, self.export.document.settings.system, records, self.message.rounds)
+        turns = [messages[place] for place in reversed(branch)]
+        return verify_request(self.number, self.export.document.settings.system, turns, self.message.rounds)
 
 
 @dataclass(frozen=True)
@@ -125,16 +125,8 @@ def write_receipts(export: Export, results: Sequence[Result]) -> int:
     for place, kept in found.items():
         document["messages"][place]["receipt"] = msgspec.to_builtins(kept)
     path = export.path.resolve()
-    try:
+    with disk_errors(lambda why: WriteError(f"{export.path} cannot be written ({why}): copy it to another folder")):
         if path.read_bytes() != export.data:
             raise WriteError(f"{export.path} has changed while it was verified, and is left as it is: verify it again")
         replace_file(path, msgspec.json.encode(document))
-    except OSError as error:
-        raise WriteError(f"{export.path} cannot be written ({error.strerror}): copy it to another folder") from error
     return len(found)
-
-
-def _record(place: int, message: MessageDocument) -> MessageRecord:
-    body = {name: getattr(message, name) for name in MessageBody.__struct_fields__}
-    parent = None if message.parent is None else message.parent + 1
-    return MessageRecord(id=place + 1, conversation=0, parent=parent, **body)

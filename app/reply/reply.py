@@ -145,8 +145,6 @@ class Reply:
         there. Of rounds that are damaged none is kept: the store has the text alone."""
         try:
             for done in self._stored or ():
-                if self.rounds and done.round.index <= self.rounds[-1].round.index - (self._offset or 0):
-                    self._offset = None  # an older Redline numbered the rounds of a continued reply anew
                 self.add(done)
                 if pause():
                     return False

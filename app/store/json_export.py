@@ -50,6 +50,7 @@ FORMAT = "redline conversation"
 VERSION = 1
 MOST_CHARACTERS = 256 * 1024 * 1024
 MOST_MESSAGES = 100_000
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)  # what msgspec raises for a document from elsewhere
 
 Place = Annotated[int, msgspec.Meta(ge=0, lt=MOST_MESSAGES)]
 
@@ -135,11 +136,11 @@ class Document(Struct, frozen=True, kw_only=True):
     shown: Place | None = None
 
 
-def read_header(text: str) -> DocumentHeader | None:
-    """Returns what a document says of itself; None where it is of another program."""
+def read_header(data: str | bytes) -> DocumentHeader | None:
+    """Returns what a document of Redline says of itself; None where it is of another program."""
     try:
-        return msgspec.json.decode(text, type=DocumentHeader)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return msgspec.json.decode(data, type=DocumentHeader)
+    except UNREADABLE:
         return None
 
 
@@ -155,7 +156,7 @@ def read_document(text: str) -> Document:
     try:
         document = msgspec.json.decode(text, type=Document)
         fault = _fault_of(document)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+    except UNREADABLE as error:
         fault = " ".join(str(error).split())
     if fault:
         raise StoreError(f"this conversation cannot be imported: {fault}; nothing was changed")

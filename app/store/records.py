@@ -110,6 +110,11 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     thought: str = ""
     trim: ContextTrim | None = None
 
+    @property
+    def content(self) -> str:
+        """What the model is given: attachments first, fenced and named, then the text."""
+        return "\n\n".join([*(f"File {a.name}:\n{fenced(a.text)}" for a in self.attachments), self.text])
+
 
 class MessageRecord(MessageBody, frozen=True, kw_only=True):
     """One message of a branch. version of versions: its place among its siblings, from 1; siblings: the ids of
@@ -133,11 +138,6 @@ class MessageRecord(MessageBody, frozen=True, kw_only=True):
         """Whether it is a finished reply with text whose sampling settings are known."""
         has_text = bool(self.text or (self.statistics and self.statistics.tokens))
         return self.role == "assistant" and self.state != "streaming" and has_text and self.sampling is not None
-
-    @property
-    def content(self) -> str:
-        """What the model is given: attachments first, fenced and named, then the text."""
-        return "\n\n".join([*(f"File {a.name}:\n{fenced(a.text)}" for a in self.attachments), self.text])
 
 
 class ConversationRecord(Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class SearchHit(Struct, frozen=True, kw_only=True):
     matches: tuple[tuple[int, int], ...]
 
 
-Visible = tuple[Sequence[MessageRecord], str]  # messages, and the summary of those before them, "" for none
+Visible = tuple[Sequence[MessageBody], str]  # messages, and the summary of those before them, "" for none
 
 
 def draft_of(text: str, attachments: tuple[Attachment, ...] = ()) -> MessageRecord:
@@ -172,7 +172,7 @@ def draft_of(text: str, attachments: tuple[Attachment, ...] = ()) -> MessageReco
     return MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
 
 
-def visible_of(path: Sequence[MessageRecord]) -> Visible:
+def visible_of(path: Sequence[MessageBody]) -> Visible:
     """Returns what a model is given of a branch: all but what was trimmed when the context was full."""
     for place, record in reversed(list(enumerate(path))):
         if record.trim is not None:
@@ -180,12 +180,12 @@ def visible_of(path: Sequence[MessageRecord]) -> Visible:
     return path, ""
 
 
-def messages_of(system: str, path: Sequence[MessageRecord]) -> tuple[Message, ...]:
+def messages_of(system: str, path: Sequence[MessageBody]) -> tuple[Message, ...]:
     """Returns the turns that a model is given for a branch."""
     return turns_of(system, *visible_of(path))
 
 
-def turns_of(system: str, visible: Sequence[MessageRecord], summary: str) -> tuple[Message, ...]:
+def turns_of(system: str, visible: Sequence[MessageBody], summary: str) -> tuple[Message, ...]:
     """Returns these messages as turns. Replies without an answer are left out, and their questions stay; for a template
     that wants turns to alternate they are joined (`models.turn_shape`). The summary begins the first question."""
     turns: list[Message] = []
@@ -208,7 +208,7 @@ def trim_in_words(trim: ContextTrim) -> str:
     return f"From here on, the model sees {seen}."
 
 
-def verify_request(number: int, system: str, branch: Sequence[MessageRecord], rounds: Iterable[RoundDone]) -> Verify:
+def verify_request(number: int, system: str, branch: Sequence[MessageBody], rounds: Iterable[RoundDone]) -> Verify:
     """Returns the request to verify the last message of a branch, a reply with these rounds. system: of the
     conversation, for a reply that does not know its own. number: of the request."""
     reply = branch[-1]

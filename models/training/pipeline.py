@@ -14,7 +14,6 @@ import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from engine.target.tree_trial import why_no_trees
 from models.durable_files import write_json
 from models.forecast.forecast import RoundTimes
 from models.loader import Loaded
+from models.package_versions import version_of
 from models.training.batches import Batches, schedule
 from models.training.corpus import (
     Conversation,
@@ -195,7 +195,7 @@ class TrainingPipeline:
         """Returns what the drafter is and was made from, for its config.json; the same for the same plan."""
         plan = self.plan
         return {
-            "made_by": f"redline {version('redline')} fit",
+            "made_by": f"redline {version_of('redline')} fit",
             "kind": plan.kind,
             "target": plan.target,
             "target_fingerprint": plan.fingerprint,

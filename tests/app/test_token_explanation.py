@@ -68,5 +68,5 @@ def test_every_token_of_a_round_of_any_rule_is_explained_even_with_parts_missing
         assert all(explain_refused(done, node).words for node in (1, 2))
 
 
-def test_old_rounds_say_that_they_do_not_know() -> None:
+def test_a_round_without_its_rule_says_that_it_is_not_known() -> None:
     assert explain_emitted(corrected(rule="", draws=(), refusal=None), 1).text == UNRECORDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -38,3 +39,22 @@ def test_a_name_may_be_as_long_as_names_go(tmp_path: Path) -> None:
     path = tmp_path / ("\N{CAT FACE}" * 63)
     durable_files.replace_file(path, b"content")
     assert path.read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [
+        ({}, "abcd"),
+        ({"most": 2}, "ab"),
+        ({"most_bytes": 35}, "abc"),
+        ({"most": 2, "most_bytes": 19}, "a"),
+        ({"most_bytes": 5}, "a"),  # the newest stays, however large
+    ],
+)
+def test_the_files_that_were_written_last_are_kept(tmp_path: Path, limits: dict[str, int], left: str) -> None:
+    for age, name in enumerate("abcd"):
+        path = tmp_path / name
+        path.write_bytes(bytes(10))
+        os.utime(path, (1000 - age, 1000 - age))
+    durable_files.keep_newest(tmp_path.iterdir(), **limits)
+    assert "".join(sorted(path.name for path in tmp_path.iterdir())) == left

@@ -41,6 +41,7 @@ from app.window.chat.notices import Action, Notice, SpeculationState, Speculatio
 from app.window.common.sentence import capitalised, sentence, without_backticks
 from app.window.common.timer import Timer, call_later, clock_s
 from engine.errors import ContextError
+from models.package_versions import version_of
 
 TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new chat."
 SHORT_OF_MEMORY = "This Mac is short of memory. Redline has freed what it was not using."
@@ -216,12 +217,11 @@ class HostConnection(QObject):
         """Returns versions, the state of the engine and its last errors as text. It names models, but neither the user
         nor anything from a conversation."""
         import platform
-        from importlib.metadata import version
 
         status, process = self.status, self.process
         lines = [
-            f"Redline {version('redline')}, Python {platform.python_version()}, {platform.platform(terse=True)}",
-            f"Qt {version('PySide6-Essentials')}, platform plugin {QGuiApplication.platformName()}",
+            f"Redline {version_of('redline')}, Python {platform.python_version()}, {platform.platform(terse=True)}",
+            f"Qt {version_of('PySide6-Essentials')}, platform plugin {QGuiApplication.platformName()}",
             f"Engine: {process.phase}, speculation {status.state}: {status.detail}",
             f"Target: {status.target or 'none'}, drafter: {status.drafter or 'none'}",
             f"Log: {without_home(str(self.log_file)) if self.log_file else 'none'}",

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
@@ -19,6 +18,7 @@ from app.store.records import ChatSettings, MessageRecord, StoredReceipt, verify
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
 from app.window.common.sentence import sentence
+from models.package_versions import version_of
 
 SILENCE = "The engine has stopped responding while verifying a reply."
 
@@ -154,7 +154,8 @@ class ReplyVerification(QObject):
 
     def _save(self, job: _Job, found: VerifyDone) -> None:
         """Saves the receipt with the message; where the store fails, the window shows it until it closes."""
-        stored = StoredReceipt(receipt=found.receipt, made_s=time.time(), redline=_version(), reference=found.reference)
+        redline = version_of("redline")
+        stored = StoredReceipt(receipt=found.receipt, made_s=time.time(), redline=redline, reference=found.reference)
         record = self._store_receipt(job.message, stored)
         self._end()
         self.verified.emit(record or replace(job.branch[-1], receipt=stored))
@@ -172,10 +173,3 @@ class ReplyVerification(QObject):
             self._show("")
             self._job = None
             self.ended.emit()
-
-
-def _version() -> str:
-    try:
-        return version("redline")
-    except PackageNotFoundError:
-        return ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
-from PySide6.QtCore import QIODevice, QSaveFile
-
 from engine.errors import RedlineError
+from models.durable_files import disk_errors, replace_file
 
 LONGEST_NAME = 60
 
@@ -23,8 +23,7 @@ def file_name(title: str) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes the complete file, or raises FileError and leaves what was there."""
-    file = QSaveFile(str(path))
-    data = text.encode()
-    if not file.open(QIODevice.OpenModeFlag.WriteOnly) or file.write(data) != len(data) or not file.commit():
-        raise FileError(f"“{path.name}” could not be saved ({file.errorString()}). Choose another place.")
+    """Writes the complete file, where `path` is a link the one it leads to, or raises FileError and leaves what was
+    there."""
+    with disk_errors(lambda why: FileError(f"“{path.name}” could not be saved ({why}). Choose another place.")):
+        replace_file(Path(os.path.realpath(path)), text.encode())

@@ -28,6 +28,7 @@ from app.window.common.icons import pixmap
 from app.window.common.layouts import column, row
 from app.window.common.theme import NATIVE
 from app.window.common.widgets import style, wrapped
+from models.paths import exists
 
 CONTROL_WIDTH, BESIDE = 168, 12  # px: of a control, and between its name and it
 DECIMALS = 4
@@ -245,12 +246,7 @@ class FolderField(QWidget):
 
 def is_folder(spec: str) -> bool:
     """Returns whether `spec` is a folder rather than the name of a model, by the same rule as in the terminal."""
-    if spec.startswith(("/", ".", "~")):
-        return True
-    try:
-        return Path(spec).exists()
-    except (OSError, ValueError):
-        return False
+    return not spec or spec.startswith(("/", ".", "~")) or exists(spec)
 
 
 def folder_error(text: str) -> str:

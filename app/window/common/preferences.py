@@ -35,7 +35,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
     scheme: Follow = "system"
     zoom: int = 0
     tints: bool = True
-    show_refused: bool = msgspec.field(name="ghosts", default=False)
+    show_refused: bool = False
     motion: Motion = "system"
     announce: bool = True
     unload_minutes: int = 30

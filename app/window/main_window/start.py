@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from app.command_line import notify
 from app.log_file import LOG, logs_dir, open_log
 from app.qt_libraries import install_advice, missing_libraries
 from engine.errors import RedlineError
+from models.package_versions import version_of
 from models.size_text import memory_words
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def show(options: WindowOptions) -> int:
     """Shows the window, without a look at other instances."""
     application = _make_application()
     log_file = open_log(options.logs_dir)
-    qt = f"Qt {version('PySide6-Essentials')}, platform plugin {application.platformName()}"
-    LOG.info("Redline %s starts: %s", version("redline"), qt)
+    qt = f"Qt {version_of('PySide6-Essentials')}, platform plugin {application.platformName()}"
+    LOG.info("Redline %s starts: %s", version_of("redline"), qt)
     from app.reply_history import FOLDER, ReplyHistory
     from app.store import Store
     from app.window.chat import Controller, Notice

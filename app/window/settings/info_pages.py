@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distributions, version
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal, qVersion
@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.widgets import keep_width, label, scroll_area, style, wrapped
+from models.package_versions import version_of
 
 Shortcuts = Sequence[tuple[str, Sequence[tuple[str, str]]]]  # by menu: the name of an action, and its keys
 
@@ -124,15 +125,8 @@ class AboutPage(QWidget):
 def versions() -> str:
     """Returns the versions of Redline and of what it is made of."""
     python = ".".join(str(part) for part in sys.version_info[:3])
-    parts = f"MLX {_version('mlx')}, mlx-lm {_version('mlx-lm')}, Qt {qVersion()} under the LGPL, Python {python}"
-    return f"Redline {_version('redline')}\n{parts}\nRedline is free software under the Apache License 2.0."
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a folder that was not installed
-        return "unknown"
+    parts = f"MLX {version_of('mlx')}, mlx-lm {version_of('mlx-lm')}, Qt {qVersion()} under the LGPL, Python {python}"
+    return f"Redline {version_of('redline')}\n{parts}\nRedline is free software under the Apache License 2.0."
 
 
 @dataclass(frozen=True)

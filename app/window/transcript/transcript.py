@@ -45,8 +45,7 @@ class Transcript(QWidget):
 
     regenerate(message), resume(message), edit(message, text), edit_changed(message, text so far; "" if it is the
     message's own), select(id of another version), delete_version(message), race(question), verify(message): the reader
-    asks for it. token_hovered: a TokenDetail, or None.
-    say: has a screen reader read a sentence.
+    asks for it. say: has a screen reader read a sentence.
     """
 
     regenerate = Signal(int)
@@ -57,7 +56,6 @@ class Transcript(QWidget):
     delete_version = Signal(int)
     race = Signal(int)
     verify = Signal(int)
-    token_hovered = Signal(object)
     link_clicked = Signal(QUrl)
 
     def __init__(self, parent: QWidget | None = None, say: Say | None = None) -> None:
@@ -264,7 +262,6 @@ class Transcript(QWidget):
         self._panel_at = pointed[0].mapTo(self, pointed[2].topLeft()) if pointed else QPoint()
         self.panel.hide()
         detail = pointed[0].entry.detail(pointed[1]) if pointed else None
-        self.token_hovered.emit(detail)
         if detail is None or not (self.options.tints or self.options.refused or detail.differs):
             self._hover.stop()
         else:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from app.bench.bench_document import BenchDocument, BenchRun, make_document
 
 ENVIRONMENT = {
+    "model_defaults": {},
     "versions": {"redline": "0", "mlx": "0", "mlx-lm": "0", "numpy": "0"},
     **dict.fromkeys(("python", "platform", "processor", "device", "library", "backend", "dtype"), "x"),
     "cores": 2,

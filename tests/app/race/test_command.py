@@ -49,6 +49,12 @@ def test_a_race_says_what_it_found(race: Redline, toy_drafter_folder: Path) -> N
     assert "\x1b" not in done.out and done.err == ""
 
 
+@pytest.mark.usefixtures("not_installed")
+def test_redline_that_is_not_installed_races(race: Redline) -> None:
+    done = race("--max-tokens", "6", "--runs", "1", "--json")
+    assert json.loads(done.out)["environment"]["redline"] == "unknown"
+
+
 def test_a_race_that_was_saved_is_replayed_with_no_model_and_says_how_it_was_sampled(
     race: Redline, redline: Redline, tmp_path: Path
 ) -> None:

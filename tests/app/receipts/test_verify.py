@@ -58,6 +58,13 @@ def test_a_forged_token_is_a_failure_and_the_exit_code_says_so(chat: Path, verif
     assert told["totals"]["failures"] == 1 and told["totals"]["differences"] == len(reply["differences"])
 
 
+@pytest.mark.usefixtures("not_installed")
+def test_redline_that_is_not_installed_verifies_and_saves(chat: Path, verify: Redline) -> None:
+    code, out, _ = verify(chat, "--message", 2, "--json", "--write")
+    assert code == 0 and json.loads(out)["redline"] == "unknown"
+    assert json.loads(chat.read_text())["messages"][1]["receipt"]["redline"] == "unknown"
+
+
 def test_several_files_are_one_document(chat: Path, tmp_path: Path, verify: Redline) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(chat.read_bytes())

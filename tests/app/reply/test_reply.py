@@ -186,14 +186,6 @@ def test_a_continued_reply_is_one_reply_with_one_set_of_numbers() -> None:
     assert detail is not None and detail.round == 21
 
 
-def test_rounds_of_an_older_redline_that_begin_anew_are_counted_through() -> None:
-    again = round_(0, (" Again",), (), 0)
-    reply = reply_of(CHAIN, again)
-    detail = reply.detail(2)
-    assert reply.text == "The sky Again"
-    assert detail is not None and detail.round == 2
-
-
 # --- thought and answer -------------------------------------------------------------------------
 
 

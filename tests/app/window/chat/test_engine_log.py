@@ -63,6 +63,12 @@ def test_the_error_report_says_where_the_log_is_and_not_who_the_user_is(
         assert "Log: none\n" in scene.controller.host.error_report()
 
 
+@pytest.mark.usefixtures("not_installed")
+def test_redline_that_is_not_installed_has_an_error_report(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene:
+        assert scene.controller.host.error_report().startswith("Redline unknown, Python ")
+
+
 @pytest.mark.slow
 def test_short_memory_is_reported_in_one_calm_line_once(tmp_path: Path, log: Path) -> None:
     with Scene(tmp_path, short_of_memory=True) as scene:

@@ -218,7 +218,11 @@ def test_a_file_is_complete_or_not_written(tmp_path: Path) -> None:
     assert path.read_bytes() == "ä\n".encode()
     with pytest.raises(FileError, match="Choose another place"):
         write_text(tmp_path, "b")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+    link = tmp_path / "link.txt"
+    link.symlink_to("a.txt")
+    write_text(link, "b\n")
+    assert link.is_symlink() and path.read_bytes() == b"b\n"
+    assert {entry.name for entry in tmp_path.iterdir()} == {"a.txt", "link.txt"}
 
 
 @pytest.mark.parametrize(

@@ -209,11 +209,11 @@ def test_a_wave_is_there_when_the_conversation_opens_and_stays_under_the_cursor(
 def test_a_token_that_differs_says_so_even_without_tints(stage: MakeStage) -> None:
     one, tile = open_reply(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
     one.transcript.change_options(tints=False)
-    hovered = emitted(one.transcript.token_hovered)
-    for token in (6, 7):
+    for token, differs in ((6, FAILED), (7, None)):
         tile.pointed.emit(token, tile.rect(), False)
-        assert one.transcript._hover.isActive() == (token == 6)
-    assert [detail.differs for detail in hovered] == [FAILED, None]
+        detail = tile.entry.detail(token)
+        assert detail is not None and detail.differs == differs
+        assert one.transcript._hover.isActive() == (differs is not None)
     detail = tile.entry.detail(3)
     assert detail is not None and "a near-tie: plain decoding chooses ␣the, by 1 ULPs (rounding: 3.5)" in as_text(
         detail

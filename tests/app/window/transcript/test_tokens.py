@@ -16,7 +16,7 @@ from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from app.window.transcript.token_panel import as_html, as_text
 from tests.app.window.inspector.sample_rounds import CORRECTED
-from tests.app.window.transcript.conftest import MakeStage, Stage, emitted
+from tests.app.window.transcript.conftest import MakeStage, Stage
 from tests.app.window.transcript.samples import CODE, PARAGRAPH, REPLY, question, reply, rounds
 
 
@@ -35,9 +35,16 @@ def token_places(page: TextPage) -> dict[int, QPointF]:
     return places
 
 
+def pointed_at(one: Stage) -> TokenDetail | None:
+    """The token that the mouse or the keyboard went to."""
+    if one.transcript._pointed is None:
+        return None
+    tile, token, _ = one.transcript._pointed
+    return tile.entry.detail(token)
+
+
 def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> None:
     one, tile = open_reply(stage)
-    hovered = emitted(one.transcript.token_hovered)
     page = tile.pages[0]
     details = [tile.entry.detail(token) for token in range(60)]
     token, wrong = next((n, d) for n, d in enumerate(details) if d and d.kind == "corrected" and d.text != " ")
@@ -45,10 +52,10 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
     one.settle()
     QTest.mouseMove(page.viewport(), token_places(page)[token].toPoint())
     one.frame()
-    assert hovered[-1] == wrong and wrong.instead and wrong.round >= 1
+    assert pointed_at(one) == wrong and wrong.instead and wrong.round >= 1
     QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())
     one.frame()
-    assert hovered[-1] is None
+    assert pointed_at(one) is None
 
 
 def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) -> None:
@@ -66,20 +73,18 @@ def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) 
 
 def test_the_keyboard_goes_from_token_to_token_and_hears_about_each(stage: MakeStage) -> None:
     one, tile = open_reply(stage)
-    hovered = emitted(one.transcript.token_hovered)
     page = tile.pages[0]
     page.setFocus()
-    for _ in range(3):
+    for number in page.tokens()[:3]:
         QTest.keyClick(page, Qt.Key.Key_Right)
-    details = [tile.entry.detail(token) for token in page.tokens()[:3]]
-    assert [detail for detail in dict.fromkeys(hovered) if detail is not None] == details
+        assert pointed_at(one) == tile.entry.detail(number)
     assert len(one.said) == 3 and "round 1" in one.said[0]
     assert one.transcript.panel.isVisible()
     QTest.keyClick(page, Qt.Key.Key_Left)
-    assert hovered[-1] is not None and hovered[-1] == details[1] != details[2]
+    assert pointed_at(one) == tile.entry.detail(page.tokens()[1])
     assert len(page.extraSelections()) == 1
     QTest.keyClick(page, Qt.Key.Key_Escape)
-    assert hovered[-1] is None and not page.extraSelections() and not one.transcript.panel.isVisible()
+    assert pointed_at(one) is None and not page.extraSelections() and not one.transcript.panel.isVisible()
 
 
 def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
