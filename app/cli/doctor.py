@@ -24,8 +24,9 @@ from app.inference.machine import memory
 from app.qt_libraries import install_advice
 from app.reply_statistics import count
 from app.safe_text import safe
-from engine.errors import ModelError, UsageError
+from engine.errors import ModelError, RedlineError, UsageError
 from models.builtin import builtin_gguf
+from models.durable_files import disk_errors, replace_file
 from models.model_folder import check_folder
 from models.package_versions import UNKNOWN, version_of
 from models.paths import cache_dir, models_dir
@@ -87,7 +88,9 @@ def _measure(args: argparse.Namespace) -> int:
     as_json = json.dumps(report, indent=1, ensure_ascii=False)
     print(as_json if args.json else report_text.markdown(report))
     if args.output is not None:
-        args.output.write_text(as_json if args.output.suffix == ".json" else report_text.markdown(report))
+        text = as_json if args.output.suffix == ".json" else report_text.markdown(report)
+        with disk_errors(lambda why: RedlineError(f"{args.output} cannot be written ({why}): copy it from here")):
+            replace_file(args.output, text.encode())
         notify(f"saved to {args.output}; the report contains no user, computer or folder names")
     return FAILURE if has_failed(report) else OK
 

@@ -81,9 +81,10 @@ _COUNT, _SECONDS, _SHARE = 2**31 - 1, 1e9, 1.000001
 # The largest value of a field; the smallest is 0.
 _MOST: dict[str, float] = {
     **dict.fromkeys(("tokens", "drafted", "accepted", "rounds", "prompt_tokens", "index", "width", "position"), _COUNT),
-    **dict.fromkeys(("plain_token", "other_token", "context", "thought_tokens"), _COUNT),
+    **dict.fromkeys(("plain_token", "other_token", "context", "thought_tokens", "plain_rounds"), _COUNT),
     **dict.fromkeys(
-        ("time_s", "draft_s", "verify_s", "ttft_s", "thought_s", "tokens_per_s", "mean_acceptance_length"), _SECONDS
+        ("time_s", "draft_s", "verify_s", "ttft_s", "thought_s", "plain_s", "tokens_per_s", "mean_acceptance_length"),
+        _SECONDS,
     ),
     **dict.fromkeys(("p", "q", "acceptance_rate", "acceptance_by_position"), _SHARE),
     **dict.fromkeys(("draws", "drafted_p", "emitted_q", "residual"), _SHARE),

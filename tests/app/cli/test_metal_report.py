@@ -128,6 +128,23 @@ def test_the_command_prints_and_saves_the_report(
     assert json.loads((tmp_path / "report.json").read_text())["format"] == 1
 
 
+def test_a_report_that_cannot_be_saved_has_been_printed(
+    measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redline: Redline
+) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+
+    def measure() -> dict[str, Any]:
+        folder.rmdir()  # it was there when the measurement began
+        folder.write_text("")
+        return measured
+
+    monkeypatch.setattr(metal_report, "MetalReport", lambda minutes, _: SimpleNamespace(measure=measure))
+    done = redline("doctor", "--metal", "--output", folder / "report.md")
+    assert done.code == 1 and done.out.startswith("# Redline")
+    assert "cannot be written" in done.err and "Traceback" not in done.err
+
+
 def test_every_file_of_mlx_lm_with_kernels_of_its_own_is_listed() -> None:
     root = Path(mlx_lm.__file__).parent
     files = [

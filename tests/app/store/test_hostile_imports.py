@@ -71,6 +71,8 @@ EDITS: dict[str, Edit] = {
     "an impossible seed": lambda d: reply(d)["sampling"].update(seed=2**64),
     "an impossible context": lambda d: reply(d)["pair"].update(context=0),
     "impossible counts": lambda d: reply(d)["statistics"].update(tokens=2**40),
+    "an impossible count of plain rounds": lambda d: reply(d)["statistics"].update(plain_rounds=-1),
+    "a plain step without end": lambda d: reply(d)["statistics"].update(plain_s=1e300),
     "of more tokens than there are": lambda d: receipt_in(d).update(tokens=TOKENS + 1),
     "a promise of its own": lambda d: receipt_in(d).update(promise="everything"),
     "differences out of order": lambda d: receipt_in(d)["differences"].reverse(),
