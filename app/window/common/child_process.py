@@ -36,7 +36,8 @@ class Ending:
 
 
 class ChildProcess(QProcess):
-    """One run of a program; it deletes itself at its end. output: what it has written so far, in whole lines.
+    """One run of a program; it deletes itself at its end. output: the whole lines that it has written so far; empty
+    unless keeps_output, as a program that runs for hours may write many.
 
     line(bytes): each of them. ended(Ending): emitted once, when another program may be started.
 
@@ -47,9 +48,9 @@ class ChildProcess(QProcess):
     line = Signal(bytes)
     ended = Signal(object)
 
-    def __init__(self, parent: QObject) -> None:
+    def __init__(self, parent: QObject, keeps_output: bool = True) -> None:
         super().__init__(parent)
-        self.output = b""
+        self.output, self._keeps_output = bytearray(), keeps_output
         self._has_ended = self._stopped = False
         self.readyReadStandardOutput.connect(self._read)
         self.finished.connect(self._finish)
@@ -72,7 +73,8 @@ class ChildProcess(QProcess):
     def _read(self) -> None:
         while self.canReadLine() and not self._stopped:
             line = bytes(self.readLine().data())
-            self.output += line
+            if self._keeps_output:
+                self.output += line
             self.line.emit(line)
 
     def _handle_error(self, error: QProcess.ProcessError) -> None:
@@ -85,7 +87,8 @@ class ChildProcess(QProcess):
         self._read()
         failed = bool(code) or status != QProcess.ExitStatus.NormalExit
         errors = bytes(self.readAllStandardError().data()).decode(errors="replace")
-        self._end(Ending(failed=failed, errors=errors, output=self.output + bytes(self.readAllStandardOutput().data())))
+        output = bytes(self.output + self.readAllStandardOutput().data())
+        self._end(Ending(failed=failed, errors=errors, output=output))
 
     def _end(self, ending: Ending) -> None:
         if not self._has_ended:

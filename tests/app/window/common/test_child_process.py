@@ -15,9 +15,9 @@ from tests.app.window.waiting import until
 class Child:
     """What was told of one run of a program."""
 
-    def __init__(self, *command: str, given: bytes = b"") -> None:
+    def __init__(self, *command: str, given: bytes = b"", keeps_output: bool = True) -> None:
         self.owner, self.lines, self.endings = QObject(), list[bytes](), list[Ending]()
-        self.process = ChildProcess(self.owner)
+        self.process = ChildProcess(self.owner, keeps_output)
         self.process.line.connect(self.lines.append)
         self.process.ended.connect(self.endings.append)
         self.process.begin(command, given)
@@ -32,6 +32,12 @@ def test_whole_lines_come_before_the_end_and_the_rest_with_it() -> None:
     until(lambda: child.endings)
     assert child.lines == [b"one\n"]
     assert child.endings == [Ending(failed=False, output=b"one\ntwo")]
+
+
+def test_lines_that_are_not_kept_are_only_told() -> None:
+    child = Child(sys.executable, "-c", "print('one')", keeps_output=False)
+    until(lambda: child.endings)
+    assert child.lines == [b"one\n"] and child.endings == [Ending(failed=False)]
 
 
 def test_a_status_other_than_0_is_a_failure_with_its_errors() -> None:
