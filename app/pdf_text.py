@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+LARGEST_BYTES = 50_000_000  # of a file
 MOST_PAGES = 5_000
 MOST_CHARACTERS = 2_000_000
 
@@ -22,6 +23,7 @@ PROTECTED = "is protected by a password. Save a copy without one and attach that
 SCANNED = "has no text, only pictures of pages. Recognise its text first, as Preview and many scanners do."
 DAMAGED = "is damaged or not a PDF. Open it and save a copy, then attach that."
 UNREADABLE = "cannot be read ({}). Check that it is still there, then attach it again."
+TOO_LARGE = f"is larger than {LARGEST_BYTES // 1_000_000} MB. Attach part of it."
 TOO_LONG = f"has more than {MOST_CHARACTERS:,} characters or {MOST_PAGES:,} pages. Attach part of it."
 
 
@@ -35,6 +37,8 @@ def page_texts(path: Path) -> list[str]:
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of every oddity that it reads around
     try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise PdfError(TOO_LARGE)
         reader = PdfReader(path)
         if reader.is_encrypted and not reader.decrypt(""):
             raise PdfError(PROTECTED)

@@ -71,20 +71,15 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int,
     add, again = group.add_argument, "; may be repeated" if several else ""
     add("--tree", action="store_true", help="draft trees if drafter and target support them; draft lengths count nodes")
     add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: {instead}){again}")
-    top_p = "sample from the most likely tokens with this total probability (1: off)"
-    add("--top-p", type=float, metavar="P", help=top_p)
-    add("--top-k", type=int, metavar="K", help="sample from the K most likely tokens (0: off)")
-    min_p = "drop tokens less likely than P times the most likely one (0: off)"
-    add("--min-p", type=float, metavar="P", help=min_p)
-    add("--repetition-penalty", type=float, metavar="R", help="above 1 discourages repeats (1: off)")
-    presence = "above 0, discourages tokens that have already appeared (0: off)"
-    add("--presence-penalty", type=float, metavar="R", help=presence)
-    add(
-        "--frequency-penalty",
-        type=float,
-        metavar="R",
-        help="above 0, discourages a token more each time it has appeared (0: off)",
-    )
+    for option, number, metavar, help in (
+        ("--top-p", float, "P", "sample from the most likely tokens with this total probability (1: off)"),
+        ("--top-k", int, "K", "sample from the K most likely tokens (0: off)"),
+        ("--min-p", float, "P", "drop tokens less likely than P times the most likely one (0: off)"),
+        ("--repetition-penalty", float, "R", "above 1 discourages repeats (1: off)"),
+        ("--presence-penalty", float, "R", "above 0, discourages tokens that have already appeared (0: off)"),
+        ("--frequency-penalty", float, "R", "above 0, discourages a token more each time it has appeared (0: off)"),
+    ):
+        add(option, type=number, metavar=metavar, help=help)
     longest = f"longest reply, in tokens (default: {max_tokens})"
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=longest)
     add_context(group)

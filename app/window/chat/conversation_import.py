@@ -30,7 +30,6 @@ class ConversationImport(QObject):
     def __init__(self, store: Store, parent: QObject) -> None:
         super().__init__(parent)
         self._store = store
-        self._said: dict[str, object] = {}  # last
         self._child: ChildProcess | None = None
 
     @property
@@ -43,7 +42,6 @@ class ConversationImport(QObject):
         if self.running:
             self.notice.emit(Notice("info", BUSY))
             return
-        self._said = {}
         self.progressed.emit(f"Reading “{file.name}”…", 0.0)
         self._child = ChildProcess(self)
         self._child.line.connect(self._receive)
@@ -53,21 +51,20 @@ class ConversationImport(QObject):
     def cancel(self) -> None:
         """Ends the import. What it has written is deleted at the next start, and is not shown until then."""
         if self._child is not None:
-            self._said = {"cancelled": True}
             self._child.stop()
 
     def _receive(self, line: bytes) -> None:
-        if "cancelled" not in self._said:
-            self._said = json.loads(line)
-        done, of = self._said.get("done"), self._said.get("of")
-        if isinstance(done, int) and isinstance(of, int):
+        said = json.loads(line)
+        if "done" in said:
+            done, of = said["done"], said["of"]
             self.progressed.emit(f"Importing {done:,} of {of:,} conversations…", done / of)
 
     def _finish(self, ending: Ending) -> None:
+        self._child = None
         self.progressed.emit("", 1.0)
-        said, self._said, self._child = self._said, dict[str, object](), None
-        if isinstance(ids := said.get("imported"), list):
-            self.imported.emit(ids)
-        elif "cancelled" not in said:
+        answer = ending.answer
+        if "imported" in answer:
+            self.imported.emit(answer["imported"])
+        elif not ending.stopped:
             died = NOT_STARTED if ending.not_started else DIED
-            self.notice.emit(Notice("error", sentence(str(said["error"])) if "error" in said else died))
+            self.notice.emit(Notice("error", sentence(answer["error"]) if "error" in answer else died))

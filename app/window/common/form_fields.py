@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
@@ -143,7 +143,7 @@ def _set_up_number(box: QAbstractSpinBox) -> None:
 class Choice(QComboBox):
     """A drop-down. Except on macOS, its arrow is one of the window's own icons."""
 
-    def choose(self, value: str) -> None:
+    def choose(self, value: str | int) -> None:
         """Shows the option with this value, or the first option if there is none."""
         self.setCurrentIndex(max(0, self.findData(value)))
 
@@ -162,7 +162,7 @@ class Choice(QComboBox):
             painter.end()
 
 
-def choice(options: dict[str, str]) -> Choice:
+def choice(options: Mapping[str, str] | Mapping[int, str]) -> Choice:
     """Returns a drop-down. options: by value, the text that is shown."""
     box = Choice()
     for value, text in options.items():

@@ -312,7 +312,7 @@ class MainWindow(QMainWindow):
         """Shows this at the right, or nothing, and moves the focus along."""
         self.panes.request_side(side)
         if self.panes.side == "chat settings":
-            self.parts.panel.form.pair.target.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.parts.panel.form.pair.target.box.setFocus(Qt.FocusReason.OtherFocusReason)
         elif not side:
             self.parts.composer.editor.setFocus()
 

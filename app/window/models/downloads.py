@@ -227,7 +227,7 @@ class DownloadQueue(QObject):
         self._current, self._discarding, self._pausing = download.repo, download.state == "discarding", False
         if not self._discarding:
             download.state = "asking"
-        process = self._process = ChildProcess(self)
+        process = self._process = ChildProcess(self, keeps_output=False)
         process.line.connect(self._receive)
         process.ended.connect(self._settle)
         process.begin([*self.command, "pull", download.repo, *(["--discard"] if self._discarding else []), "--json"])

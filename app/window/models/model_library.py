@@ -31,24 +31,19 @@ Then = Callable[[Removal], None]
 
 @dataclass(eq=False)
 class Command:
-    """One command. type: of its document. then, fail: called with the document, or with why there is none. output: its
-    whole lines so far."""
+    """One command. type: of its document. then, fail: called with the document, or with why there is none."""
 
     words: tuple[str, ...]
     type: Any
     then: Callable[[Any], None]
     fail: Failure
-    output: bytes = b""
-
-    def receive(self, line: bytes) -> None:
-        self.output += line
 
     def deliver(self, ending: Ending) -> None:
         """Passes the document on. The exit status does not matter: 1 also means that nothing was found or fits."""
         if ending.not_started:
             self.fail(f"the command could not start ({ending.not_started})")
             return
-        output = (self.output + ending.unfinished).strip()
+        output = ending.output.strip()
         try:
             document = msgspec.json.decode(output, type=self.type) if output else None
         except msgspec.MsgspecError as error:
@@ -104,7 +99,6 @@ class CommandQueue(QObject):
         while self._waiting and len(self._running) < AT_ONCE:
             child, command = ChildProcess(self), self._waiting.popleft()
             self._running[child] = command
-            child.line.connect(command.receive)
             child.ended.connect(partial(self._end, child))
             call_later(child, child.kill, TIMEOUT_MS)
             child.begin([*self.command, *command.words, "--json"])

@@ -63,7 +63,6 @@ class PictureExport(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._child: ChildProcess | None = None
-        self._cancelled = False
 
     @property
     def busy(self) -> bool:
@@ -73,7 +72,6 @@ class PictureExport(QObject):
     def begin(self, document: RaceDocument, path: Path, animated: bool, scheme: Scheme) -> None:
         """Draws `document` to `path`: all of it, or its end."""
         assert self._child is None
-        self._cancelled = False
         child = self._child = ChildProcess(self)
         child.line.connect(self._read)
         child.ended.connect(self._end)
@@ -87,7 +85,6 @@ class PictureExport(QObject):
     def cancel(self) -> None:
         """Ends the export; nothing is left of it."""
         if self._child is not None:
-            self._cancelled = True
             self._child.stop()
 
     def _read(self, line: bytes) -> None:
@@ -96,7 +93,7 @@ class PictureExport(QObject):
 
     def _end(self, ending: Ending) -> None:
         self._child = None
-        if self._cancelled:
+        if ending.stopped:
             self.ended.emit(CANCELLED)
         elif ending.not_started:
             self.ended.emit(f"the picture could not be drawn ({ending.not_started})")

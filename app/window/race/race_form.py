@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
@@ -14,20 +13,10 @@ from app.protocol.race_messages import PLAIN, Server, Side
 from app.remote.openai_client import check_address
 from app.store.records import ChatSettings
 from app.window.common.appearance import GAP
-from app.window.common.form_fields import (
-    CONTROL_WIDTH,
-    CheckBox,
-    FolderField,
-    Lines,
-    choice,
-    folder_error,
-    is_folder,
-    real_number,
-    whole_number,
-)
+from app.window.common.form_fields import CONTROL_WIDTH, CheckBox, Lines, choice, real_number, whole_number
 from app.window.common.layouts import STRETCH, Part, column, row
 from app.window.common.widgets import fit_width, label, style
-from app.window.settings.pair_form import DRAFTERS, FOLDER
+from app.window.settings.pair_form import DRAFTERS, FOLDER, ModelChoice
 from app.window.settings.sampling_form import RULES, temperature_error
 from engine.errors import UsageError
 from engine.settings import LONGEST_DRAFT, LONGEST_TREE, MAX_TEMPERATURE
@@ -52,36 +41,35 @@ class SideForm(QWidget):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         letter = label(name, "header")
-        self.drafter, self.rule = choice(SIDES), choice(RULES)
+        self.drafter, self.rule = ModelChoice(f"drafter {name}", SIDES), choice(RULES)
         self.length, self.tree = whole_number(AUTO, LONGEST_TREE, "Auto"), CheckBox("Trees")
-        self.folder = FolderField(f"Folder of drafter {name}")
-        self.folder.setAccessibleName(f"Drafter folder of side {name}")
+        self.drafter.folder.setAccessibleName(f"Drafter folder of side {name}")
         letter.setToolTip(f"Side {name}")
         self.length.setPrefix("Length ")
-        fit_width(self.drafter, CONTROL_WIDTH, tuple(SIDES.values()), at_least=True)
+        fit_width(self.drafter.box, CONTROL_WIDTH, tuple(SIDES.values()), at_least=True)
         self.url, self.model, self.key_env = QLineEdit(), QLineEdit(), QLineEdit()
         self._server = QWidget()
         self._lay_out_server(name)
-        controls = {"Drafter": self.drafter, "Draft length": self.length, "Trees": self.tree, "Acceptance": self.rule}
+        box = self.drafter.box
+        controls = {"Drafter": box, "Draft length": self.length, "Trees": self.tree, "Acceptance": self.rule}
         for what, control in controls.items():
             control.setAccessibleName(f"{what} of side {name}")
-        column(row(letter, *controls.values(), STRETCH, gap=GAP), self.folder, self._server, on=self, gap=GAP // 2)
-        for signal in (self.drafter.activated, self.rule.activated, self.tree.clicked, self.length.valueChanged):
+        first = row(letter, *controls.values(), STRETCH, gap=GAP)
+        column(first, self.drafter.folder, self._server, on=self, gap=GAP // 2)
+        for signal in (self.drafter.changed, self.rule.activated, self.tree.clicked, self.length.valueChanged):
             signal.connect(lambda *_: self._change())
-        self.folder.changed.connect(self._change)
         for line in (self.url, self.model, self.key_env):
             line.editingFinished.connect(self._change)
         self._check()
 
     def side(self) -> Side:
         """Returns the side as it stands, valid or not."""
-        kind = self.drafter.currentData()
-        length = self.length.value()
+        kind, length = self.drafter.kind, self.length.value()
         if kind == SERVER:
             url, model, key_env = (line.text().strip() for line in (self.url, self.model, self.key_env))
             return Side(server=Server(url=url, model=model, key_env=key_env))
         return Side(
-            drafter=str(Path(self.folder.text()).expanduser()) if kind == FOLDER else kind,
+            drafter=self.drafter.spec(),
             tree=self.tree.isChecked() and kind != "none",
             draft_length=None if length == AUTO or kind == "none" else length,
             acceptance=cast(AcceptanceRule, self.rule.currentData()),
@@ -89,26 +77,21 @@ class SideForm(QWidget):
 
     def show_side(self, side: Side) -> None:
         """Shows this side, without a signal."""
-        own = side.drafter not in SIDES and is_folder(side.drafter)
-        if not own and side.server is None:
-            self.drafter.offer(side.drafter)
+        self.drafter.show_spec(side.drafter if side.server is None else SERVER)
         server = side.server or Server(url="")
         for line, text in ((self.url, server.url), (self.model, server.model), (self.key_env, server.key_env)):
             line.setText(text)
-        self.drafter.choose(SERVER if side.server is not None else FOLDER if own else side.drafter)
-        self.folder.set_text(side.drafter if own else "")
-        self.length.blockSignals(True)
-        self.length.setValue(AUTO if side.draft_length is None else side.draft_length)
-        self.length.blockSignals(False)
+        with QSignalBlocker(self.length):
+            self.length.setValue(AUTO if side.draft_length is None else side.draft_length)
         self.tree.setChecked(side.tree)
         self.rule.choose(side.acceptance)
         self._check()
 
     def error(self) -> str:
         """Returns what is wrong with the side, or ""."""
-        if self.drafter.currentData() == FOLDER and (why := folder_error(self.folder.text())):
+        if why := self.drafter.error():
             return why
-        if self.drafter.currentData() == SERVER:
+        if self.drafter.kind == SERVER:
             try:
                 check_address(Server(url=self.url.text().strip()))
             except UsageError:
@@ -122,8 +105,8 @@ class SideForm(QWidget):
 
     def _check(self) -> None:
         """Shows what belongs to the choice."""
-        kind = self.drafter.currentData()
-        self.folder.setVisible(kind == FOLDER)
+        kind = self.drafter.kind
+        self.drafter.folder.setVisible(kind == FOLDER)
         for control in (self.length, self.tree):
             control.setVisible(kind not in ("none", SERVER))
         self._server.setVisible(kind == SERVER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QMenu, QPushButton, QSlider, QToolButton, QWidget
 
@@ -125,9 +125,8 @@ class ReplayControls(QWidget):
         self._differs_s = differs_s
         self.slider.mark = None if differs_s is None else round(differs_s * STEPS_A_S)
         self.slider.tone = tone
-        self.slider.blockSignals(True)
-        self.slider.set_steps(math.ceil(end_s * STEPS_A_S))
-        self.slider.blockSignals(False)
+        with QSignalBlocker(self.slider):
+            self.slider.set_steps(math.ceil(end_s * STEPS_A_S))
         self.difference.setVisible(differs_s is not None)
         self._set_speed(speed)
 
@@ -183,9 +182,9 @@ class ReplayControls(QWidget):
         player, slider = self.player, self.slider
         if not player.playing:
             self._frame.stop()
-        slider.blockSignals(True)
-        slider.setValue(slider.maximum() if player.position_s >= player.end_s else round(player.position_s * STEPS_A_S))
-        slider.blockSignals(False)
+        step = slider.maximum() if player.position_s >= player.end_s else round(player.position_s * STEPS_A_S)
+        with QSignalBlocker(slider):
+            slider.setValue(step)
         self.time.setText(f"{player.position_s:.1f} / {player.end_s:.1f} s")
         slider.setAccessibleDescription(self.time.text())
         shape, name = ("pause", "Pause") if player.playing else ("play", "Play")

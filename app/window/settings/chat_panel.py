@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QLineEdit, QPushButton, QWidget
 
@@ -64,9 +64,8 @@ class ChatForm(QWidget):
         self._shown = settings
         self.pair.show_pair(settings.pair)
         self.sampling.show_settings(settings.sampling)
-        self.system.blockSignals(True)
-        self.system.setPlainText(settings.system)
-        self.system.blockSignals(False)
+        with QSignalBlocker(self.system):
+            self.system.setPlainText(settings.system)
         self._set_limits()
 
     def set_model(self, loaded: Loaded) -> None:

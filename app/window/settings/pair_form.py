@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QObject, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.inference.host_file import read_hosts
@@ -44,48 +44,41 @@ NO_MACHINES = "This file does not list machines that can share a model. Create o
 MACHINES_HELP = "For a model that is too large for this computer: choose a file created by redline cluster."
 
 
-class ModelChoice(QWidget):
-    """A choice of a model by name, with a field for its folder that is shown when "Choose Folder…" is chosen.
-
-    changed(): the user chose another model, which may be invalid.
-    """
+class ModelChoice(QObject):
+    """A drop-down of models by name, and the field of a folder, which counts while "Choose Folder…" is chosen. Both are
+    laid out by whoever makes them. changed(): the user chose another model, which may be invalid."""
 
     changed = Signal()
 
     def __init__(self, name: str, options: dict[str, str]) -> None:
         super().__init__()
         self._options = options
-        self.box, self.folder = choice(options), FolderField(f"Folder of the {name.lower()}")
-        self.name_field = Field(name, self.box)
-        self.folder_field = Field(f"{name} folder", self.folder, wide=True)
-        self.setFocusProxy(self.box)
-        column(self.name_field, self.folder_field, on=self, gap=12)
+        self.box, self.folder = choice(options), FolderField(f"Folder of {name}")
         self.box.activated.connect(lambda _: self.changed.emit())
         self.folder.changed.connect(self.changed)
 
+    @property
+    def kind(self) -> str:
+        """The name of the model, or FOLDER."""
+        return str(self.box.currentData())
+
     def spec(self) -> str:
         """Returns the name of the model or its folder."""
-        if self.box.currentData() != FOLDER:
-            return str(self.box.currentData())
+        if self.kind != FOLDER:
+            return self.kind
         return str(Path(self.folder.text()).expanduser()) if self.folder.text() else ""
 
     def show_spec(self, spec: str) -> None:
         """Shows this model, without a signal."""
         own = spec not in self._options and is_folder(spec)
         if not own:
-            self.offer(spec)
+            self.box.offer(spec)
         self.box.choose(FOLDER if own else spec)
         self.folder.set_text(spec if own else "")
 
-    def offer(self, name: str) -> None:
-        """Adds a model by its name before "Choose Folder…", which is last, unless it is there."""
-        self.box.offer(name)
-
-    def check(self) -> None:
-        """Shows the field for the folder if it is needed, and what is wrong with the folder."""
-        own = self.box.currentData() == FOLDER
-        self.folder_field.setVisible(own)
-        self.folder_field.set_error(folder_error(self.folder.text()) if own else "")
+    def error(self) -> str:
+        """Returns what is wrong with the folder, or ""."""
+        return folder_error(self.folder.text()) if self.kind == FOLDER else ""
 
 
 class PairForm(QWidget):
@@ -97,17 +90,20 @@ class PairForm(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.target, self.drafter = ModelChoice("Target", TARGETS), ModelChoice("Drafter", DRAFTERS)
+        self.target, self.drafter = ModelChoice("the target", TARGETS), ModelChoice("the drafter", DRAFTERS)
+        self._target, self._drafter = Field("Target", self.target.box), Field("Drafter", self.drafter.box)
+        self._target_folder = Field("Target folder", self.target.folder, wide=True)
+        self._drafter_folder = Field("Drafter folder", self.drafter.folder, wide=True)
         self.tree, self.context = CheckBox("Draft trees"), whole_number(0, LONGEST_CONTEXT, "Automatic")
         self.machines = FolderField("This computer alone", _ask_hosts)
         self._machines = Field("Machines", self.machines, MACHINES_HELP, wide=True)
         self._loaded: Loaded | None = None
         self.models = QPushButton("More Models…")
         self._context = Field("Context size", self.context, "Maximum tokens for the prompt and reply together.")
-        tree, right = Field("Trees", self.tree, TREE_HELP), Qt.AlignmentFlag.AlignRight
-        models = (self.target.name_field, self.target.folder_field, self.drafter.name_field, self.drafter.folder_field)
-        self.fields = (*models, tree, self._context, self._machines)
-        column(self.target, (self.models, 0, right), self.drafter, *self.fields[-3:], on=self, gap=12)
+        target, drafter = (self._target, self._target_folder), (self._drafter, self._drafter_folder)
+        others = (Field("Trees", self.tree, TREE_HELP), self._context, self._machines)
+        self.fields = (*target, *drafter, *others)
+        column(*target, (self.models, 0, Qt.AlignmentFlag.AlignRight), *drafter, *others, on=self, gap=12)
         self.models.clicked.connect(self.models_asked)
         changed = (self.target.changed, self.drafter.changed, self.machines.changed)
         for signal in (*changed, self.tree.clicked, self.context.valueChanged):
@@ -127,9 +123,8 @@ class PairForm(QWidget):
         self.drafter.show_spec(pair.drafter)
         self.machines.set_text(pair.hosts)
         self.tree.setChecked(pair.tree)
-        self.context.blockSignals(True)
-        self.context.setValue(pair.context or 0)
-        self.context.blockSignals(False)
+        with QSignalBlocker(self.context):
+            self.context.setValue(pair.context or 0)
         self._check()
 
     def set_model(self, loaded: Loaded) -> None:
@@ -141,7 +136,7 @@ class PairForm(QWidget):
         """Offers models that are on this computer by their names."""
         for model, names in ((self.target, targets), (self.drafter, drafters)):
             for name in names:
-                model.offer(name)
+                model.box.offer(name)
 
     @property
     def valid(self) -> bool:
@@ -154,12 +149,13 @@ class PairForm(QWidget):
 
     def _check(self) -> None:
         """Shows what belongs to the choice, and what is wrong with it."""
-        target, drafter = self.target.box.currentData(), self.drafter.box.currentData()
-        self.target.name_field.set_help(BUILTIN_HELP if target == BUILTIN else "")
+        target, drafter = self.target.kind, self.drafter.kind
+        self._target.set_help(BUILTIN_HELP if target == BUILTIN else "")
         mismatch = target != BUILTIN and drafter in SHIPPED
-        self.drafter.name_field.set_help(MISMATCH if mismatch else DRAFTER_HELP.get(drafter, ""))
-        self.target.check()
-        self.drafter.check()
+        self._drafter.set_help(MISMATCH if mismatch else DRAFTER_HELP.get(drafter, ""))
+        for model, folder in ((self.target, self._target_folder), (self.drafter, self._drafter_folder)):
+            folder.setVisible(model.kind == FOLDER)
+            folder.set_error(model.error())
         self._context.set_error("Enter at least 2 tokens." if self.context.value() == 1 else "")
         self._check_machines()
 

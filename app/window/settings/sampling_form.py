@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
@@ -135,21 +135,21 @@ class SamplingForm(QWidget):
 
     def show_settings(self, sampling: SamplingSettings) -> None:
         """Shows these settings, without a signal."""
-        self.blockSignals(True)
-        for name, box in self._numbers.items():
-            box.setValue(getattr(sampling, name))
-        self._from_model = set(sampling.from_model)  # last: what was shown before counted as values that the user gave
-        self._show_defaults()
-        self.thinking.choose("" if sampling.thinking is None else "on" if sampling.thinking else "off")
-        self._choose_effort(sampling.effort)
-        self.max_thought.setValue(sampling.max_thought_tokens or 0)
-        self.length.setValue(sampling.draft_length or 0)
-        self.seed.setText("" if sampling.seed is None else str(sampling.seed))
-        self.stop.setPlainText(write_stops(sampling.stop))
-        self.rule.choose(sampling.acceptance)
-        self.length_kind.choose("auto" if sampling.draft_length is None else "fixed")
-        self._typing.stop()
-        self.blockSignals(False)
+        with QSignalBlocker(self):
+            for name, box in self._numbers.items():
+                box.setValue(getattr(sampling, name))
+            # Last: what was shown before counted as values that the user gave.
+            self._from_model = set(sampling.from_model)
+            self._show_defaults()
+            self.thinking.choose("" if sampling.thinking is None else "on" if sampling.thinking else "off")
+            self._choose_effort(sampling.effort)
+            self.max_thought.setValue(sampling.max_thought_tokens or 0)
+            self.length.setValue(sampling.draft_length or 0)
+            self.seed.setText("" if sampling.seed is None else str(sampling.seed))
+            self.stop.setPlainText(write_stops(sampling.stop))
+            self.rule.choose(sampling.acceptance)
+            self.length_kind.choose("auto" if sampling.draft_length is None else "fixed")
+            self._typing.stop()
         self._check()
 
     def set_limits(self, tree: bool, context: int) -> None:
@@ -159,7 +159,6 @@ class SamplingForm(QWidget):
 
     def set_model(self, defaults: Mapping[str, float], thinking: bool, efforts: tuple[str, ...]) -> None:
         """Shows what the loaded model has: its own values, and the switches of its chat template."""
-        self.blockSignals(True)
         self._defaults, self._has_thinking, self._has_effort = defaults, thinking, bool(efforts)
         chosen = self.effort.currentData() or ""
         self.effort.clear()
@@ -167,7 +166,6 @@ class SamplingForm(QWidget):
             self.effort.addItem(text, value)
         self._choose_effort(chosen)
         self._show_defaults()
-        self.blockSignals(False)
         self._check()
 
     def _choose_effort(self, effort: str) -> None:
@@ -179,10 +177,8 @@ class SamplingForm(QWidget):
     def _show_defaults(self) -> None:
         neutral = SamplingSettings()
         for name in self._from_model:
-            box = self._numbers[name]
-            box.blockSignals(True)
-            box.setValue(self._defaults.get(name, getattr(neutral, name)))
-            box.blockSignals(False)
+            with QSignalBlocker(self._numbers[name]):
+                self._numbers[name].setValue(self._defaults.get(name, getattr(neutral, name)))
 
     def _use_defaults(self) -> None:
         self._from_model = set(MODEL_DEFAULTS)

@@ -30,20 +30,15 @@ PAGES = {
 }
 SCHEMES = {"system": "System", "light": "Light", "dark": "Dark"}
 MOTIONS = {"system": "System", "full": "Full", "reduced": "Reduced"}
-UNLOADING = {
-    "5": "5 minutes",
-    "15": "15 minutes",
-    "30": "30 minutes",
-    "60": "1 hour",
-    "0": "Never",
-}
+UNLOADING = {5: "5 minutes", 15: "15 minutes", 30: "30 minutes", 60: "1 hour", 0: "Never"}
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
-PARALLEL = {str(number): str(number) for number in range(1, MOST_PLACES + 1)}
+PARALLEL = {number: str(number) for number in range(1, MOST_PLACES + 1)}
 PARALLEL_HELP = "Chats and other apps share the models. Each reply is slower meanwhile, and its text is the same."
 LEARNING_HELP = (
     "Drafts may copy from earlier replies, and long conversations resume faster after a restart. Turning this "
     "off deletes the saved data."
 )
+TINTS_HELP = "Colours accepted, corrected and bonus tokens in every reply."
 REFUSED_HELP = "Shows what the drafter proposed and the target refused."
 DEFAULTS_HELP = (
     "New chats start with these settings. Changing the settings of a chat changes these too, except the system prompt."
@@ -60,27 +55,22 @@ class AppearancePage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        sizes = {str(step): f"{round(100 * STEP**step)}%" for step in range(SMALLEST, LARGEST + 1)}
-        self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
-        self.parallel = choice(PARALLEL)
-        self.unload = choice(UNLOADING)
-        self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
-        self.learning = CheckBox("Use for drafting")
+        sizes = {step: f"{round(100 * STEP**step)}%" for step in range(SMALLEST, LARGEST + 1)}
         self._preferences = Preferences()
         fields = column(on=self, margins=PAGE_MARGINS, gap=14)
-        self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference
+        self.controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference
         for name, title, control, help in (
-            ("scheme", "Appearance", self.scheme, ""),
-            ("zoom", "Text size", self.text_size, ""),
-            ("tints", "Token colours", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
-            ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
-            ("motion", "Motion", self.motion, "With reduced motion, nothing blinks, slides or fades."),
-            ("unload_minutes", "Unload idle models after", self.unload, UNLOADING_HELP),
-            ("parallel", "Replies at once", self.parallel, PARALLEL_HELP),
-            ("learn_replies", "Earlier replies", self.learning, LEARNING_HELP),
-            ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),
+            ("scheme", "Appearance", choice(SCHEMES), ""),
+            ("zoom", "Text size", choice(sizes), ""),
+            ("tints", "Token colours", CheckBox("Show"), TINTS_HELP),
+            ("show_refused", "Refused tokens", CheckBox("Show"), REFUSED_HELP),
+            ("motion", "Motion", choice(MOTIONS), "With reduced motion, nothing blinks, slides or fades."),
+            ("unload_minutes", "Unload idle models after", choice(UNLOADING), UNLOADING_HELP),
+            ("parallel", "Replies at once", choice(PARALLEL), PARALLEL_HELP),
+            ("learn_replies", "Earlier replies", CheckBox("Use for drafting"), LEARNING_HELP),
+            ("announce", "Screen readers", CheckBox("Read aloud"), "Reads replies aloud, sentence by sentence."),
         ):
-            self._controls[name] = control
+            self.controls[name] = control
             fields.addWidget(Field(title, control, help))
             changed = control.activated if isinstance(control, Choice) else control.clicked
             changed.connect(lambda _: self._change())
@@ -89,18 +79,17 @@ class AppearancePage(QWidget):
     def show_preferences(self, preferences: Preferences) -> None:
         """Shows these preferences, without a signal."""
         self._preferences = preferences
-        for name, control in self._controls.items():
+        for name, control in self.controls.items():
             value = getattr(preferences, name)
             if isinstance(control, Choice):
-                control.choose(str(value))
+                control.choose(value)
             else:
                 control.setChecked(value)
 
     def _change(self) -> None:
         values: dict[str, Any] = {}
-        for name, control in self._controls.items():
-            value = control.currentData() if isinstance(control, Choice) else control.isChecked()
-            values[name] = type(getattr(self._preferences, name))(value)  # a choice keeps numbers as text
+        for name, control in self.controls.items():
+            values[name] = control.currentData() if isinstance(control, Choice) else control.isChecked()
         self._preferences = replace(self._preferences, **values)
         self.changed.emit(self._preferences)
 

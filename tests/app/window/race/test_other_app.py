@@ -56,7 +56,7 @@ def race_against(script: Script, window: RaceWindow, runs: int) -> str:
     form.runs.setValue(runs)
     form.tokens.setValue(8)
     with serving(script) as server:
-        QTest.keyClicks(other.drafter, SIDES[SERVER].rstrip("…"))
+        QTest.keyClicks(other.drafter.box, SIDES[SERVER].rstrip("…"))
         assert other.url.isVisible() and not other.length.isVisible()
         QTest.keyClicks(other.url, server.url)
         QTest.mouseClick(form.start, Qt.MouseButton.LeftButton)

@@ -88,7 +88,7 @@ def test_every_value_shown_is_the_value_read(form: ChatForm, applied: list[ChatS
         form.show_settings(settings)
         assert form.valid
         assert form.settings() == settings
-        assert form.pair.drafter.folder_field.isHidden() == (settings.pair.drafter != str(tmp_path))
+        assert form.pair._drafter_folder.isHidden() == (settings.pair.drafter != str(tmp_path))
     assert applied == []
 
 
@@ -138,7 +138,7 @@ def test_a_folder_without_a_model_is_shown_as_wrong_and_not_loaded(
     assert not form.valid
     for path, why in ((tmp_path / "none", "does not exist"), (tmp_path, "no config.json"), ("a\0", "does not exist")):
         enter(target.folder, path)
-        assert why in target.folder_field.error
+        assert why in form.pair._target_folder.error
     assert applied == []
     (tmp_path / "config.json").write_text("{}")
     enter(target.folder, tmp_path)
@@ -168,7 +168,7 @@ def test_the_file_of_the_machines_is_checked_and_what_they_have_is_shown(
 def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     form.show_settings(ChatSettings(pair=Pair(target=str(tmp_path), drafter="eagle3")))
-    assert form.pair.drafter.name_field._below.text().startswith("This drafter is made for the built-in target")
+    assert form.pair._drafter._below.text().startswith("This drafter is made for the built-in target")
     assert form.valid
 
 
@@ -237,7 +237,7 @@ def test_the_wheel_does_not_change_a_control_without_focus(form: ChatForm) -> No
         *(QPointF(5, 5), QPointF(5, 5), QPoint(0, 0), QPoint(0, 120), Qt.MouseButton.NoButton),
         *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
     )
-    form.pair.target.setFocus()
+    form.pair.target.box.setFocus()
     QApplication.sendEvent(form.sampling.temperature, wheel)
     assert form.sampling.temperature.value() == 0
 

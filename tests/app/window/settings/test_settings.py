@@ -27,16 +27,16 @@ from tests.app.window.waiting import layouts_end, until
 
 
 def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, controller: Controller) -> None:
-    page = window.settings.show("appearance").appearance
-    choices = ((page.scheme, "dark"), (page.text_size, "2"), (page.motion, "reduced"), (page.unload, "0"))
+    controls = window.settings.show("appearance").appearance.controls
     assert controller.pair._idle_minutes == 30
-    for box, value in choices:
+    choices: dict[str, str | int] = {"scheme": "dark", "zoom": 2, "motion": "reduced", "unload_minutes": 0}
+    for name, value in choices.items():
+        box = controls[name]
+        assert isinstance(box, form_fields.Choice)
         box.choose(value)
         box.activated.emit(0)
-    page.tints.click()
-    page.refused.click()
-    page.announce.click()
-    page.learning.click()
+    for name in ("tints", "show_refused", "announce", "learn_replies"):
+        controls[name].click()
     chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, show_refused=True, announce=False)
     chosen = replace(chosen, unload_minutes=0, learn_replies=False)
     assert window.preferences == chosen
@@ -46,7 +46,7 @@ def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, con
     assert shown.still and not shown.tints and window.theme.reduced_motion
     second = open_window(controller)
     assert (second.preferences, controller.pair._idle_minutes) == (chosen, 0)
-    assert second.settings.show("appearance").appearance.text_size.currentText() == "121%"
+    assert second.settings.show("appearance").appearance.controls["zoom"].currentText() == "121%"
     end(second)
 
 
