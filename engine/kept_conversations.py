@@ -57,8 +57,10 @@ class Request:
 
     def reusable(self, kept: KeptConversation) -> int:
         """Returns how many tokens of the prompt need not be read again where a conversation is in the caches."""
-        if self.drafter is not None and self.drafter.needs.taps and self.drafter.snapshot_key != kept.drafter:
-            return 0  # it learns from the target's passes
+        if self.drafter is not None and self.drafter.snapshot_key != kept.drafter:
+            needs = self.drafter.needs
+            if needs.taps and not needs.latest_only:
+                return 0  # it learns from every pass of the target
         common = min(common_prefix(kept.tokens, self.prompt), len(self.prompt) - 1)
         if kept.blocks != self.blocks:
             blocks = kept.blocks, self.blocks

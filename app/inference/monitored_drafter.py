@@ -48,7 +48,7 @@ class _Member(Drafter):
         self.name, self.needs, self.traits = drafter.name, drafter.needs, drafter.traits
         self.snapshot_key = drafter.snapshot_key
         self._group, self._drafter = group, drafter
-        watched = drafter.sync, drafter.draft_class, drafter.rewind, drafter.reusable_prefix, drafter.snapshot
+        watched = drafter.sync, drafter.draft_class, drafter.rewind, drafter.reusable, drafter.snapshot
         for method in (*watched, drafter.restore):
             setattr(self, method.__name__, group.blamed()(method))
 

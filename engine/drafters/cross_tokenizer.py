@@ -143,8 +143,8 @@ class CrossTokenizerModel(Drafter):
             self._cut(len(self._text))
         self.model.rewind(min(self.model.length, len(self._tokens) + self._accepted))
 
-    def reusable_prefix(self) -> int:
-        return len(self._ends)
+    def reusable(self, length: int) -> int:
+        return min(length, len(self._ends))
 
     def snapshot(self) -> Snapshot:
         """A draft that is not read yet counts for nothing."""

@@ -119,8 +119,8 @@ class DraftModel(Drafter):
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
 
-    def reusable_prefix(self) -> int:
-        return self.model.length
+    def reusable(self, length: int) -> int:
+        return min(length, self.model.length)
 
     def snapshot(self) -> Snapshot:
         return self.model.snapshot()

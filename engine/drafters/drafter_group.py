@@ -49,8 +49,8 @@ class DrafterGroup(Drafter):
         for member in self.members:
             member.rewind(length)
 
-    def reusable_prefix(self) -> int:
-        return min((member.reusable_prefix() for member in self._readers or self.members), default=0)
+    def reusable(self, length: int) -> int:
+        return min((member.reusable(length) for member in self._readers or self.members), default=0)
 
     def snapshot(self) -> Snapshot:
         return [member.snapshot() for member in self.members]

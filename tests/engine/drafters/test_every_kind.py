@@ -59,6 +59,27 @@ def test_replies_that_alternate_and_edits_are_drafted_as_from_nothing(kind: str)
         assert mine.ids == plain_reply(fresh.target.model, SETTINGS, SETTINGS.max_tokens, prompt=prompt)
 
 
+@pytest.mark.parametrize("kind", ["Gemma 4", "Medusa", "MLP speculator"])
+def test_a_head_of_the_latest_state_joins_a_conversation_without_reading_it_again(kind: str) -> None:
+    """After a reply without it, and where such a conversation is kept."""
+    session = session_of(kind)
+    first = read(list(session.continue_tokens(Prompt(LONG), SETTINGS)))
+    further = [*LONG, *first.ids, *TURN]
+    drafter = made(kind, session.target)
+    joined = read(list(reply(session, drafter, further)))
+    assert joined.reused >= len(LONG) + len(first.ids) - 2
+    session.put_aside()
+    read(list(session.continue_tokens(Prompt(LONG), SETTINGS)))
+    session.put_aside()
+    kept = read(list(reply(session, made(kind, session.target), further)))
+    assert kept.reused >= len(LONG) + len(first.ids) - 2
+    fresh = session_of(kind)
+    alone = read(list(reply(fresh, made(kind, fresh.target), further)))
+    assert any(alone.drafts)
+    same(joined, alone)
+    same(kept, alone)
+
+
 def test_every_kind_of_drafter_is_here() -> None:
     made_here = {type(made(kind, target_of(kind))) for kind in KINDS}
 

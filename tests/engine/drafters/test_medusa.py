@@ -114,16 +114,14 @@ def test_ranks_beyond_the_draft_vocabulary_are_left_out() -> None:
 def test_what_is_reused_ends_where_a_state_is_held() -> None:
     target = CachedModel(NETWORKS["llama"])
     drafter = medusa(target)
-    assert drafter.reusable_prefix() == 0
+    assert drafter.reusable(0) == 0 and drafter.reusable(5) == 4
     target.record(drafter.needs.taps, latest_only=True)
     target.feed(PROMPT)
     for known, reach in ((len(PROMPT), len(PROMPT)), (5, 5), (1, 1), (0, 0)):
-        drafter.rewind(known)
-        assert drafter.reusable_prefix() == reach
+        assert drafter.reusable(known) == reach
     target.forward(mx.array([1, 2]))
     for known, reach in ((len(PROMPT) + 2, len(PROMPT) + 2), (len(PROMPT), len(PROMPT)), (5, 4), (1, 0)):
-        drafter.rewind(known)
-        assert drafter.reusable_prefix() == reach
+        assert drafter.reusable(known) == reach
 
 
 # --- networks ---
