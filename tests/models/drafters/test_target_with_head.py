@@ -132,7 +132,7 @@ def test_only_the_kept_variant_leaves_hooks_on_the_target(
         assert set(kept.drafter.needs.taps) == tapped
         assert {point for points, _ in fresh.model._known_taps for point in points} == tapped
         fresh.model.forget_taps(kept.drafter.needs.taps)
-        (tmp_path / "drafter-trials.json").unlink()
+        shutil.rmtree(tmp_path / "trials")
     monkeypatch.setattr("models.drafters.variant_trial.try_variants", lambda variants, target: [0.0, 1.0])
     kept = choose_variant(replace(found, drafter=found.variants[0].make()), folder, fresh, tmp_path)
     assert [points for points, _ in fresh.model._known_taps] == [kept.drafter.needs.taps] != [(NORMED,)]
