@@ -126,9 +126,10 @@ class KeptConversations:
         return next((kept for kept in reversed(self._kept) if kept.tokens == tuple(tokens)), None)
 
     def forget_drafters(self) -> None:
-        """Drops every conversation's drafter and what it remembered, so that the memory is free for another one; what
-        the target remembers stays."""
-        self._kept = [replace(kept, drafter=None, drafted=None) for kept in self._kept]
+        """Drops every conversation's drafter, what it remembered and the states that were recorded for it, so that the
+        memory is free for another one; what else the target remembers stays."""
+        bare = [replace(kept, target={**kept.target, "recorded": None}) for kept in self._kept]
+        self._kept = [replace(kept, drafter=None, drafted=None) for kept in bare]
 
     def clear(self) -> None:
         """Drops everything."""

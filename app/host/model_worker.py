@@ -347,6 +347,7 @@ class ModelWorker:
         self._loaded = self._pair.with_drafter(NO_DRAFTER)
         self._loaded.clear()
         self._loaded.session.kept.forget_drafters()
+        self._loaded.target.model.forget_all_taps()
         loaded_pair.release_memory()
         self._loaded = self._loaded.try_drafter(wanted.drafter, wanted.tree)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.errors import ModelError, PairError
-from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import check_states, embed, layers_of
 from models.drafters.head_folder import Fields
 from models.loader import Loaded
@@ -56,7 +55,7 @@ def shape_of(target: Loaded) -> TargetShape:
         rows=target.model.vocabulary,
         layers=len(layers_of(target.network)),
         hidden=_first_embedding(target).shape[-1],
-        states=lambda taps: LayerTaps(target.network, taps).width,
+        states=lambda taps: target.model.layer_taps(taps).width,
         vocabulary=target.folder.vocabulary,
     )
 
