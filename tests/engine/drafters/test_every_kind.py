@@ -11,6 +11,8 @@ import pytest
 
 from engine import drafters
 from engine.drafters import Drafter
+from engine.drafters.eagle3 import Eagle3
+from engine.drafters.medusa import Medusa
 from engine.events import Event
 from engine.policy.fixed import FixedLength
 from engine.session import Prompt, Session
@@ -19,6 +21,7 @@ from tests.engine.drafters.toy_drafters import EVERY_KIND, KINDS, LONGROPE_LENGT
 from tests.engine.fakes import ByteTokenizer
 from tests.engine.replies import PROMPT, draft_context, plain_reply
 from tests.engine.test_kept_conversations import ROOM, text
+from tests.toys.heads import random_eagle3, random_medusa
 
 SETTINGS = replace(SHAPED, max_tokens=12)
 GROWING, LONG = PROMPT[:16], text(1, 60)  # texts of LongRoPE: one grows long, one is long from the start
@@ -78,6 +81,15 @@ def test_a_head_of_the_latest_state_joins_a_conversation_without_reading_it_agai
     assert any(alone.drafts)
     same(joined, alone)
     same(kept, alone)
+
+
+def test_a_head_of_the_whole_vocabulary_has_no_map_of_tokens() -> None:
+    """With one, the noise of every draw would be gathered, and its log q scattered, for nothing."""
+    target = target_of("Medusa")
+    assert Medusa(random_medusa(draft_vocab_size=64), [(0,)], target).needs.token_map is None
+    for trees in (False, True):
+        assert Eagle3(random_eagle3(draft_vocab_size=64), target, trees).needs.token_map is None
+    assert Eagle3(random_eagle3(), target).needs.token_map is not None
 
 
 def test_every_kind_of_drafter_is_here() -> None:
