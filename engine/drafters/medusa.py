@@ -108,7 +108,7 @@ def parents_of(paths: Sequence[Sequence[int]], depth: int) -> list[int]:
         if not 1 <= len(path) <= depth or path in places:
             raise ValueError(f"the path {list(path)} of a tree occurs twice or is not 1 to {depth} long")
         if above not in places or (path[-1] != 0 and likelier not in places):
-            raise ValueError(f"the path {list(path)} of a tree precedes its parent or before a likelier sibling")
+            raise ValueError(f"the path {list(path)} of a tree precedes its parent or a likelier sibling")
         parents.append(places[above])
         places[path] = place
     return parents

@@ -212,8 +212,8 @@ def test_parents_are_places_in_the_list() -> None:
         ([(0,), (0, 0), (0, 0, 0), (0, 0, 0, 0)], "1 to 3 long"),
         ([(0,), (0,)], "occurs twice"),
         ([(0, 0), (0,)], "precedes its parent"),
-        ([(1,), (0,)], "before a likelier sibling"),
-        ([(0,), (0, 1)], "before a likelier sibling"),
+        ([(1,), (0,)], "or a likelier sibling"),
+        ([(0,), (0, 1)], "or a likelier sibling"),
     ],
 )
 def test_a_list_of_paths_that_is_no_nested_tree_is_refused(paths: list[tuple[int, ...]], reason: str) -> None:
