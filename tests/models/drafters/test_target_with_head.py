@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +19,14 @@ from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.layer_taps import NORMED
-from engine.target.model_layout import layers_of, output_rows
+from engine.target.model_layout import layers_of, matrix_rows, output_rows
 from models.compatibility.best_drafter import auto_drafter, best_drafter
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import kind_of, own_head
-from models.drafters.mtp import FILES, _copies_output
+from models.drafters.mtp import FILES
 from models.drafters.mtp import FILES as MTP_FILES
 from models.drafters.pair_footprint import pair_footprint
+from models.drafters.target_match import copies_output
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
@@ -105,7 +107,7 @@ def test_a_quantized_targets_matrix_serves_for_what_it_was_quantized_from() -> N
     for weight, copied in ((matrix, True), (matrix + 0.1 * mx.random.normal(matrix.shape), False)):
         own = nn.Linear(32, len(matrix), bias=False)
         own.weight = weight
-        assert _copies_output(own, quantized) is copied
+        assert copies_output(partial(matrix_rows, own), quantized) is copied
 
 
 def test_the_state_that_a_pack_was_measured_with_comes_first(folder: Path, target: Loaded, tmp_path: Path) -> None:
