@@ -60,7 +60,7 @@ class DraftModelFiles(DrafterFiles):
         ids = apply_draft_vocabulary(loaded, shared)
         mask_id = _mask_id(loaded.folder)
         drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids, mask_id)
-        return LoadedDrafter(drafter, loaded, usual_acceptance=usual_acceptance(folder))
+        return LoadedDrafter(drafter, usual_acceptance=usual_acceptance(folder))
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         return measure(check_folder(folder)).share
@@ -119,7 +119,7 @@ def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
 
     variants = (variant("tokens that both have", CrossTokenizerModel), variant("its text", TextDrafter))
     note = "it has a different tokenizer; a short trial decides whether it drafts shared tokens or text"
-    return LoadedDrafter(variants[0].make(), loaded, note=note, variants=variants)
+    return LoadedDrafter(variants[0].make(), note=note, variants=variants)
 
 
 def _paired_ends(loaded: Loaded, target: Loaded) -> list[tuple[int, int]]:

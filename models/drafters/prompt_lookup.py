@@ -22,7 +22,7 @@ class PromptLookupFiles(DrafterFiles):
 
     def load(self, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
         branches, note = tree_drafting(target, trees)
-        return LoadedDrafter(PromptLookup(trees=branches), branches=branches, note=note)
+        return LoadedDrafter(PromptLookup(trees=branches), note=note)
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         return lambda _context: Share(0)

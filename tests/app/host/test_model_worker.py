@@ -108,7 +108,7 @@ def test_a_target_that_is_replaced_or_unloaded_is_freed(toy_folder: Path, toy_dr
     worker = ModelWorker()
     load_pair(worker, pair(toy_folder, toy_drafter_folder))
     assert works(worker)
-    old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.loaded.model)]
+    old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.drafter.model)]
     load_pair(worker, pair(toy_drafter_folder))
     assert [one() for one in old] == [None, None]
     assert works(worker)
@@ -135,7 +135,7 @@ def test_conversations_that_are_kept_do_not_keep_a_replaced_drafter(
     sampling = p.SamplingSettings(max_tokens=4, draft_length=2)
     first = list(worker.reply(p.Reply(id=1, messages=long, sampling=sampling), Event()))
     assert of_kind(first, p.PrefillProgress)[0].progress.total > 64
-    old = weakref.ref(worker._pair.drafter.loaded.model)
+    old = weakref.ref(worker._pair.drafter.drafter.model)
     load_pair(worker, pair(toy_folder, "lookup"))
     (kept,) = worker._pair.session.kept._kept
     assert old() is None and kept.drafted is None
