@@ -14,14 +14,15 @@ from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts_of, resolve_auto, target_folder
 from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError, PairError, RedlineError, UsageError
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.target.cached_model import CachedModel
-from models.compatibility.best_drafter import LOOKUP
-from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN, join_notes
+from models.drafters import LOOKUP, LOOKUP_LABEL, kind_of
+from models.drafters.drafter_kind import LONGEST_CHAIN, LoadedDrafter, join_notes
+from models.drafters.head_files import tree_drafting
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
@@ -139,7 +140,7 @@ def open_drafter(spec: str, target: Loaded, trees: bool = False, cache_root: Pat
     try:
         return _open(taken, target, trees, note, cache_root)
     except (ModelError, PairError) as error:  # the user did not name it, so the reply goes on without it
-        note = f"auto fell back to {PROMPT_LOOKUP.label} because its first choice does not load: {error}"
+        note = f"auto fell back to {LOOKUP_LABEL} because its first choice does not load: {error}"
         return _open(LOOKUP, target, trees, note, cache_root)
 
 
@@ -149,7 +150,8 @@ def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | 
     if spec == NONE:
         return NamedDrafter(spec, None)
     if spec == LOOKUP:
-        folder, found = None, PROMPT_LOOKUP.files.load(Path(), target, trees)
+        branches, trees_note = tree_drafting(target, trees)
+        folder, found = None, LoadedDrafter(PromptLookup(trees=branches), note=trees_note)
     else:
         folder = drafter_folder(spec, cache_root)
         note_used(folder, cache_root)

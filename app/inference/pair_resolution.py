@@ -13,7 +13,8 @@ from app.spelling_suggestion import did_you_mean
 from engine.errors import UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue.entries import read_catalogue
-from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
+from models.compatibility.best_drafter import UsableModel, auto_drafter
+from models.drafters import LOOKUP
 from models.local.inventory import Installed, installed, note_use
 from models.local.locations import AbsentModel, find_locations, find_model, names_in
 from models.model_folder import ModelFolder

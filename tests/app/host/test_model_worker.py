@@ -196,7 +196,7 @@ def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monk
     def burst(*_: object, **__: object) -> None:
         raise MemoryError("18 GB are not there")
 
-    monkeypatch.setattr("models.drafters.prompt_lookup.PromptLookup", burst)
+    monkeypatch.setattr("app.inference.pair_loader.PromptLookup", burst)
     worker = ModelWorker()
     answer = load_pair(worker, pair(toy_folder, "lookup"))
     assert (answer.speculation, answer.note) == ("unsupported", "MemoryError: 18 GB are not there")
