@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from models.memory.memory_verdict import Share
     from models.model_folder import ModelFolder
 
-LONGEST_CHAIN = 8
+LONGEST_CHAIN = 8  # tokens, of which the policy considers drafts; a fixed draft length may be greater
 
 
 @dataclass(frozen=True)
