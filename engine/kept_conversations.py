@@ -57,8 +57,10 @@ class Request:
 
     def reusable(self, kept: KeptConversation) -> int:
         """Returns how many tokens of the prompt need not be read again where a conversation is in the caches."""
-        if self.drafter is not None and self.drafter.needs.taps and self.drafter.snapshot_key != kept.drafter:
-            return 0  # it learns from the target's passes
+        if self.drafter is not None and self.drafter.snapshot_key != kept.drafter:
+            needs = self.drafter.needs
+            if needs.taps and not needs.latest_only:
+                return 0  # it learns from every pass of the target
         common = min(common_prefix(kept.tokens, self.prompt), len(self.prompt) - 1)
         if kept.blocks != self.blocks:
             blocks = kept.blocks, self.blocks
@@ -124,9 +126,10 @@ class KeptConversations:
         return next((kept for kept in reversed(self._kept) if kept.tokens == tuple(tokens)), None)
 
     def forget_drafters(self) -> None:
-        """Drops every conversation's drafter and what it remembered, so that the memory is free for another one; what
-        the target remembers stays."""
-        self._kept = [replace(kept, drafter=None, drafted=None) for kept in self._kept]
+        """Drops every conversation's drafter, what it remembered and the states that were recorded for it, so that the
+        memory is free for another one; what else the target remembers stays."""
+        bare = [replace(kept, target={**kept.target, "recorded": None}) for kept in self._kept]
+        self._kept = [replace(kept, drafter=None, drafted=None) for kept in bare]
 
     def clear(self) -> None:
         """Drops everything."""

@@ -203,7 +203,7 @@ class Session:
             drafter.rewind(common if drafter is self._drafter else 0)
             self.target.record(drafter.needs.taps, drafter.needs.latest_only)
             if drafter.needs.taps:
-                common = min(common, drafter.reusable_prefix())
+                common = drafter.reusable(common)
         else:
             self.target.record()
         self._driver = self.target
@@ -260,7 +260,7 @@ class Session:
     ) -> Iterator[int]:
         """Feeds what the caches lack of `prompt`, all but its last token; yields before and after each chunk how many
         of its tokens target and drafter have read. Pins the marks at its stable lengths."""
-        read = reused if drafter is None else min(reused, drafter.reusable_prefix())
+        read = reused if drafter is None else drafter.reusable(reused)
         while drafter is not None and read < reused:  # what the target alone has read before
             if reused - read > PREFILL_CHUNK:
                 yield read

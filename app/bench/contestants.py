@@ -25,6 +25,8 @@ from app.inference.loaded_pair import LoadedPair
 from app.inference.measured_reply import Reply, measure_reply
 from app.inference.options import Options
 from engine.drafters import Drafter
+from engine.drafters.cross_tokenizer import CrossTokenizerModel
+from engine.drafters.draft_model import DraftModel
 from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.errors import FitError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
@@ -89,8 +91,9 @@ def make_contestants(
     for drafter in _drafters(options, pair.target, notice, random):
         taken.append(drafter.spec if drafter.name in taken else drafter.name)
         contestants += _with_drafter(drafter, taken[-1], options, lengths, pair)
-        if drafter.loaded is not None:
-            models[taken[-1]] = drafter.loaded.network
+        for part in drafter.parts:
+            if isinstance(part.drafter, DraftModel | CrossTokenizerModel):
+                models.setdefault(taken[-1], part.drafter.model.model)
     if peer:
         contestants += mlx_lm_contestants(pair.target, models, lengths[0], pair.session.context, notice)
     return contestants

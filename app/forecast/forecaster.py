@@ -6,7 +6,6 @@ A reply is of the target alone, so it serves all drafters, and is kept in a file
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,14 +23,14 @@ from engine.policy.step_times import DrafterTimes
 from engine.session import Prompt, Session
 from engine.settings import AcceptanceRule, SamplingSettings
 from models.drafters.drafter_kind import LONGEST_CHAIN
-from models.durable_files import keep_newest, replace_file
 from models.forecast.forecast import Forecast, RoundTimes, forecast_reply
 from models.forecast.target_text import TargetText, read_text
+from models.kept_files import KeptFiles
 from models.loader import Loaded
 from models.paths import cache_dir
 from models.training.plan_measurement import fingerprint
 
-MAX_FILES = 2000  # replies kept; the oldest are removed
+MAX_FILES = 2000  # one a reply
 
 
 class Forecaster:
@@ -48,7 +47,7 @@ class Forecaster:
         self.step: Callable[[str], None] = lambda text: None
         found = backend.describe()
         self._key = (found.device, found.library, found.dtype, fingerprint(target), session.context)
-        self._folder = cache_dir(root) / "predict"
+        self._files = KeptFiles(cache_dir(root) / "predict", MAX_FILES)
 
     def missing_replies(self, questions: Sequence[Question], settings: Sequence[SamplingSettings]) -> int:
         """Returns how many replies are still to be written."""
@@ -85,16 +84,13 @@ class Forecaster:
         events = list(self._session.continue_tokens(Prompt(prompt), settings))
         self._session.forget()
         reply = [token for event in events if isinstance(event, Round) for token in event.tokens]
-        with contextlib.suppress(OSError):  # it is written again the next time
-            self._folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self._file(prompt, settings), msgspec.json.encode(reply))
-            keep_newest(self._folder.iterdir(), MAX_FILES)
+        self._files.write(self._key_of(prompt, settings), msgspec.json.encode(reply))
         return self._text_of(prompt, reply, settings)
 
     def _kept(self, prompt: tuple[int, ...], settings: SamplingSettings) -> TargetText | None:
         """Returns a kept reply if it is one that this target could have given."""
-        with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            reply = msgspec.json.decode(self._file(prompt, settings).read_bytes(), type=list[int])
+        with contextlib.suppress(ValueError):  # msgspec's errors are ValueErrors
+            reply = msgspec.json.decode(self._files.read(self._key_of(prompt, settings)) or b"", type=list[int])
             text = self._text_of(prompt, reply, settings)
             if 0 < len(reply) <= text.limit and 0 <= min(reply) <= max(reply) < self._target.vocabulary:
                 return text
@@ -104,7 +100,6 @@ class Forecaster:
         limit = min(settings.max_tokens, self._session.context - len(prompt))
         return TargetText((*prompt, *reply), len(prompt), limit)
 
-    def _file(self, prompt: tuple[int, ...], settings: SamplingSettings) -> Path:
-        """Returns the file of a reply; plain decoding is the same under every acceptance rule."""
-        facts = repr((*self._key, replace(settings, acceptance="coupled"), prompt))
-        return self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()[:24]}.json"
+    def _key_of(self, prompt: tuple[int, ...], settings: SamplingSettings) -> str:
+        """Returns what a reply depends on; plain decoding is the same under every acceptance rule."""
+        return repr((*self._key, replace(settings, acceptance="coupled"), prompt))

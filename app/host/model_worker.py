@@ -28,6 +28,7 @@ from app.inference.verification import OtherModelError, verify
 from app.race.race_runs import RaceOptions, RaceRuns, level
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError, UsageError
 from engine.events import Finished, PromptProgress, Round
+from engine.kept_conversations import MOST
 from engine.settings import SamplingSettings
 from engine.together import between_pieces
 from models.drafters.drafter_kind import join_notes
@@ -35,6 +36,7 @@ from models.model_folder import check_folder
 
 WRITE_AFTER_S = 10.0  # without a request, before what is remembered of conversations is written
 WORTH_A_FILE = 512  # tokens
+MOST_NOTED = 2 * MOST  # files whose tokens are known: more than sessions keep conversations
 CHECK_S = 0.5  # between two looks at the other machines, without a request
 
 
@@ -192,7 +194,7 @@ class ModelWorker:
         """Notes what the models remember of the conversation that a file is for, if there is one."""
         if cache is None:
             return
-        self._last_tokens[cache] = tokens
+        self._note_tokens(cache, tokens)
         if len(tokens) >= WORTH_A_FILE:
             self._unwritten[cache] = tokens
 
@@ -293,7 +295,14 @@ class ModelWorker:
             return
         kept = kept_conversation_files.load(path, pair, pause)
         if kept is not None and pair.session.kept.add(kept):
-            self._last_tokens[path] = kept.tokens
+            self._note_tokens(path, kept.tokens)
+
+    def _note_tokens(self, path: Path, tokens: tuple[int, ...]) -> None:
+        """Notes up to where the conversation that a file is for goes; those noted longest ago are forgotten."""
+        self._last_tokens.pop(path, None)
+        self._last_tokens[path] = tokens
+        for old in list(self._last_tokens)[:-MOST_NOTED]:
+            del self._last_tokens[old]
 
     def give_back_memory(self) -> None:
         """Gives back what is not in use; what it was for takes longer the next time."""
@@ -338,6 +347,7 @@ class ModelWorker:
         self._loaded = self._pair.with_drafter(NO_DRAFTER)
         self._loaded.clear()
         self._loaded.session.kept.forget_drafters()
+        self._loaded.target.model.forget_all_taps()
         loaded_pair.release_memory()
         self._loaded = self._loaded.try_drafter(wanted.drafter, wanted.tree)
 

@@ -49,6 +49,7 @@ class ReplySeats:
         self.first = first
         self._seats = [Seat(first)]
         self._short_of_memory: list[object] = []  # who waits for memory, in the order in which they asked first
+        self._want_copy: list[tuple[object, Sequence[int]]] = []  # who waits until another has read, with their prompts
 
     @cached_property
     def _footprint_at(self) -> FootprintAt:
@@ -67,6 +68,7 @@ class ReplySeats:
         if busy and self.first.is_shared:
             return MACHINES
         if self._reads_for(prompt):
+            self._want_copy = [*(one for one in self._want_copy if one[0] is not reply), (reply, prompt)]
             return SAME_PROMPT
         contexts, kept = [seat.context for seat in busy], self.first.session.kept.nbytes
         is_next = not self._short_of_memory or self._short_of_memory[0] is reply
@@ -80,6 +82,7 @@ class ReplySeats:
     def leave(self, reply: object) -> None:
         """Notes that a reply waits no more."""
         self._short_of_memory = [other for other in self._short_of_memory if other is not reply]
+        self._want_copy = [one for one in self._want_copy if one[0] is not reply]
 
     def _reads_for(self, prompt: Sequence[int]) -> bool:
         """Returns whether another reply is reading much of this prompt, and little else, and has it copied then."""
@@ -99,6 +102,8 @@ class ReplySeats:
             seat = Seat(self.first.for_another_reply())
             self._seats.append(seat)
         seat.context, seat.reads = context, prompt
+        # It takes over what was kept for all that waited, and may have read its prompt before they ask again.
+        seat.is_awaited = any(common_prefix(prompt, other) >= WORTH_WAITING for _, other in self._want_copy)
         seat.pair.keep_conversations(beside=caches_bytes(self._memory_at, [one.context for one in others]))
         try:
             yield seat

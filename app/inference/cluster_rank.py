@@ -41,6 +41,7 @@ class ClusterRank:
         sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)  # whatever libraries print goes to standard error
+        self._saying = threading.Lock()  # more than a pipe takes at once could mix with another thread's line
         self._messages: Queue[Message] = Queue()
         self._unread: list[Message] = []
         self._group: mx.distributed.Group | None = None
@@ -113,8 +114,8 @@ class ClusterRank:
             time.sleep(ALIVE_S)
 
     def _say(self, message: Message) -> None:
-        """A line is shorter than what a pipe takes at once, so that no two mix."""
         try:
-            os.write(self._answers, json.dumps(message).encode() + b"\n")
+            with self._saying:
+                os.write(self._answers, json.dumps(message).encode() + b"\n")
         except OSError:  # nobody listens
             os._exit(OK)

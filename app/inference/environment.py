@@ -56,7 +56,7 @@ def weights(options: Options, target: Loaded) -> dict[str, str]:
     root = options.cache_root
     folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder, root)]
     drafters = {name_of(folder): digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
-    return {target.name: digests.of_model(target.folder), **drafters}
+    return {**drafters, target.name: digests.of_model(target.folder)}  # which a head may share its folder with
 
 
 def summary(environment: dict[str, Any]) -> str:

@@ -54,11 +54,12 @@ def read_hosts(path: Path | None) -> tuple[Host, ...]:
 
 
 def _host(entry: dict[str, Any]) -> Host:
-    """Raises various errors for an invalid entry. ssh would take a name that begins with a dash for an option."""
+    """Raises various errors for an invalid entry. ssh would take a name that begins with a dash for an option, and MLX
+    finds no port after an address of IPv6."""
     ssh, ip = entry["ssh"], entry["ips"][0]
     if not isinstance(ssh, str) or not ssh or ssh.startswith("-"):
         raise ValueError(f"{ssh!r} is not a valid machine name")
-    ipaddress.ip_address(ip.rpartition(":")[0] if ip.count(":") == 1 else ip)
+    ipaddress.IPv4Address(ip.rpartition(":")[0] if ip.count(":") == 1 else ip)
     return Host(ssh, ip, tuple(map(str, entry.get("command", COMMAND))))
 
 

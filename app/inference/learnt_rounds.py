@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,12 +31,12 @@ from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength,
 from engine.policy.fixed import FixedLength
 from engine.policy.step_times import Belief, PriorPrices, StepTimes, pass_price
 from engine.settings import SamplingSettings
-from models.durable_files import keep_newest, replace_file
+from models.kept_files import KeptFiles
 from models.loader import Loaded
 from models.paths import cache_dir
 
 FORMAT = 1
-MAX_FILES = 200  # kept; the oldest are removed
+MAX_FILES = 200
 MIN_TOKEN_PRICE = 0.02  # of a drafted token that a network draws: a few small operations
 TREE_DEPTH = 6  # of a large tree, whose levels are drawn one after another
 _AT_ONCE = ", replies at once: "
@@ -105,17 +104,13 @@ class LearntRounds:
         return policy
 
     def save(self) -> None:
-        """Writes the file, and removes those that have not been written for longest."""
-        with contextlib.suppress(OSError):
-            path = self._path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in _named(self.times).items()}
-            replace_file(path, msgspec.json.encode(_File(FORMAT, times, self.counts)))
-            keep_newest(path.parent.glob("*.json"), MAX_FILES)
+        """Writes the file."""
+        times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in _named(self.times).items()}
+        self._files.write(self._key, msgspec.json.encode(_File(FORMAT, times, self.counts)))
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # msgspec's errors are ValueErrors
-            found = msgspec.json.decode(self._path.read_bytes(), type=_File)
+        with contextlib.suppress(ValueError):  # msgspec's errors are ValueErrors
+            found = msgspec.json.decode(self._files.read(self._key) or b"", type=_File)
             if found.format != FORMAT or len(found.counts) != len(self.counts):
                 return
             times: dict[str, StepTimes] = {}
@@ -130,9 +125,12 @@ class LearntRounds:
                 self.times, self.counts = times, found.counts
 
     @property
-    def _path(self) -> Path:
-        key = chr(0).join((str(FORMAT), *key_of(self.target, self.drafter)))
-        return cache_dir(self.root) / "rounds" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+    def _files(self) -> KeptFiles:
+        return KeptFiles(cache_dir(self.root) / "rounds", MAX_FILES)
+
+    @property
+    def _key(self) -> str:
+        return chr(0).join((str(FORMAT), *key_of(self.target, self.drafter)))
 
     def _prior(self, exact: bool) -> list[PriorPrices]:
         return [_prior_prices(self.target, part, exact) for part in self.drafter.parts]

@@ -128,6 +128,7 @@ class LoadedPair:
             return self.open_drafter(spec, trees)
         except Exception as error:  # noqa: BLE001  broad: whatever is wrong with a drafter, the target replies alone
             raise_if_machine_lost(error)
+            self.target.model.forget_all_taps()
             return replace(self.with_drafter(replace(NO_DRAFTER, spec=spec), trees), refusal=reason_of(error))
 
     def open_session(self, options: Options) -> None:

@@ -7,13 +7,12 @@ was in that round, so that the round may succeed without it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import mlx.core as mx
 
-from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter
 from engine.drafters.drafter_group import DrafterGroup
 
@@ -43,15 +42,15 @@ class MonitoredDrafter(DrafterGroup):
 
 
 class _Member(Drafter):
-    """One drafter of a monitored group."""
+    """One drafter of a monitored group, of which every method notes what it raises."""
 
     def __init__(self, group: MonitoredDrafter, drafter: Drafter) -> None:
         self.name, self.needs, self.traits = drafter.name, drafter.needs, drafter.traits
+        self.snapshot_key = drafter.snapshot_key
         self._group, self._drafter = group, drafter
-
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        with self._group.blamed():
-            self._drafter.sync(tokens, cancelled)
+        watched = drafter.sync, drafter.draft_class, drafter.rewind, drafter.reusable, drafter.snapshot
+        for method in (*watched, drafter.restore):
+            setattr(self, method.__name__, group.blamed()(method))
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         began_s = time.monotonic()
@@ -62,23 +61,3 @@ class _Member(Drafter):
                 return draft
             mx.eval(draft.tokens, [] if draft.tree is None else draft.tree.parents)
         return replace(draft, times_s=(began_s, time.monotonic()))
-
-    def draft_class(self, context: DraftContext) -> float | None:
-        with self._group.blamed():
-            return self._drafter.draft_class(context)
-
-    def rewind(self, length: int) -> None:
-        with self._group.blamed():
-            self._drafter.rewind(length)
-
-    def reusable_prefix(self) -> int:
-        with self._group.blamed():
-            return self._drafter.reusable_prefix()
-
-    def snapshot(self) -> Snapshot:
-        with self._group.blamed():
-            return self._drafter.snapshot()
-
-    def restore(self, snapshot: Snapshot) -> None:
-        with self._group.blamed():
-            self._drafter.restore(snapshot)

@@ -13,17 +13,16 @@ from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts_of, resolve_auto, target_folder
 from engine.drafters import Drafter
-from engine.drafters.cross_tokenizer import CrossTokenizerModel
-from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError, PairError, RedlineError, UsageError
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.target.cached_model import CachedModel
-from models.compatibility.best_drafter import LOOKUP
-from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN, join_notes
+from models.drafters import LOOKUP, LOOKUP_LABEL, kind_of
+from models.drafters.drafter_kind import LONGEST_CHAIN, LoadedDrafter, join_notes
+from models.drafters.head_files import tree_drafting
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
@@ -34,18 +33,16 @@ AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
 
 @dataclass(frozen=True)
 class NamedDrafter:
-    """A drafter that is ready to draft, and its model if it has one.
+    """A drafter that is ready to draft.
 
     spec: "none", "lookup", the name of a shipped one or a folder; never "auto". note: what the user should know, such
-    as what auto took and why, or "". branches: whether it drafts trees. tree_tau, usual: as in `LoadedDrafter`.
-    several: the drafters of a group. folder: its files, None for one without.
+    as what auto took and why, or "". tree_tau, usual: as in `LoadedDrafter`. several: the drafters of a group.
+    folder: its files, None for one without.
     """
 
     spec: str
     drafter: Drafter | None
-    loaded: Loaded | None = None
     note: str = ""
-    branches: bool = False
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     usual: tuple[float, ...] = ()
     several: tuple[NamedDrafter, ...] = ()
@@ -57,15 +54,17 @@ class NamedDrafter:
             return self
         if self.several:
             return _grouped(self, tuple(part.for_another_reply(target) for part in self.several))
-        drafter, loaded = self.drafter.for_another_reply(target), self.loaded
-        if loaded is not None and isinstance(drafter, DraftModel | CrossTokenizerModel):
-            loaded = replace(loaded, model=drafter.model)
-        return replace(self, drafter=drafter, loaded=loaded)
+        return replace(self, drafter=self.drafter.for_another_reply(target))
 
     @property
     def parts(self) -> tuple[NamedDrafter, ...]:
         """The drafters of a group, else the drafter itself."""
         return self.several or (self,)
+
+    @property
+    def branches(self) -> bool:
+        """Whether it, or one of a group, drafts trees."""
+        return any(part.drafter is not None and part.drafter.traits.shape == "tree" for part in self.parts)
 
     @property
     def longest(self) -> int:
@@ -141,7 +140,7 @@ def open_drafter(spec: str, target: Loaded, trees: bool = False, cache_root: Pat
     try:
         return _open(taken, target, trees, note, cache_root)
     except (ModelError, PairError) as error:  # the user did not name it, so the reply goes on without it
-        note = f"auto fell back to {PROMPT_LOOKUP.label} because its first choice does not load: {error}"
+        note = f"auto fell back to {LOOKUP_LABEL} because its first choice does not load: {error}"
         return _open(LOOKUP, target, trees, note, cache_root)
 
 
@@ -151,23 +150,16 @@ def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | 
     if spec == NONE:
         return NamedDrafter(spec, None)
     if spec == LOOKUP:
-        folder, found = None, PROMPT_LOOKUP.files.load(Path(), target, trees)
+        branches, trees_note = tree_drafting(target, trees)
+        folder, found = None, LoadedDrafter(PromptLookup(trees=branches), note=trees_note)
     else:
         folder = drafter_folder(spec, cache_root)
         note_used(folder, cache_root)
         with not_loading(folder):
             kind = kind_of(folder, target.folder.path)
             found = choose_variant(kind.files.load(folder, target, trees), folder, target, cache_root)
-    return NamedDrafter(
-        spec,
-        found.drafter,
-        found.model,
-        join_notes(note, found.note),
-        found.branches,
-        found.tree_tau,
-        found.usual_acceptance,
-        folder=folder,
-    )
+    notes = join_notes(note, found.note)
+    return NamedDrafter(spec, found.drafter, notes, found.tree_tau, found.usual_acceptance, folder=folder)
 
 
 def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
@@ -179,15 +171,14 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
         raise UsageError(f"drafter {spec!r}: name different drafters, neither none nor auto among them")
     if len([drafter for drafter in drafters if drafter.needs.taps]) > 1:
         raise UsageError(f"drafter {spec!r}: only one of them can read the target's hidden states")
-    notes, branches = join_notes(note, *(part.note for part in parts)), any(part.branches for part in parts)
-    return _grouped(NamedDrafter(spec, None, note=notes, branches=branches), tuple(parts))
+    notes = join_notes(note, *(part.note for part in parts))
+    return _grouped(NamedDrafter(spec, None, notes), tuple(parts))
 
 
 def _grouped(group: NamedDrafter, parts: tuple[NamedDrafter, ...]) -> NamedDrafter:
     """Returns `group` with these drafters."""
     drafter = DrafterGroup([part.drafter for part in parts if part.drafter is not None])
-    loaded = next((part.loaded for part in parts if part.loaded is not None), None)
-    return replace(group, drafter=drafter, loaded=loaded, several=parts)
+    return replace(group, drafter=drafter, several=parts)
 
 
 def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:

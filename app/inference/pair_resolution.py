@@ -13,11 +13,12 @@ from app.spelling_suggestion import did_you_mean
 from engine.errors import UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue.entries import read_catalogue
-from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
+from models.compatibility.best_drafter import UsableModel, auto_drafter
+from models.drafters import LOOKUP
 from models.local.inventory import Installed, installed, note_use
-from models.local.locations import AbsentModel, find_locations, find_model, names_in
+from models.local.locations import AbsentModel, find_locations, find_model, is_place, names_in
 from models.model_folder import ModelFolder
-from models.paths import BUILTIN, exists
+from models.paths import BUILTIN
 
 NONE = "none"
 
@@ -31,7 +32,7 @@ def target_folder(options: Options) -> Path:
         raise UsageError("target is empty: give builtin, the name of a model or a model folder")
     if options.target == BUILTIN:
         return builtin_folder(options.cache_root)
-    if exists(options.target):
+    if is_place(options.target):
         return Path(options.target)
     return find_model(options.target, find_locations(Path.home(), options.cache_root))
 
@@ -46,7 +47,7 @@ def drafter_folder(spec: str, cache_root: Path | None = None) -> Path:
         return shipped_folder(spec)
     if spec == BUILTIN:
         return builtin_folder(cache_root)
-    if exists(spec):
+    if is_place(spec):
         return Path(spec)
     places = find_locations(Path.home(), cache_root)
     try:
@@ -68,7 +69,7 @@ def drafter_folders(spec: str, target: ModelFolder, cache_root: Path | None = No
 
 def parts_of(spec: str) -> list[str]:
     """Returns the drafters that `spec` names; a plus stands between several."""
-    return spec.split("+") if "+" in spec and not exists(spec) else [spec]
+    return spec.split("+") if "+" in spec and not is_place(spec) else [spec]
 
 
 def resolve_auto(target: ModelFolder, cache_root: Path | None = None) -> tuple[str, str]:

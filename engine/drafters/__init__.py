@@ -14,7 +14,6 @@ hidden states.
 from __future__ import annotations
 
 import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -160,10 +159,10 @@ class Drafter(ABC):
     def rewind(self, length: int) -> None:  # noqa: B027  a default
         """Forgets everything after the first `length` tokens; those after them were refused, or may be replaced."""
 
-    def reusable_prefix(self) -> int:
-        """Returns for how many leading tokens it needs nothing more: a drafter of its own reads the rest; for one that
-        needs layer taps the target reads the rest again, so that the states are recorded."""
-        return sys.maxsize
+    def reusable(self, length: int) -> int:
+        """Returns for how many of the first `length` tokens it needs nothing more: a drafter of its own reads the rest;
+        for one that needs layer taps the target reads the rest again, so that the states are recorded."""
+        return length
 
     def snapshot(self) -> Snapshot:
         """Returns what it remembers of the tokens, to go on from when their conversation is continued."""

@@ -20,6 +20,7 @@ What the model has read stays aligned with the committed text by bytes ("own" to
 
 from __future__ import annotations
 
+import codecs
 import sys
 import time
 from bisect import bisect_right
@@ -143,8 +144,8 @@ class CrossTokenizerModel(Drafter):
             self._cut(len(self._text))
         self.model.rewind(min(self.model.length, len(self._tokens) + self._accepted))
 
-    def reusable_prefix(self) -> int:
-        return len(self._ends)
+    def reusable(self, length: int) -> int:
+        return min(length, len(self._ends))
 
     def snapshot(self) -> Snapshot:
         """A draft that is not read yet counts for nothing."""
@@ -298,10 +299,5 @@ class TextDrafter(CrossTokenizerModel):
 
 def _whole_characters(data: bytes) -> bytes:
     """Returns `data` without an unfinished UTF-8 character at its end."""
-    for back in range(1, min(4, len(data)) + 1):
-        lead = data[-back]
-        if lead & 0xC0 == 0x80:
-            continue
-        size = 1 if lead < 0x80 else 2 if lead >> 5 == 0b110 else 3 if lead >> 4 == 0b1110 else 4
-        return data[:-back] if size > back else data
-    return data
+    _, length = codecs.utf_8_decode(data, "replace")
+    return data[:length]

@@ -36,7 +36,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_chain
-from engine.drafters.dynamic_tree import DynamicTree, TreeHead
+from engine.drafters.dynamic_tree import DynamicTree
 from engine.drafters.head_drafter import HeadDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
@@ -268,9 +268,10 @@ class DFlash(HeadDrafter):
     ) -> None:
         self.head, config = head, head.config
         self._from_anchor = config.from_anchor if from_anchor is None else from_anchor
-        ids = head.ids if config.draft_vocab_size < config.vocab_size else None
         traits = Traits("tree" if trees else "block", longest=config.block - (not self._from_anchor))
-        super().__init__(target, Needs(taps or config.taps, token_map=ids), traits, head.make_caches(), [head.rope])
+        super().__init__(
+            target, Needs(taps or config.taps, token_map=head.token_map), traits, head.make_caches(), [head.rope]
+        )
 
     def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
         def keeps(cache: KVCache) -> Callable[[mx.array, mx.array], mx.array]:
@@ -289,15 +290,18 @@ class DFlash(HeadDrafter):
         block, before = self._block(last, deepest), mx.array([last], mx.int32)
         rows = self._logits(block)
         slots = iter([slice(slot, slot + 1) for slot in range(deepest)])
+        ids = self.needs.token_map
 
         def next_logits(tokens: mx.array) -> mx.array:
             slot = next(slots)
             return self.head.following(rows[slot], block[slot], tokens.reshape(-1))
 
         if self.traits.shape == "tree" and length > 1:
-            head = TreeHead(lambda _hidden, tokens, _position, _mask: tokens[:, None], next_logits, self.head.ids)
-            return DynamicTree(head, context, 0, length, deepest).draft(before[:, None])
-        return draw_chain(context, next_logits(before), next_logits, deepest, self.needs.token_map)
+            grown = DynamicTree(
+                lambda _hidden, tokens, *_: tokens[:, None], next_logits, ids, context, 0, length, deepest
+            )
+            return grown.draft(before[:, None])
+        return draw_chain(context, next_logits(before), next_logits, deepest, ids)
 
     def _logits(self, block: mx.array) -> mx.array:
         """Returns the logits (n, width) of the slots' states (n, hidden)."""

@@ -16,7 +16,6 @@ import mlx.core as mx
 from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain, draw_rows
-from engine.errors import ModelError
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
 
@@ -100,18 +99,6 @@ class DraftModel(Drafter):
         self.model.rewind(len(context.tokens))
         return draft
 
-    def logits_along(self, tokens: Sequence[int], first: int) -> mx.array:
-        """Returns the logits (n, target's width, or that of `ids`) after each of `tokens` from the place `first` on,
-        in one pass: what a draft would be drawn from there, for a text that is known already. Raises ModelError if the
-        text is longer than the model has positions for."""
-        if len(tokens) > self._positions:
-            raise ModelError(f"{self.name} was made for texts of {self._positions} tokens: choose another drafter")
-        readable = self._readable(tokens)
-        self.model.rewind(first)
-        for _ in self.model.prefill(readable[self.model.length : first]):
-            pass
-        return self._target_logits(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
-
     def draft_class(self, context: DraftContext) -> float | None:
         """Nothing past its last position."""
         return None if self._positions_left(context) > 0 else 0.0
@@ -119,8 +106,8 @@ class DraftModel(Drafter):
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
 
-    def reusable_prefix(self) -> int:
-        return self.model.length
+    def reusable(self, length: int) -> int:
+        return min(length, self.model.length)
 
     def snapshot(self) -> Snapshot:
         return self.model.snapshot()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from engine.cache.snapshot import Snapshot
-from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Drafter, Needs, empty_draft
 from engine.target.cached_model import CachedModel
 
 
@@ -28,7 +28,6 @@ class DrafterGroup(Drafter):
         layers = sorted({layer for member in members for layer in member.needs.kv_layers})
         taps = self._readers[0].needs if self._readers else Needs()
         self.needs = Needs(taps.taps, taps.latest_only, tuple(layers))
-        self.traits = _traits_of_all([member.traits for member in members])
 
     def for_another_reply(self, target: CachedModel) -> DrafterGroup:
         return DrafterGroup([member.for_another_reply(target) for member in self.members])
@@ -49,8 +48,8 @@ class DrafterGroup(Drafter):
         for member in self.members:
             member.rewind(length)
 
-    def reusable_prefix(self) -> int:
-        return min((member.reusable_prefix() for member in self._readers or self.members), default=0)
+    def reusable(self, length: int) -> int:
+        return min((member.reusable(length) for member in self._readers or self.members), default=0)
 
     def snapshot(self) -> Snapshot:
         return [member.snapshot() for member in self.members]
@@ -58,10 +57,3 @@ class DrafterGroup(Drafter):
     def restore(self, snapshot: Snapshot) -> None:
         for member, own in zip(self.members, snapshot, strict=True):
             member.restore(own)
-
-
-def _traits_of_all(traits: Sequence[Traits]) -> Traits:
-    """Returns the traits of a group: a tree if any member branches; as long as the longest."""
-    shape = max((one.shape for one in traits), key=("block", "chain", "tree").index)
-    lengths = [one.longest for one in traits if one.longest is not None]
-    return Traits(shape, max(lengths) if len(lengths) == len(traits) else None)

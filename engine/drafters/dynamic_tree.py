@@ -58,28 +58,29 @@ class _Frontier(NamedTuple):
     counts: mx.array | None
 
 
-class TreeHead(NamedTuple):
-    """What a tree asks of a head.
+class DynamicTree:
+    """One tree of at most `length` nodes.
 
-    steps(hidden, tokens, position, mask): a pass over rows at one position, see `Eagle3.steps`. logits: from states
-    (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for.
+    steps(hidden, tokens, position, mask): a pass of the head over rows at one position, see `Eagle3.steps`.
+    logits: from its states (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None
+    for all. known: how many pairs of the committed sequence the head's cache holds. deepest: levels at most.
     """
 
-    steps: Steps
-    logits: Callable[[mx.array], mx.array]
-    ids: mx.array
-
-
-class DynamicTree:
-    """One tree of at most `length` nodes. known: how many pairs of the committed sequence the head's cache holds.
-    deepest: levels at most."""
-
-    def __init__(self, head: TreeHead, context: DraftContext, known: int, length: int, deepest: int = DEEPEST) -> None:
-        self.steps, self.logits, self.ids = head
+    def __init__(
+        self,
+        steps: Steps,
+        logits: Callable[[mx.array], mx.array],
+        ids: mx.array | None,
+        context: DraftContext,
+        known: int,
+        length: int,
+        deepest: int = DEEPEST,
+    ) -> None:
+        self.steps, self.logits, self.ids = steps, logits, ids
         self.context = context
         self.known, self.length = known, length
         self.depth = min(length, deepest)
-        self.breadth = min(BREADTH, head.ids.size)
+        self.breadth = min(BREADTH, context.sampler.vocabulary if ids is None else ids.size)
         self.levels: list[_Children] = []
         self.logprobs: list[mx.array] = []
 

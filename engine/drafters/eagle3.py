@@ -29,7 +29,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
 from engine.drafters.chain import draw_rows
-from engine.drafters.dynamic_tree import DynamicTree, TreeHead
+from engine.drafters.dynamic_tree import DynamicTree
 from engine.drafters.head_drafter import PairDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
@@ -141,7 +141,7 @@ class Eagle3(PairDrafter):
     def __init__(self, head: Eagle3Head, target: CachedModel, trees: bool = False) -> None:
         self.head = head
         shape: Shape = "block" if head.config.mask_id is not None else "tree" if trees else "chain"
-        needs = Needs(head.config.taps, token_map=head.ids)
+        needs = Needs(head.config.taps, token_map=head.token_map)
         super().__init__(target, needs, Traits(shape), [KVCache() for _ in head.layers], [head.rope])
 
     def fuse(self, states: mx.array) -> mx.array:
@@ -158,8 +158,8 @@ class Eagle3(PairDrafter):
             return self._block(context, hidden[-1:], length, mask_id)
         if length == 1 or self.traits.shape != "tree":
             return super().draft(context, hidden, length)
-        head = TreeHead(self.steps, self.logits, self.head.ids)
-        return DynamicTree(head, context, self.known, length).draft(hidden[-1:])
+        tree = DynamicTree(self.steps, self.logits, self.needs.token_map, context, self.known, length)
+        return tree.draft(hidden[-1:])
 
     def steps(
         self, hidden: mx.array, tokens: mx.array, position: int | None = None, mask: mx.array | None = None
@@ -201,7 +201,7 @@ class Eagle3(PairDrafter):
         head, slots = self.head, length - 1
         masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (slots, hidden.shape[-1]))
         rows = self.steps(masked.astype(hidden.dtype), mx.full(slots, mask_id, mx.int32))
-        return draw_rows(context, self.logits(mx.concatenate([hidden, rows])), head.ids)
+        return draw_rows(context, self.logits(mx.concatenate([hidden, rows])), self.needs.token_map)
 
 
 def _within(window: int, first: int, rows: int, position: int, mask: mx.array | None) -> mx.array:

@@ -89,10 +89,10 @@ class HeadDrafter(Drafter):
     def rewind(self, length: int) -> None:
         self._trim(min(self.known, max(length - self.lag, 0)))
 
-    def reusable_prefix(self) -> int:
+    def reusable(self, length: int) -> int:
         """Entries are made of states, so up to the first token that has none yet."""
         start, end = self.target.recorded
-        return max(self.known, end if start <= self.known else 0)
+        return min(length, max(self.known, end if start <= self.known else 0))
 
     def snapshot(self) -> Snapshot:
         return {"caches": capture(self._caches), "is_long": self._rotation.is_long}
@@ -158,12 +158,10 @@ class LatestStateDrafter(Drafter):
     def __init__(self, target: CachedModel, token_map: mx.array | None = None, kv_layers: tuple[int, ...] = ()) -> None:
         self.needs = Needs((NORMED,), latest_only=True, kv_layers=kv_layers, token_map=token_map)
         self.target = TargetView(target, self.needs.taps, True, kv_layers)
-        self._known = 0
 
     def for_another_reply(self, target: CachedModel) -> Self:
         other = self._with_same_weights()
         other.target = TargetView(target, self.needs.taps, True, self.needs.kv_layers)
-        other._known = 0
         return other
 
     @abstractmethod
@@ -177,16 +175,7 @@ class LatestStateDrafter(Drafter):
             return empty_draft()
         return self.draft(context, self.target.hidden(self.needs.taps, place, place + 1), length)
 
-    def rewind(self, length: int) -> None:
-        self._known = length
-
-    def reusable_prefix(self) -> int:
-        """All that is known, if the last state of it can be read; else the target must see one token again."""
+    def reusable(self, length: int) -> int:
+        """All, if the last state of it can be read; else the target must see one token again."""
         start, end = self.target.recorded
-        return self._known if start < self._known <= end else max(self._known - 1, 0)
-
-    def snapshot(self) -> Snapshot:
-        return self._known
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self._known = snapshot
+        return length if start < length <= end else max(length - 1, 0)

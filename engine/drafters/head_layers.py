@@ -75,17 +75,22 @@ class HeadAttention(nn.Module):
 class DraftVocabularyHead(nn.Module):
     """A network whose logits have a column for some of the target's tokens.
 
-    `ids` (columns,): the target's id of each column, increasing; all of them unless `set_draft_vocabulary` says
-    otherwise.
+    vocabulary: how many tokens the target has. `ids` (columns,): the target's id of each column, increasing; all of
+    them unless `set_draft_vocabulary` says otherwise.
     """
 
-    def __init__(self, columns: int) -> None:
+    def __init__(self, columns: int, vocabulary: int) -> None:
         super().__init__()
-        self._ids = mx.arange(columns)
+        self._ids, self._vocabulary = mx.arange(columns), vocabulary
 
     @property
     def ids(self) -> mx.array:
         return self._ids
+
+    @property
+    def token_map(self) -> mx.array | None:
+        """The `ids`, None where they are all of the target's tokens: see `engine.drafters.Needs`."""
+        return None if self._ids.size == self._vocabulary else self._ids
 
     def set_draft_vocabulary(self, ids: mx.array) -> None:
         """Makes the columns of the logits stand for the target's tokens `ids` (columns,), increasing."""
@@ -97,7 +102,7 @@ class LayeredHead(DraftVocabularyHead):
     where they are the head's own. No cache, no positions, no distribution; `rope` rotates."""
 
     def __init__(self, config: HeadConfig) -> None:
-        super().__init__(config.draft_vocab_size)
+        super().__init__(config.draft_vocab_size, config.vocab_size)
         self.fc = nn.Linear(config.feature_size, config.hidden_size, bias=False)
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         if config.own_output:

@@ -60,7 +60,7 @@ class MedusaHeads(DraftVocabularyHead):
     """All heads of a target."""
 
     def __init__(self, config: MedusaConfig) -> None:
-        super().__init__(config.draft_vocab_size)
+        super().__init__(config.draft_vocab_size, config.vocab_size)
         self.config = config
         self.heads = [
             [
@@ -108,7 +108,7 @@ def parents_of(paths: Sequence[Sequence[int]], depth: int) -> list[int]:
         if not 1 <= len(path) <= depth or path in places:
             raise ValueError(f"the path {list(path)} of a tree occurs twice or is not 1 to {depth} long")
         if above not in places or (path[-1] != 0 and likelier not in places):
-            raise ValueError(f"the path {list(path)} of a tree precedes its parent or before a likelier sibling")
+            raise ValueError(f"the path {list(path)} of a tree precedes its parent or a likelier sibling")
         parents.append(places[above])
         places[path] = place
     return parents
@@ -140,7 +140,7 @@ class Medusa(LatestStateDrafter):
     ) -> None:
         self.heads = heads
         depth, width = heads.config.num_heads, heads.ids.size
-        super().__init__(target, heads.ids)
+        super().__init__(target, heads.token_map)
         self.traits = Traits("tree" if trees else "block", longest=depth)
         chain = [(0,) * (i + 1) for i in range(depth)]
         self._paths = [tuple(path) for path in tree if max(path, default=0) < width] if trees else chain
@@ -156,7 +156,7 @@ class Medusa(LatestStateDrafter):
             context.counts.rows(),
             len(context.tokens) + mx.arange(depth),
             breadth,
-            self.heads.ids,
+            self.needs.token_map,
         )
         places = mx.array([(len(path) - 1) * breadth + path[-1] for path in paths], mx.int32)
         parents = self._parents[: len(paths)]

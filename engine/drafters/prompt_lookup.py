@@ -133,8 +133,8 @@ class PromptLookup(Drafter):
             self._text.truncate(length)
             self._found = self._class = None
 
-    def reusable_prefix(self) -> int:
-        return self._text.length
+    def reusable(self, length: int) -> int:
+        return min(length, self._text.length)
 
     # A snapshot has nothing: the next `sync` indexes the tokens again, in less time than a pass takes.
 

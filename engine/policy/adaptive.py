@@ -62,7 +62,8 @@ class SlowdownBudget:
 
 @dataclass
 class Candidate:
-    """A drafter that a round may use. counts: of its accepted tokens, over replies; None where they teach nothing."""
+    """A drafter that a round may use. counts: of its accepted tokens, over replies; None where none are kept, as in
+    simulations."""
 
     name: str
     expected_length: ExpectedLength = field(default_factory=ChainExpectedLength)

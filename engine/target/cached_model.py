@@ -386,6 +386,11 @@ class CachedModel:
             self.taps = None
         taps.unhook({point for others, _ in self._known_taps for point in others})
 
+    def forget_all_taps(self) -> None:
+        """Takes every tap off the model, once no drafter is left that read there."""
+        for points, latest_only in list(self._known_taps):
+            self.forget_taps(points, latest_only)
+
     def record(self, points: tuple[int, ...] = (), latest_only: bool = False) -> None:
         """From here on records the states at `points` of every pass, in place of what was recorded before; without
         points, none."""

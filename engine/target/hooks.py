@@ -51,6 +51,11 @@ def hook(module: Any, kind: HookKind) -> Hook:
     return found
 
 
+def is_hooked(module: Any, kind: HookKind) -> bool:
+    """Returns whether there is such a hook on `module`."""
+    return kind in vars(module).get("_hooks", {})
+
+
 def unhook(module: Any, kind: HookKind) -> None:
     """Takes a hook off, so that nothing is held on to."""
     vars(module).get("_hooks", {}).pop(kind, None)

@@ -13,7 +13,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.errors import ModelError
-from engine.target.hooks import HookKind, hook, trial_pass, unhook
+from engine.target.hooks import HookKind, hook, is_hooked, trial_pass, unhook
 
 _EMBEDDINGS = (
     *("embed_tokens", "wte", "embeddings", "tok_embeddings", "word_embeddings", "token_embeddings"),
@@ -87,15 +87,16 @@ def output_of(model: Any) -> Output:
     """
     found = [Output(module, "input") for module in _named(model, _OUTPUTS) if "weight" in module]
     found += [Output(module, "as_linear") for module in _named(model, _EMBEDDINGS) if hasattr(module, "as_linear")]
+    read_already = [is_hooked(*output) for output in found]
     hooks = [hook(*output) for output in found]
     for one in hooks:
         one.clear()
     trial_pass(model)
     called = []
-    for output, one in zip(found, hooks, strict=True):
+    for output, one, is_read in zip(found, hooks, read_already, strict=True):
         if one.calls:
             called.append(output)
-        else:
+        if not is_read:
             unhook(*output)
     if len(called) != 1:
         raise ModelError("the model has no single output matrix where one is expected: choose another drafter")

@@ -25,7 +25,7 @@ from engine.errors import ModelError
 from models.builtin import SHIPPED, is_builtin, is_shipped, shipped_folder
 from models.catalogue.entries import Catalogue
 from models.compatibility.pair_check import check_compatibility
-from models.drafters import MODEL, PROMPT_LOOKUP, kinds_in, own_head
+from models.drafters import LOOKUP, LOOKUP_LABEL, MODEL, kinds_in, own_head
 from models.drafters.draft_model import MAX_TARGET_SHARE
 from models.drafters.drafter_kind import LONGEST_CHAIN
 from models.drafters.target_match import is_made_for
@@ -35,7 +35,6 @@ from models.model_config import first_count
 from models.model_folder import ModelFolder
 from models.paths import name_of
 
-LOOKUP = PROMPT_LOOKUP.name
 PAYING_RATE = 0.4  # of drafted tokens, for a model with other tokens: below it, prompt lookup is better
 _FULL_SIZE, _A_DOUBLING = 0.9, 0.08  # the acceptance rate that is expected of a model of the target's own size, and how
 # much less of one of half the size: about 0.6 at a 14th (Qwen2.5 0.5B for 7B, vLLM's pull request 38174) and 0.77 at a
@@ -78,15 +77,15 @@ def auto_drafter(
     if is_builtin(target.path):
         best = SHIPPED[0]
         if not is_shipped(best):
-            return AutoDrafter(LOOKUP, f"{PROMPT_LOOKUP.label}, because the shipped {best} is missing")
-        return AutoDrafter(f"{LOOKUP}+{best}", f"{PROMPT_LOOKUP.label} and {best}, which is shipped for this model")
+            return AutoDrafter(LOOKUP, f"{LOOKUP_LABEL}, because the shipped {best} is missing")
+        return AutoDrafter(f"{LOOKUP}+{best}", f"{LOOKUP_LABEL} and {best}, which is shipped for this model")
     choice = best_drafter(target, models, catalogue, cache_root)
     if choice.drafter is None:
-        return AutoDrafter(LOOKUP, f"{PROMPT_LOOKUP.label}, because {choice.why}")
+        return AutoDrafter(LOOKUP, f"{LOOKUP_LABEL}, because {choice.why}")
     path = str(choice.drafter.path)
     if "+" in path:  # a plus separates the names of several drafters
         return AutoDrafter(path, choice.why)
-    return AutoDrafter(f"{LOOKUP}+{path}", f"{PROMPT_LOOKUP.label} and {choice.why}")
+    return AutoDrafter(f"{LOOKUP}+{path}", f"{LOOKUP_LABEL} and {choice.why}")
 
 
 def best_drafter(

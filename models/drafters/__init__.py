@@ -12,7 +12,7 @@ from models.drafters.drafter_kind import DrafterKind, speculator_algorithm
 from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
-PROMPT_LOOKUP = DrafterKind("lookup", "prompt lookup", "models.drafters.prompt_lookup")
+LOOKUP, LOOKUP_LABEL = "lookup", "prompt lookup"  # a drafter without files, and so of none of the kinds
 MODEL = DrafterKind("model", "draft model", "models.drafters.draft_model", stands_alone=True)
 KINDS = (
     DrafterKind(
@@ -33,7 +33,6 @@ KINDS = (
         ("gemma4_assistant", "gemma4_unified_assistant"),
     ),
     MODEL,
-    PROMPT_LOOKUP,
 )
 
 
@@ -49,7 +48,7 @@ def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:
     config = read_json_object(folder / "config.json")
     found = kinds_in(config)
     if not found:
-        known = ", ".join(kind.label for kind in KINDS if kind is not PROMPT_LOOKUP)
+        known = ", ".join(kind.label for kind in KINDS)
         named = str(speculator_algorithm(config))[:40]
         raise ModelError(f"{folder}: unknown kind of drafter {named!r}; choose one of these: {known}")
     if len(found) > 1:

@@ -13,7 +13,7 @@ how much is drafted is decided beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import mlx.core as mx
 
 from engine.drafters.dflash import DFlash, DFlashConfig, DFlashHead, Sequential
 from engine.errors import PairError
-from engine.target.model_layout import embed, layers_of, output_rows
+from engine.target.model_layout import embed, layers_of
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import (
@@ -32,7 +32,7 @@ from models.drafters.head_folder import (
     write_head,
 )
 from models.drafters.head_weights import stored_tensors
-from models.drafters.target_match import TargetShape, is_copy
+from models.drafters.target_match import TargetShape, copies_output, is_copy
 from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 
@@ -47,15 +47,12 @@ class DFlashFiles(OwnFolderFiles):
         tensors = _tensors(folder)
         if target is None:
             return tensors
-        look_up, output = embed(target.network), partial(output_rows, target.network)
-        originals: dict[str, Callable[[mx.array], mx.array]] = {
-            "embed_tokens.weight": look_up,
-            "lm_head.weight": output,
-        }
-        copies = {
-            name: is_copy(tensors[name], target, rows_of) for name, rows_of in originals.items() if name in tensors
-        }
-        return {name: value for name, value in tensors.items() if not copies.get(name)}
+        embedding, output = tensors.get("embed_tokens.weight"), tensors.get("lm_head.weight")
+        if embedding is not None and is_copy(embedding, target, embed(target.network)):
+            del tensors["embed_tokens.weight"]
+        if output is not None and len(output) == target.model.vocabulary and copies_output(output.__getitem__, target):
+            del tensors["lm_head.weight"]
+        return tensors
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> DFlashHead:
         config = _config(folder, tensors, shape)

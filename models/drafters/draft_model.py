@@ -60,7 +60,7 @@ class DraftModelFiles(DrafterFiles):
         ids = apply_draft_vocabulary(loaded, shared)
         mask_id = _mask_id(loaded.folder)
         drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids, mask_id)
-        return LoadedDrafter(drafter, loaded, usual_acceptance=usual_acceptance(folder))
+        return LoadedDrafter(drafter, usual_acceptance=usual_acceptance(folder))
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         return measure(check_folder(folder)).share
@@ -106,11 +106,7 @@ def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
         drafter=own,
         encode=loaded.tokenizer.pieces,
         start=tuple(loaded.tokenizer.encode("")),
-        ends=tuple(
-            (end, own_end)
-            for end, own_end in zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)
-            if end < len(target_bytes) and own_end < len(own)
-        ),
+        ends=tuple(pair for pair in _paired_ends(loaded, target) if pair[0] < len(target_bytes) and pair[1] < len(own)),
         encode_target=target.tokenizer.pieces,
     )
 
@@ -123,7 +119,17 @@ def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
 
     variants = (variant("tokens that both have", CrossTokenizerModel), variant("its text", TextDrafter))
     note = "it has a different tokenizer; a short trial decides whether it drafts shared tokens or text"
-    return LoadedDrafter(variants[0].make(), loaded, note=note, variants=variants)
+    return LoadedDrafter(variants[0].make(), note=note, variants=variants)
+
+
+def _paired_ends(loaded: Loaded, target: Loaded) -> list[tuple[int, int]]:
+    """Returns pairs (target, drafter) of the tokens that end a reply: those of one name, then others in order."""
+    names = {number: name for name, number in target.folder.vocabulary.items()}
+    ends, own_ends = sorted(target.tokenizer.eos), loaded.tokenizer.eos
+    pairs = {end: loaded.folder.vocabulary.get(names.get(end, ""), -1) for end in ends}
+    alike = {end: own for end, own in pairs.items() if own in own_ends}
+    others = [end for end in ends if end not in alike]
+    return [*alike.items(), *zip(others, sorted(own_ends.difference(alike.values())), strict=False)]
 
 
 def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:

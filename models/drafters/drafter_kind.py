@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from models.memory.memory_verdict import Share
     from models.model_folder import ModelFolder
 
-LONGEST_CHAIN = 8
+LONGEST_CHAIN = 8  # tokens, of which the policy considers drafts; a fixed draft length may be greater
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,13 @@ class Compatibility:
 class LoadedDrafter:
     """A drafter that is ready to draft, and what the policy needs to know of it.
 
-    model: the draft model, None for other kinds. branches: whether it drafts trees. usual_acceptance: the
-    probability that each token of a chain is accepted after those before it, as measured when it was made. tree_tau:
-    the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "". variants: the ways
-    to read a head whose files leave it open, the one that sources recommend first, which `drafter` is.
+    usual_acceptance: the probability that each token of a chain is accepted after those before it, as measured when it
+    was made. tree_tau: the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "".
+    variants: the ways to read a head whose files leave it open, the one that sources recommend first, which `drafter`
+    is.
     """
 
     drafter: Drafter
-    model: Loaded | None = None
-    branches: bool = False
     usual_acceptance: tuple[float, ...] = ()
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     note: str = ""

@@ -63,12 +63,11 @@ class HeadFiles(DrafterFiles):
         variants = tuple(self.variants(head, folder, target, branches))
         drafter = variants[0].make()
         if trees and not trees_note and drafter.traits.shape != "tree":
-            branches, trees_note = False, "drafts chains, not trees: a head of this kind cannot draft trees"
+            trees_note = "drafts chains, not trees: a head of this kind cannot draft trees"
         return LoadedDrafter(
             drafter,
-            branches=branches,
             usual_acceptance=usual_acceptance(folder),
-            tree_tau=_tree_tau(folder) if branches else {},
+            tree_tau=_tree_tau(folder) if drafter.traits.shape == "tree" else {},
             note=join_notes(trees_note, precision_note),
             variants=variants,
         )

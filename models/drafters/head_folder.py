@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.errors import ModelError
-from models.durable_files import disk_errors, read_json_object, replace_json
+from models.durable_files import disk_errors, read_json_object, replace_json, replace_with
 from models.model_folder import check_links, folder_names, weights_of
 from models.safetensors_file import Entry, write_tensors
 
@@ -199,16 +199,10 @@ def write_head(path: Path, config: Mapping[str, object], weights: str, tensors: 
 
     Durable when it returns. Raises ModelError when the disk refuses.
     """
-    draft = path / f".{weights}.partial"
     with disk_errors(partial(_not_written, path)):
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.json").unlink(missing_ok=True)
-        try:
-            write_tensors(draft, tensors, "pt")  # what transformers asks for
-            draft.replace(path / weights)
-        finally:
-            with suppress(FileNotFoundError):
-                draft.unlink()
+        replace_with(path / weights, lambda draft: write_tensors(draft, tensors, "pt"))  # what transformers asks for
         replace_json(path / "config.json", config)
 
 

@@ -21,7 +21,7 @@ from engine import backend
 from engine.errors import ModelError
 from engine.target.cached_model import PREFILL_CHUNK
 from models.dequantization import dequantize
-from models.drafters.head_folder import DOES_NOT_MATCH, id_tensors
+from models.drafters.head_folder import ANOTHER_DRAFTER, DOES_NOT_MATCH, id_tensors
 from models.memory.memory_verdict import Share
 from models.model_folder import folder_names
 from models.parameters import cast, flat_parameters
@@ -62,7 +62,7 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
             kinds = [str(array.dtype).rpartition(".")[2] for array in (found, value)]
             raise ModelError(f"{path}: the tensor {name!r} is stored as {kinds[0]}, not {kinds[1]}; {DOES_NOT_MATCH}")
     for name in sorted(tensors.keys() - wanted.keys()):
-        raise ModelError(f"{path}: unknown tensor {name[:80]!r} for a head of this kind; choose another drafter")
+        raise ModelError(f"{path}: unknown tensor {name[:80]!r} for a head of this kind; {ANOTHER_DRAFTER}")
     network.load_weights(list(tensors.items()))
 
 
@@ -97,7 +97,7 @@ def _quantization(path: Path, name: str, module: Any, tensors: Mapping[str, mx.a
         return {"bits": int(bits), "group_size": int(group)}
     if affine or (bits, group) not in _MODES:
         raise ModelError(
-            f"{path}: {name!r} is quantized in an unknown way ({bits:g} bits by {group:g}); choose another"
+            f"{path}: {name!r} is quantized in an unknown way ({bits:g} bits by {group:g}); {ANOTHER_DRAFTER}"
         )
     return {"bits": int(bits), "group_size": int(group), "mode": _MODES[bits, group]}
 

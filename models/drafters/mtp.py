@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,19 @@ import mlx.core as mx
 from engine.drafters.mtp import LayerChain, Mtp, MtpForm, MtpHead
 from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
-from engine.target.model_layout import layers_of, matrix_rows, output_of
+from engine.target.model_layout import layers_of, matrix_rows
 from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabulary_size, write_draft_vocabulary
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, load_tensors, speculators_fields, write_head
 from models.drafters.head_weights import entries_footprint, fill
 from models.drafters.mtp_families import FAMILIES, LayerFamily, build_layer, convert_layer
-from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, sample_ids
+from models.drafters.target_match import (
+    TargetShape,
+    check_made_for,
+    check_vocabulary,
+    check_width,
+    copies_output,
+)
 from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
@@ -46,7 +53,6 @@ from models.parameters import flat_parameters
 from models.safetensors_file import Entry, read_entries, read_metadata, write_tensors
 
 CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
-_COMPARED = 64  # rows of two output matrices
 _PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.\d+\.)?(?:layers\.\d+\.)?(?:transformer\.)?")
 
 # What the layouts call the parts of a head; everything else belongs to its layer.
@@ -115,7 +121,7 @@ class MtpFiles(HeadFiles):
         head = _built(folder)
         if head.project is not None:
             check_vocabulary(path, head.lm_head.weight.shape[0], shape)
-            if target is not None and _copies_output(head.lm_head, target):
+            if target is not None and copies_output(partial(matrix_rows, head.lm_head), target):
                 del head.lm_head
         return head
 
@@ -301,22 +307,6 @@ def _head(folder: MtpFolder, output: mx.array | None) -> MtpHead:
     form = _with_contract(built.form, folder.contract)
     own_output = None if output is None else output.shape[0]
     return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
-
-
-def _copies_output(own: Any, target: Loaded) -> bool:
-    """Whether a head's output matrix is the target's, but for what 16 bits and the target's quantization round: by
-    rows that are evenly spread. Stricter than `is_copy`, since the target's own rows then draft."""
-    original = output_of(target.network).module
-    ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
-    mine, other = (matrix_rows(module, ids).astype(mx.float32) for module in (own, original))
-    rounded = mine
-    if "scales" in original:
-        form = (original.group_size, original.bits)
-        rounded = mx.dequantize(
-            *mx.quantize(mine, *form, mode=original.mode), group_size=form[0], bits=form[1], mode=original.mode
-        )
-    allowed = 1.2 * mx.linalg.norm(mine - rounded) + 0.005 * mx.linalg.norm(mine)
-    return "bias" not in original and bool((mx.linalg.norm(mine - other) <= allowed).item())
 
 
 def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:

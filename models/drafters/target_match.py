@@ -14,8 +14,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.errors import ModelError, PairError
-from engine.target.layer_taps import LayerTaps
-from engine.target.model_layout import check_states, embed, layers_of
+from engine.target.model_layout import check_states, embed, layers_of, matrix_rows, output_of
 from models.drafters.head_folder import Fields
 from models.loader import Loaded
 from models.model_config import first_count
@@ -56,7 +55,7 @@ def shape_of(target: Loaded) -> TargetShape:
         rows=target.model.vocabulary,
         layers=len(layers_of(target.network)),
         hidden=_first_embedding(target).shape[-1],
-        states=lambda taps: LayerTaps(target.network, taps).width,
+        states=lambda taps: target.model.layer_taps(taps).width,
         vocabulary=target.folder.vocabulary,
     )
 
@@ -146,6 +145,25 @@ def is_copy(own: mx.array, target: Loaded, rows_of: Callable[[mx.array], mx.arra
         return False
     alike = mx.sum(mine * theirs) * mx.rsqrt(mx.sum(mine * mine) * mx.sum(theirs * theirs))
     return bool((alike >= _ALIKE).item())  # NaN, where all are zeros, is not
+
+
+def copies_output(own: Callable[[mx.array], mx.array], target: Loaded) -> bool:
+    """Whether an output matrix, which has a row for each of the target's tokens, is the target's, but for what 16 bits
+    and the target's quantization round. own: returns rows of it by ids. Stricter than `is_copy`, since the target's own
+    rows then draft: a matrix that was trained further is only similar."""
+    original = output_of(target.network).module
+    ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
+    mine, other = own(ids).astype(mx.float32), matrix_rows(original, ids).astype(mx.float32)
+    if mine.shape != other.shape or "bias" in original:
+        return False
+    rounded = mine
+    if "scales" in original:
+        form = (original.group_size, original.bits)
+        rounded = mx.dequantize(
+            *mx.quantize(mine, *form, mode=original.mode), group_size=form[0], bits=form[1], mode=original.mode
+        )
+    allowed = 1.2 * mx.linalg.norm(mine - rounded) + 0.005 * mx.linalg.norm(mine)
+    return bool((mx.linalg.norm(mine - other) <= allowed).item())
 
 
 def _size(target: ModelFolder, key: str) -> int:

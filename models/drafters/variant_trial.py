@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from engine.backend import raise_if_machine_lost
 from engine.errors import ModelError
 from models.drafters.drafter_kind import join_notes
-from models.durable_files import read_json_object, replace_json
+from models.kept_files import KeptFiles
 from models.paths import cache_dir
 
 if TYPE_CHECKING:
@@ -31,8 +33,10 @@ TOKENS = 64  # of the answer that each variant drafts along
 DRAFT_LENGTH = 2
 _PROMPT = "Count from one to twenty in words, then describe a walk through a small town in the morning."
 _MIN_DRAFTED = 30  # tokens, for a trial to tell variants apart
-_FILE = "drafter-trials.json"
+_MOST_TRIALS = 200  # kept
 _MARGIN = 0.1  # by how much another variant must be accepted more often than the one that sources recommend
+
+_Rate = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -145,22 +149,15 @@ def _trial_key(folder: Path, target: Path) -> str:
 def _kept_rates(key: str, cache_root: Path | None) -> dict[str, float]:
     """Returns the rate of each variant in an earlier trial, by name and in order; empty without one. A damaged file
     counts as none."""
-    try:
-        rates = read_json_object(cache_dir(cache_root) / _FILE).get(key)
-    except ModelError:
-        return {}
-    if not isinstance(rates, dict) or not all(type(rate) in (int, float) and 0 <= rate <= 1 for rate in rates.values()):
-        return {}
-    return rates
+    with suppress(ValueError):  # msgspec's errors are ValueErrors
+        return msgspec.json.decode(_trials(cache_root).read(key) or b"{}", type=dict[str, _Rate])
+    return {}
 
 
 def _keep_rates(key: str, rates: Mapping[str, float], cache_root: Path | None) -> None:
-    """Adds the rates to those of other drafters. A disk that refuses only costs another trial."""
-    path = cache_dir(cache_root) / _FILE
-    try:
-        known = read_json_object(path)
-    except ModelError:
-        known = {}
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_json(path, {**known, key: dict(rates)})
+    """Keeps the rates of a trial."""
+    _trials(cache_root).write(key, msgspec.json.encode(rates))
+
+
+def _trials(cache_root: Path | None) -> KeptFiles:
+    return KeptFiles(cache_dir(cache_root) / "trials", _MOST_TRIALS)

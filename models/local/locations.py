@@ -86,7 +86,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 def find_model(name: str, places: ModelLocations) -> Path:
     """Returns the folder of the model called `name`, without its owner if only one is called so. Raises AbsentModel if
     it is not here, ModelError if it is incomplete or may be several."""
-    if _is_place(name) or name.startswith(_PATHS):
+    if is_place(name) or name.startswith(_PATHS):
         return Path(name)
     repo, at, commit = name.partition("@")
     if not is_repo(repo) or (at and not _COMMIT.fullmatch(commit)):
@@ -147,7 +147,7 @@ def names_in(places: ModelLocations) -> list[str]:
     return sorted({*hub, *studio, *(path.name for path in places.own.glob("[!.]*"))})
 
 
-def _is_place(name: str) -> bool:
+def is_place(name: str) -> bool:
     """Whether `name` is an existing path. A name that no file can have is not."""
     try:
         return bool(name) and Path(name).exists()

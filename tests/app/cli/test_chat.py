@@ -17,6 +17,7 @@ from app.cli.terminal.reply_view import Terminal
 from app.cli.terminal.token_style import PLAIN
 from app.inference.conversation import open_conversation
 from app.inference.options import Options
+from engine.drafters.draft_model import DraftModel
 from engine.errors import ContextError, ModelError
 from engine.events import Event, Finished
 from engine.settings import SamplingSettings
@@ -185,7 +186,7 @@ def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_fold
     options = Options(str(toy_folder), sampling=SamplingSettings(draft_length=2))
     conversation = open_conversation(options, "", lambda text: None)
     assert "/nowhere: no such model folder" in talk(conversation, "/drafter /nowhere", f"/drafter {toy_drafter_folder}")
-    assert conversation.pair.drafter.loaded is not None
+    assert isinstance(conversation.pair.drafter.drafter, DraftModel)
     talk(conversation, "hello")
     assert conversation.messages[-1]["role"] == "assistant"
 

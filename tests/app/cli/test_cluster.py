@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from app import protocol
 from app.inference import cluster, host_file
+from app.inference.cluster_rank import ClusterRank
 from app.inference.host_file import Host, find_hosts, read_hosts
 from engine.errors import BackendError, MachineLostError, ModelError, UsageError
 from models.parallel import split
@@ -259,6 +261,7 @@ def test_the_command_writes_the_file(redline: Redline, tmp_path: Path) -> None:
         (json.dumps([HERE, {"ssh": "studio", "ips": []}]), "not a list of machines"),
         (json.dumps([HERE, {"ssh": "studio", "ips": ["10.0.0.2"]}]), "of localhost that others cannot reach"),
         (json.dumps([HERE, {"ssh": "studio", "ips": ["studio"]}]), "not a list of machines"),
+        (json.dumps([HERE, {"ssh": "studio", "ips": ["fd00::2"]}]), "not a list of machines"),
         (json.dumps([HERE, {"ssh": "-oProxyCommand=x", "ips": ["10.0.0.2"]}]), "not a valid machine name"),
     ],
 )
@@ -277,6 +280,31 @@ def test_a_port_and_a_command_may_be_given(tmp_path: Path) -> None:
     entry = {"ssh": "me@studio", "ips": ["10.0.0.2:5000"], "command": ["bin/redline"], "rdma": [None]}
     path.write_text(json.dumps({"backend": "ring", "hosts": [here, entry]}))
     assert read_hosts(path)[1] == Host("me@studio", "10.0.0.2:5000", ("bin/redline",))
+
+
+# --- what ranks say -----------------------------------------------------------------------------------
+
+
+def test_lines_of_two_threads_do_not_mix_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, writes = os.pipe()
+    monkeypatch.setattr(os, "dup", lambda _: writes)
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    rank = ClusterRank()
+
+    def say(number: int) -> None:
+        for _ in range(10):
+            rank._say({"error": str(number) * 300_000})
+
+    threads = [threading.Thread(target=say, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    with os.fdopen(reads, "rb") as answers:
+        lines = [answers.readline() for _ in range(20)]
+        for thread in threads:
+            thread.join()
+    os.close(writes)
+    said = [json.loads(line)["error"] for line in lines]
+    assert {(len(one), len(set(one))) for one in said} == {(300_000, 1)}
 
 
 # --- what rank 0 makes of the others -----------------------------------------------------------------

@@ -42,12 +42,12 @@ def test_a_stopped_change_of_drafter_changes_nothing(
 ) -> None:
     first, second = (str(toy_drafter_folder), "lookup") if drafter == "lookup" else ("lookup", str(toy_drafter_folder))
     conversation = open_conversation(Options(str(toy_folder), (first,), sampling=SHORT), "", lambda text: None)
-    options, loaded, pair = conversation.options, conversation.pair.drafter.loaded, conversation.pair
+    options, drafter_before, pair = conversation.options, conversation.pair.drafter.drafter, conversation.pair
     with monkeypatch.context() as patched:
         patched.setattr(pair_loader, "open_drafter", first_call_interrupts(pair_loader.open_drafter))
         assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
     assert (conversation.options, conversation.pair.drafter.spec) == (options, first)
-    assert conversation.pair.drafter.loaded is loaded
+    assert conversation.pair.drafter.drafter is drafter_before
     assert conversation.pair is pair is not None
     assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
 
@@ -96,7 +96,9 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
 
     def caches() -> list[ModelCache]:
         """Of the target and of the draft model, which is another one after an interruption."""
-        return [loaded.model.cache for loaded in (broken.pair.target, broken.pair.drafter.loaded) if loaded]
+        drafter = broken.pair.drafter.drafter
+        models = [broken.pair.target.model, *([drafter.model] if isinstance(drafter, DraftModel) else [])]
+        return [model.cache for model in models]
 
     for place in range(len(caches())):  # the layers have their tokens by then, and nobody has counted them
         with monkeypatch.context() as patched:

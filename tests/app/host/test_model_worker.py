@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from app import protocol as p
@@ -18,10 +19,13 @@ from app.inference import pair_loader as parts
 from app.inference.host_file import Host, write_hosts
 from app.reply_history import ReplyHistory
 from engine.errors import BackendError, ModelError, RedlineError
+from engine.target.model_layout import layers_of, output_of
 from models import loader as loading
+from models.drafters.eagle3 import save_eagle3
 from tests.app.host.process import asked, of_kind, pair
 from tests.app.host.replies import ask, end_of, ids_of, served, text_of, worker_with
 from tests.toys.folders import CONTEXT, make_stranger
+from tests.toys.heads import random_eagle3
 
 
 def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnswer]:
@@ -104,7 +108,7 @@ def test_a_target_that_is_replaced_or_unloaded_is_freed(toy_folder: Path, toy_dr
     worker = ModelWorker()
     load_pair(worker, pair(toy_folder, toy_drafter_folder))
     assert works(worker)
-    old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.loaded.model)]
+    old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.drafter.model)]
     load_pair(worker, pair(toy_drafter_folder))
     assert [one() for one in old] == [None, None]
     assert works(worker)
@@ -131,12 +135,42 @@ def test_conversations_that_are_kept_do_not_keep_a_replaced_drafter(
     sampling = p.SamplingSettings(max_tokens=4, draft_length=2)
     first = list(worker.reply(p.Reply(id=1, messages=long, sampling=sampling), Event()))
     assert of_kind(first, p.PrefillProgress)[0].progress.total > 64
-    old = weakref.ref(worker._pair.drafter.loaded.model)
+    old = weakref.ref(worker._pair.drafter.drafter.model)
     load_pair(worker, pair(toy_folder, "lookup"))
     (kept,) = worker._pair.session.kept._kept
     assert old() is None and kept.drafted is None
     again = list(worker.reply(p.Reply(id=2, messages=long, sampling=sampling), Event()))
     assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64
+
+
+def test_a_replaced_and_a_refused_head_leave_no_hooks_on_the_target(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every pass would go on noting states that nobody reads."""
+    worker = ModelWorker()
+    load_pair(worker, pair(toy_folder))
+    target = worker._pair.target
+    head = random_eagle3(taps=(0, 1, 2), vocab_size=target.model.vocabulary, draft_vocab_size=64)
+    save_eagle3(tmp_path / "eagle3", head, {}, mx.float32)
+    modules = [*layers_of(target.network), output_of(target.network)[0]]
+
+    def hooked() -> bool:
+        return any(vars(module).get("_hooks") for module in modules)
+
+    load_pair(worker, pair(toy_folder, tmp_path / "eagle3"))
+    long = asked("a question that is long enough to be kept over a switch " * 3)
+    list(worker.reply(p.Reply(id=1, messages=long, sampling=p.SamplingSettings(max_tokens=4, draft_length=2)), Event()))
+    assert hooked()
+    load_pair(worker, pair(toy_folder, "lookup"))
+    list(worker.reply(p.Reply(id=2, messages=long, sampling=p.SamplingSettings(max_tokens=4, draft_length=2)), Event()))
+    assert not hooked()
+
+    def refused(*_: Any) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("models.drafters.eagle3.Eagle3Files.variants", refused)
+    assert load_pair(worker, pair(toy_folder, tmp_path / "eagle3")).speculation == "unsupported"
+    assert not hooked()
 
 
 def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, tmp_path: Path) -> None:
@@ -162,7 +196,7 @@ def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monk
     def burst(*_: object, **__: object) -> None:
         raise MemoryError("18 GB are not there")
 
-    monkeypatch.setattr("models.drafters.prompt_lookup.PromptLookup", burst)
+    monkeypatch.setattr("app.inference.pair_loader.PromptLookup", burst)
     worker = ModelWorker()
     answer = load_pair(worker, pair(toy_folder, "lookup"))
     assert (answer.speculation, answer.note) == ("unsupported", "MemoryError: 18 GB are not there")

@@ -104,10 +104,11 @@ def test_a_file_that_holds_no_times_and_counts_is_ignored_as_a_whole(
         times.observe_draft(0, 1, 0.05)
     learnt.counts[0].add(Round(0, (1, 2), (1, 3), 1, (1.0, 1.0), (), 3, 0.0))
     learnt.save()
-    saved = json.loads(learnt._path.read_bytes())
+    (file,) = (tmp_path / "rounds").iterdir()
+    saved = json.loads(file.read_bytes())
     if damage is not None:
         DAMAGES[damage](saved)
-    learnt._path.write_text(json.dumps(saved))
+    file.write_text(json.dumps(saved))
     again = LearntRounds(target, learnt.drafter, tmp_path)
     assert again.times.keys() == ({"exact", "free"} if damage is None else set())
     assert again.counts[0].reached == ([1.0, 1.0] if damage is None else [])

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.inference import digests
+from app.inference import digests, environment
+from app.inference.options import Options
+from models.loader import load
 from models.model_folder import check_folder
 
 
@@ -56,3 +58,13 @@ def test_prompts_are_told_apart_by_their_ids_and_order() -> None:
 def test_both_come_back_as_they_were_kept(kept: tuple[str, str]) -> None:
     assert digests.apart(digests.together(*kept)) == kept
     assert digests.apart("ab") == ("ab", "")  # of before models were looked at
+
+
+def test_a_head_in_the_folder_of_its_target_leaves_the_digest_of_the_target(
+    toy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = load(toy_folder)
+    monkeypatch.setattr(environment, "drafter_folders", lambda *_: [toy_folder])
+    monkeypatch.setattr(digests, "of_files", lambda *_: "of all files")
+    monkeypatch.setattr(digests, "of_model", lambda _: "of the target")
+    assert environment.weights(Options(), target) == {target.name: "of the target"}

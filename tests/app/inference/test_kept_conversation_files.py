@@ -243,6 +243,16 @@ def test_nothing_is_written_for_a_conversation_that_was_deleted(toy_folder: Path
     assert not list(tmp_path.rglob("*.cache"))
 
 
+def test_of_long_use_no_more_than_so_many_conversations_are_noted(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_worker, "MOST_NOTED", 2)
+    worker, files = worker_with(toy_folder), [ReplyHistory(tmp_path).cache_file(number) for number in range(4)]
+    for number, file in enumerate((*files, files[2])):
+        reply(worker, asked(f"question {number}"), file)
+    assert [str(path) for path in worker._last_tokens] == [files[3], files[2]]
+
+
 def test_all_files_together_are_bounded(toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history, worker = ReplyHistory(tmp_path), worker_with(toy_folder)
     for number in range(4):

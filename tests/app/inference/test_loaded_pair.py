@@ -13,9 +13,11 @@ import pytest
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options
+from app.inference.pair_loader import NamedDrafter
 from app.inference.reply_events import FellBack, ReplyEvent
 from app.inference.reply_runner import ReplyInput, ReplyRunner
 from engine.drafters import Drafter
+from engine.drafters.eagle3 import Eagle3
 from engine.events import PromptProgress, Round
 from engine.policy.adaptive import Adaptive
 from engine.session import Session
@@ -25,6 +27,7 @@ from engine.together import Together
 from models.loader import Loaded, load
 from models.tokenizer import NO_TEMPLATE
 from tests.toys.folders import make_folder
+from tests.toys.heads import random_eagle3
 
 SETTINGS = SamplingSettings(max_tokens=24, draft_length=3)
 TEXTS = "one, two, three, one, two, three, and then " * 3, "why is the sky blue? the sky is blue since the sky is " * 4
@@ -107,6 +110,24 @@ def test_a_pair_goes_on_from_a_conversation_that_another_one_kept(pair: LoadedPa
     list(reply(other, TEXTS[1]))
     other.clear()
     first = next(event for event in reply(pair, TEXTS[1] + "the sky") if isinstance(event, PromptProgress))
+    assert first.reused > 64
+
+
+def test_a_head_goes_on_from_a_conversation_that_another_pair_kept(target: Loaded, tmp_path: Path) -> None:
+    session = Session(CachedModel(target.network), target.tokenizer, 400)
+    session.kept.limit_bytes = 1 << 30
+    target = replace(target, model=session.target)
+    head = random_eagle3(taps=(0, 1, 2), vocab_size=target.model.vocabulary, draft_vocab_size=64)
+    drafter = NamedDrafter("eagle3", Eagle3(head, target.model))
+    pair = LoadedPair(target, session, drafter, cache_root=tmp_path)
+    other = pair.for_another_reply()
+    list(reply(other, TEXTS[1]))
+    other.clear()
+    first = next(event for event in reply(pair, TEXTS[1] + "the sky") if isinstance(event, PromptProgress))
+    assert first.reused > 64
+    pair.clear()
+    pair.reset()
+    first = next(event for event in reply(pair, TEXTS[1] + "the sun") if isinstance(event, PromptProgress))
     assert first.reused > 64
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from engine import drafters
 from engine.drafters import Drafter
+from engine.drafters.eagle3 import Eagle3
+from engine.drafters.medusa import Medusa
 from engine.events import Event
 from engine.policy.fixed import FixedLength
 from engine.session import Prompt, Session
@@ -19,6 +21,7 @@ from tests.engine.drafters.toy_drafters import EVERY_KIND, KINDS, LONGROPE_LENGT
 from tests.engine.fakes import ByteTokenizer
 from tests.engine.replies import PROMPT, draft_context, plain_reply
 from tests.engine.test_kept_conversations import ROOM, text
+from tests.toys.heads import random_eagle3, random_medusa
 
 SETTINGS = replace(SHAPED, max_tokens=12)
 GROWING, LONG = PROMPT[:16], text(1, 60)  # texts of LongRoPE: one grows long, one is long from the start
@@ -57,6 +60,36 @@ def test_replies_that_alternate_and_edits_are_drafted_as_from_nothing(kind: str)
         fresh = session_of(kind)
         same(mine, read(list(reply(fresh, made(kind, fresh.target), prompt))))
         assert mine.ids == plain_reply(fresh.target.model, SETTINGS, SETTINGS.max_tokens, prompt=prompt)
+
+
+@pytest.mark.parametrize("kind", ["Gemma 4", "Medusa", "MLP speculator"])
+def test_a_head_of_the_latest_state_joins_a_conversation_without_reading_it_again(kind: str) -> None:
+    """After a reply without it, and where such a conversation is kept."""
+    session = session_of(kind)
+    first = read(list(session.continue_tokens(Prompt(LONG), SETTINGS)))
+    further = [*LONG, *first.ids, *TURN]
+    drafter = made(kind, session.target)
+    joined = read(list(reply(session, drafter, further)))
+    assert joined.reused >= len(LONG) + len(first.ids) - 2
+    session.put_aside()
+    read(list(session.continue_tokens(Prompt(LONG), SETTINGS)))
+    session.put_aside()
+    kept = read(list(reply(session, made(kind, session.target), further)))
+    assert kept.reused >= len(LONG) + len(first.ids) - 2
+    fresh = session_of(kind)
+    alone = read(list(reply(fresh, made(kind, fresh.target), further)))
+    assert any(alone.drafts)
+    same(joined, alone)
+    same(kept, alone)
+
+
+def test_a_head_of_the_whole_vocabulary_has_no_map_of_tokens() -> None:
+    """With one, the noise of every draw would be gathered, and its log q scattered, for nothing."""
+    target = target_of("Medusa")
+    assert Medusa(random_medusa(draft_vocab_size=64), [(0,)], target).needs.token_map is None
+    for trees in (False, True):
+        assert Eagle3(random_eagle3(draft_vocab_size=64), target, trees).needs.token_map is None
+    assert Eagle3(random_eagle3(), target).needs.token_map is not None
 
 
 def test_every_kind_of_drafter_is_here() -> None:

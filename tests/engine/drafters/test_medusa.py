@@ -114,16 +114,14 @@ def test_ranks_beyond_the_draft_vocabulary_are_left_out() -> None:
 def test_what_is_reused_ends_where_a_state_is_held() -> None:
     target = CachedModel(NETWORKS["llama"])
     drafter = medusa(target)
-    assert drafter.reusable_prefix() == 0
+    assert drafter.reusable(0) == 0 and drafter.reusable(5) == 4
     target.record(drafter.needs.taps, latest_only=True)
     target.feed(PROMPT)
     for known, reach in ((len(PROMPT), len(PROMPT)), (5, 5), (1, 1), (0, 0)):
-        drafter.rewind(known)
-        assert drafter.reusable_prefix() == reach
+        assert drafter.reusable(known) == reach
     target.forward(mx.array([1, 2]))
     for known, reach in ((len(PROMPT) + 2, len(PROMPT) + 2), (len(PROMPT), len(PROMPT)), (5, 4), (1, 0)):
-        drafter.rewind(known)
-        assert drafter.reusable_prefix() == reach
+        assert drafter.reusable(known) == reach
 
 
 # --- networks ---
@@ -214,8 +212,8 @@ def test_parents_are_places_in_the_list() -> None:
         ([(0,), (0, 0), (0, 0, 0), (0, 0, 0, 0)], "1 to 3 long"),
         ([(0,), (0,)], "occurs twice"),
         ([(0, 0), (0,)], "precedes its parent"),
-        ([(1,), (0,)], "before a likelier sibling"),
-        ([(0,), (0, 1)], "before a likelier sibling"),
+        ([(1,), (0,)], "or a likelier sibling"),
+        ([(0,), (0, 1)], "or a likelier sibling"),
     ],
 )
 def test_a_list_of_paths_that_is_no_nested_tree_is_refused(paths: list[tuple[int, ...]], reason: str) -> None:

@@ -54,8 +54,8 @@ class NearestKey(Drafter):
         place = int(mx.argmin(alike).item()) + start  # type: ignore[arg-type]
         return Draft(mx.array(list(context.tokens[place + 2 :][:length]), mx.int32))
 
-    def reusable_prefix(self) -> int:
-        return max(self.target.recorded[1] - 1, 0)
+    def reusable(self, length: int) -> int:
+        return min(length, max(self.target.recorded[1] - 1, 0))
 
     def snapshot(self) -> None:
         """It remembers nothing that the target does not."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import pytest
 
 from engine.errors import ModelError, PairError
+from engine.target.model_layout import embed, output_rows
+from models.drafters.dflash import FILES as DFLASH_FILES
 from models.drafters.gemma4_assistant import FILES, _check_ordering, kv_layers
 from models.drafters.target_match import TargetShape
+from models.loader import Loaded
 from tests.models.drafters.head_folders import SHAPE, config_of, edit, open_block, quantized_where, tensor
 from tests.models.drafters.oracle_heads import GEMMA, ORACLES
 
@@ -73,6 +77,16 @@ def test_a_quantized_block_drafter_loads(block_folder: Path) -> None:
     found = open_block(block_folder).layers[0].self_attn.q_proj
     whole = mx.dequantize(found.weight, found.scales, found.biases, group_size=32, bits=8)
     assert mx.allclose(whole, plain, atol=0.02)
+
+
+def test_an_output_matrix_that_was_trained_further_is_a_block_drafters_own(target: Loaded) -> None:
+    rows = output_rows(target.network, mx.arange(target.model.vocabulary))
+    trained = rows + 0.2 * mx.std(rows) * mx.random.normal(rows.shape, key=mx.random.key(1))
+    embedding = embed(target.network)(mx.arange(target.model.vocabulary))
+    for output, own in ((rows, set()), (rows.astype(mx.bfloat16), set()), (trained, {"lm_head.weight"})):
+        tensors = {"lm_head.weight": output, "embed_tokens.weight": embedding}
+        folder: Any = SimpleNamespace(load=tensors.copy)
+        assert set(DFLASH_FILES.named(folder, target)) == own
 
 
 # --- Gemma 4's assistants ----------------------------------------------------------------------

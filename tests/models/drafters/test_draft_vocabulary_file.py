@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from app.inference.pair_loader import open_drafter
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ModelError
+from models.drafters.draft_model import _paired_ends
 from models.drafters.draft_vocabulary_file import (
     NAME,
     apply_draft_vocabulary,
@@ -42,8 +45,9 @@ def test_a_drafter_that_has_one_drafts_from_it(folder: Path) -> None:
     short = open_drafter(str(folder), target).drafter
     assert isinstance(whole, DraftModel) and isinstance(short, DraftModel)
     assert whole.ids is None and short.ids is not None
-    told = short.logits_along([1, 5, 9], 0)
-    assert mx.allclose(told, whole.logits_along([1, 5, 9], 0)[:, EVEN], atol=1e-4).item()
+    text = mx.array([1, 5, 9], mx.int32)
+    told, all_told = (one._target_logits(one.model.forward(text)) for one in (short, whole))
+    assert mx.allclose(told, all_told[:, EVEN], atol=1e-4).item()
 
 
 def test_what_the_target_does_not_share_is_left_out(folder: Path) -> None:
@@ -70,3 +74,16 @@ def test_a_file_that_makes_no_sense_says_so(folder: Path, damage: str, words: st
     with pytest.raises(ModelError, match=words) as error:
         apply_draft_vocabulary(load(folder), 50)
     assert str(folder) in str(error.value) and "\n" not in str(error.value)
+
+
+# --- tokens that end a reply, of another tokenizer -----------------------------------------------
+
+
+def test_tokens_that_end_a_reply_are_paired_by_their_names_first() -> None:
+    def model(vocabulary: dict[str, int], *eos: str) -> Any:
+        ends = frozenset(vocabulary[name] for name in eos)
+        return SimpleNamespace(folder=SimpleNamespace(vocabulary=vocabulary), tokenizer=SimpleNamespace(eos=ends))
+
+    target = model({"</s>": 1, "<|im_end|>": 2, "<|eot|>": 3}, "</s>", "<|im_end|>", "<|eot|>")
+    drafter = model({"<|im_end|>": 7, "<|endoftext|>": 9, "<|eot|>": 12}, "<|im_end|>", "<|endoftext|>")
+    assert sorted(_paired_ends(drafter, target)) == [(1, 9), (2, 7)]

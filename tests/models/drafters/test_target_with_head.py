@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +19,14 @@ from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.layer_taps import NORMED
-from engine.target.model_layout import layers_of, output_rows
+from engine.target.model_layout import layers_of, matrix_rows, output_rows
 from models.compatibility.best_drafter import auto_drafter, best_drafter
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import kind_of, own_head
-from models.drafters.mtp import FILES, _copies_output
+from models.drafters.mtp import FILES
 from models.drafters.mtp import FILES as MTP_FILES
 from models.drafters.pair_footprint import pair_footprint
+from models.drafters.target_match import copies_output
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
@@ -105,7 +107,7 @@ def test_a_quantized_targets_matrix_serves_for_what_it_was_quantized_from() -> N
     for weight, copied in ((matrix, True), (matrix + 0.1 * mx.random.normal(matrix.shape), False)):
         own = nn.Linear(32, len(matrix), bias=False)
         own.weight = weight
-        assert _copies_output(own, quantized) is copied
+        assert copies_output(partial(matrix_rows, own), quantized) is copied
 
 
 def test_the_state_that_a_pack_was_measured_with_comes_first(folder: Path, target: Loaded, tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_only_the_kept_variant_leaves_hooks_on_the_target(
         assert set(kept.drafter.needs.taps) == tapped
         assert {point for points, _ in fresh.model._known_taps for point in points} == tapped
         fresh.model.forget_taps(kept.drafter.needs.taps)
-        (tmp_path / "drafter-trials.json").unlink()
+        shutil.rmtree(tmp_path / "trials")
     monkeypatch.setattr("models.drafters.variant_trial.try_variants", lambda variants, target: [0.0, 1.0])
     kept = choose_variant(replace(found, drafter=found.variants[0].make()), folder, fresh, tmp_path)
     assert [points for points, _ in fresh.model._known_taps] == [kept.drafter.needs.taps] != [(NORMED,)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -88,9 +88,23 @@ def test_a_trial_is_made_once_for_a_head_and_a_target(
     (head / "config.json").write_text("{}")
     choose_variant(pair, head, target, tmp_path)
     assert len(made) == 2
-    (tmp_path / "drafter-trials.json").write_text("damaged")
+    files = list((tmp_path / "trials").iterdir())
+    assert len(files) == 2
+    for file in files:
+        file.write_text("damaged")
     choose_variant(pair, toy_folder, target, tmp_path)
-    assert len(made) == 3 and len(json.loads((tmp_path / "drafter-trials.json").read_text())) == 1
+    assert len(made) == 3
+    choose_variant(pair, toy_folder, target, tmp_path)
+    assert len(made) == 3
+
+
+def test_the_latest_trials_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variant_trial, "_MOST_TRIALS", 3)
+    for number in range(8):
+        variant_trial._keep_rates(str(number), {"one": 0.1}, tmp_path)
+        for age, file in enumerate(sorted((tmp_path / "trials").iterdir(), key=lambda file: -file.stat().st_mtime)):
+            os.utime(file, (1_000_000 - age, 1_000_000 - age))
+    assert [bool(variant_trial._kept_rates(str(number), tmp_path)) for number in range(8)] == [False] * 5 + [True] * 3
 
 
 def test_a_lost_machine_is_no_finding(
