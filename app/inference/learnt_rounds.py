@@ -25,6 +25,7 @@ from app.inference.pair_loader import NamedDrafter
 from engine import backend
 from engine.audit.identical_width import identical_width
 from engine.audit.verify_blocks import BLOCK_WIDTH
+from engine.drafters import Traits
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength, TreeExpectedLength
@@ -37,7 +38,6 @@ from models.paths import cache_dir
 
 FORMAT = 1
 MAX_FILES = 200
-MIN_TOKEN_PRICE = 0.02  # of a drafted token that a network draws: a few small operations
 TREE_DEPTH = 6  # of a large tree, whose levels are drawn one after another
 _AT_ONCE = ", replies at once: "
 
@@ -133,7 +133,7 @@ class LearntRounds:
         return chr(0).join((str(FORMAT), *key_of(self.target, self.drafter)))
 
     def _prior(self, exact: bool) -> list[PriorPrices]:
-        return [_prior_prices(self.target, part, exact) for part in self.drafter.parts]
+        return [_prior_prices(part, exact) for part in self.drafter.parts]
 
 
 def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts, widest: int | None = None) -> ExpectedLength:
@@ -146,24 +146,17 @@ def expected_length(drafter: NamedDrafter, counts: AcceptanceCounts, widest: int
     return ChainExpectedLength(longest, earlier)
 
 
-def _prior_prices(target: Loaded, drafter: NamedDrafter, exact: bool) -> PriorPrices:
-    """Returns how long rounds are taken to be before any was seen: a pass by the backend's usual curve, and a drafted
-    token by the weights that it reads."""
-    gpu = backend.queues()
-    size = 0.0 if drafter.folder is None else weights_bytes(drafter.folder) / max(1, weights_bytes(target.folder.path))
-    token = 0.0 if drafter.folder is None else max(MIN_TOKEN_PRICE, size)
-    prices = {}
+def _prior_prices(drafter: NamedDrafter, exact: bool) -> PriorPrices:
+    """Returns how long rounds are taken to be before any was seen: a verify pass by the backend's usual curve, and each
+    pass of the drafter by what it reads and computes."""
+    gpu, prices = backend.queues(), {}
+    traits = drafter.drafter.traits if drafter.drafter is not None else Traits()
     for length in expected_length(drafter, AcceptanceCounts()).expected(None):
         if length:
-            steps = 1 if drafter.drafts_blocks else min(length, TREE_DEPTH) if drafter.branches else length
+            steps = 1 if traits.one_pass else min(length, TREE_DEPTH) if traits.branches else length
             rows = 1.0 if exact and length < BLOCK_WIDTH else pass_price(length + 1, gpu)
-            prices[length] = rows + token * steps
+            prices[length] = rows + drafter.step_price * steps
     return PriorPrices(drafter.name, prices, partial(pass_price, gpu=gpu))
-
-
-def weights_bytes(folder: Path) -> int:
-    """Returns the size of a folder's weights."""
-    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
 
 
 def _conditions(exact: bool, timed: bool) -> str:

@@ -36,8 +36,8 @@ class NamedDrafter:
     """A drafter that is ready to draft.
 
     spec: "none", "lookup", the name of a shipped one or a folder; never "auto". note: what the user should know, such
-    as what auto took and why, or "". tree_tau, usual: as in `LoadedDrafter`. several: the drafters of a group.
-    folder: its files, None for one without.
+    as what auto took and why, or "". tree_tau, usual, step_price: as in `LoadedDrafter`. several: the drafters of a
+    group. folder: its files, None for one without.
     """
 
     spec: str
@@ -45,6 +45,7 @@ class NamedDrafter:
     note: str = ""
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     usual: tuple[float, ...] = ()
+    step_price: float = 0.0
     several: tuple[NamedDrafter, ...] = ()
     folder: Path | None = None
 
@@ -64,18 +65,13 @@ class NamedDrafter:
     @property
     def branches(self) -> bool:
         """Whether it, or one of a group, drafts trees."""
-        return any(part.drafter is not None and part.drafter.traits.shape == "tree" for part in self.parts)
+        return any(part.drafter is not None and part.drafter.traits.branches for part in self.parts)
 
     @property
     def longest(self) -> int:
         """The most tokens that a chain of it can have."""
         longest = self.drafter.traits.longest if self.drafter is not None else None
         return min(longest or LONGEST_CHAIN, LONGEST_CHAIN)
-
-    @property
-    def drafts_blocks(self) -> bool:
-        """Whether all tokens of a draft come from one pass."""
-        return self.drafter is not None and self.drafter.traits.shape == "block"
 
     @property
     def name(self) -> str:
@@ -159,7 +155,8 @@ def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | 
             kind = kind_of(folder, target.folder.path)
             found = choose_variant(kind.files.load(folder, target, trees), folder, target, cache_root)
     notes = join_notes(note, found.note)
-    return NamedDrafter(spec, found.drafter, notes, found.tree_tau, found.usual_acceptance, folder=folder)
+    known = found.tree_tau, found.usual_acceptance, found.step_price
+    return NamedDrafter(spec, found.drafter, notes, *known, folder=folder)
 
 
 def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:

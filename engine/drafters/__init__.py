@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import Self
 
 import mlx.core as mx
 
@@ -47,19 +47,22 @@ class Needs:
     token_map: mx.array | None = None
 
 
-Shape = Literal["chain", "block", "tree"]
-
-
 @dataclass(frozen=True)
 class Traits:
     """How a drafter drafts.
 
-    shape: "chain" drafts token by token, each seen by the next; "block" drafts all tokens of a chain at once; "tree"
-    branches. longest: tokens of its longest chain, None where there is no limit.
+    branches: whether it drafts trees; else chains. one_pass: whether all tokens of a draft come from one of its passes,
+    or from none; else each is seen by the next. longest: tokens of its longest chain, None where there is no limit.
     """
 
-    shape: Shape = "chain"
+    branches: bool = False
+    one_pass: bool = False
     longest: int | None = None
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether each token of a draft, which is a chain, is drawn given those before it."""
+        return not self.branches and not self.one_pass
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,7 @@ class DFlash(HeadDrafter):
     ) -> None:
         self.head, config = head, head.config
         self._from_anchor = config.from_anchor if from_anchor is None else from_anchor
-        traits = Traits("tree" if trees else "block", longest=config.block - (not self._from_anchor))
+        traits = Traits(trees, one_pass=True, longest=config.block - (not self._from_anchor))
         super().__init__(
             target, Needs(taps or config.taps, token_map=head.token_map), traits, head.make_caches(), [head.rope]
         )
@@ -296,7 +296,7 @@ class DFlash(HeadDrafter):
             slot = next(slots)
             return self.head.following(rows[slot], block[slot], tokens.reshape(-1))
 
-        if self.traits.shape == "tree" and length > 1:
+        if self.traits.branches and length > 1:
             grown = DynamicTree(
                 lambda _hidden, tokens, *_: tokens[:, None], next_logits, ids, context, 0, length, deepest
             )

@@ -54,7 +54,7 @@ class DraftModel(Drafter):
     ) -> None:
         self.model = model
         self.name = name
-        self.traits = Traits("chain" if mask_id is None else "block")
+        self.traits = Traits(one_pass=mask_id is not None)
         self._mask_id = mask_id
         self.needs = Needs(token_map=ids)
         self._width = vocabulary

@@ -27,7 +27,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
-from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
+from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_rows
 from engine.drafters.dynamic_tree import DynamicTree
 from engine.drafters.head_drafter import PairDrafter
@@ -140,9 +140,10 @@ class Eagle3(PairDrafter):
 
     def __init__(self, head: Eagle3Head, target: CachedModel, trees: bool = False) -> None:
         self.head = head
-        shape: Shape = "block" if head.config.mask_id is not None else "tree" if trees else "chain"
+        is_parallel = head.config.mask_id is not None
         needs = Needs(head.config.taps, token_map=head.token_map)
-        super().__init__(target, needs, Traits(shape), [KVCache() for _ in head.layers], [head.rope])
+        traits = Traits(branches=trees and not is_parallel, one_pass=is_parallel)
+        super().__init__(target, needs, traits, [KVCache() for _ in head.layers], [head.rope])
 
     def fuse(self, states: mx.array) -> mx.array:
         return run(RowsPass(self.head.fuse, [states.astype(self.head.dtype)]))
@@ -156,7 +157,7 @@ class Eagle3(PairDrafter):
         mask_id = self.head.config.mask_id
         if length > 1 and mask_id is not None:
             return self._block(context, hidden[-1:], length, mask_id)
-        if length == 1 or self.traits.shape != "tree":
+        if length == 1 or not self.traits.branches:
             return super().draft(context, hidden, length)
         tree = DynamicTree(self.steps, self.logits, self.needs.token_map, context, self.known, length)
         return tree.draft(hidden[-1:])

@@ -23,7 +23,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.drafters import Draft, DraftContext, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.drafters.head_drafter import LatestStateDrafter
 from engine.target.cached_model import CachedModel
@@ -140,7 +140,6 @@ class Gemma4Assistant(LatestStateDrafter):
     """
 
     name = "gemma4-assistant"
-    traits = Traits("chain")
 
     def __init__(
         self, head: AssistantHead, target: CachedModel, kv_layers: Mapping[str, int], later: bool = False

@@ -141,7 +141,7 @@ class Medusa(LatestStateDrafter):
         self.heads = heads
         depth, width = heads.config.num_heads, heads.ids.size
         super().__init__(target, heads.token_map)
-        self.traits = Traits("tree" if trees else "block", longest=depth)
+        self.traits = Traits(trees, one_pass=True, longest=depth)
         chain = [(0,) * (i + 1) for i in range(depth)]
         self._paths = [tuple(path) for path in tree if max(path, default=0) < width] if trees else chain
         self._parents = parents_of(self._paths, depth)

@@ -100,7 +100,7 @@ class MlpSpeculator(LatestStateDrafter):
     def __init__(self, network: MlpSpeculatorNetwork, target: CachedModel) -> None:
         super().__init__(target)
         self.network = network
-        self.traits = Traits("chain", longest=network.config.stages)
+        self.traits = Traits(longest=network.config.stages)
 
     def draft(self, context: DraftContext, state: mx.array, length: int) -> Draft:
         length, network = min(length, self.network.config.stages), self.network

@@ -137,7 +137,7 @@ class Mtp(PairDrafter):
     name = "mtp"
 
     def __init__(self, head: MtpHead, target: CachedModel, tap: int = NORMED, ids: mx.array | None = None) -> None:
-        super().__init__(target, Needs((tap,), token_map=ids), Traits("chain"), head.make_caches())
+        super().__init__(target, Needs((tap,), token_map=ids), Traits(), head.make_caches())
         self.head = head
         self._project = head.project or (None if ids is None else output_of_some(target.model, ids))
 

@@ -47,7 +47,7 @@ class PromptLookup(Drafter):
 
     def __init__(self, shortest: int = SHORTEST, history: SuffixIndex | None = None, trees: bool = False) -> None:
         self._history = history
-        self.traits = Traits("tree" if trees else "block")
+        self.traits = Traits(trees, one_pass=True)
         self._shortest = shortest
         self._text = SuffixIndex(shortest)
         self._found: list[tuple[SuffixIndex, Matches]] | None = None  # for the text as it is; None where not known
@@ -78,7 +78,7 @@ class PromptLookup(Drafter):
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         self.sync(context.tokens, context.cancelled)
-        if self.traits.shape == "tree":
+        if self.traits.branches:
             tokens, parents = self.branches(length)
             return Draft(mx.array(tokens, mx.int32), tree=DraftTree.of(parents)) if tokens else empty_draft()
         found = self.continuation(length)

@@ -23,6 +23,7 @@ from models.loader import load as load_model
 from models.memory.memory_verdict import Share
 from models.memory.model_size import measure
 from models.model_folder import ModelFolder, check_folder
+from models.parameters import weights_bytes
 from models.token_bytes import read_token_bytes
 from models.token_map import match_tokens, vocabulary_size
 
@@ -60,7 +61,7 @@ class DraftModelFiles(DrafterFiles):
         ids = apply_draft_vocabulary(loaded, shared)
         mask_id = _mask_id(loaded.folder)
         drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids, mask_id)
-        return LoadedDrafter(drafter, usual_acceptance=usual_acceptance(folder))
+        return LoadedDrafter(drafter, usual_acceptance(folder), step_price=_step_price(loaded, target))
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         return measure(check_folder(folder)).share
@@ -119,7 +120,12 @@ def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
 
     variants = (variant("tokens that both have", CrossTokenizerModel), variant("its text", TextDrafter))
     note = "it has a different tokenizer; a short trial decides whether it drafts shared tokens or text"
-    return LoadedDrafter(variants[0].make(), note=note, variants=variants)
+    return LoadedDrafter(variants[0].make(), step_price=_step_price(loaded, target), note=note, variants=variants)
+
+
+def _step_price(loaded: Loaded, target: Loaded) -> float:
+    """Returns what a step is taken to cost, see `LoadedDrafter`: in each all weights are read."""
+    return weights_bytes(loaded.network) / weights_bytes(target.network)
 
 
 def _paired_ends(loaded: Loaded, target: Loaded) -> list[tuple[int, int]]:

@@ -45,14 +45,15 @@ class LoadedDrafter:
     """A drafter that is ready to draft, and what the policy needs to know of it.
 
     usual_acceptance: the probability that each token of a chain is accepted after those before it, as measured when it
-    was made. tree_tau: the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "".
-    variants: the ways to read a head whose files leave it open, the one that sources recommend first, which `drafter`
-    is.
+    was made. tree_tau: the mean acceptance length by nodes of a tree, likewise. step_price: what one of its passes is
+    taken to cost before any was timed, in plain steps of the target. note: what the user should know, or "". variants:
+    the ways to read a head whose files leave it open, the one that sources recommend first, which `drafter` is.
     """
 
     drafter: Drafter
     usual_acceptance: tuple[float, ...] = ()
     tree_tau: Mapping[int, float] = field(default_factory=dict)
+    step_price: float = 0.0
     note: str = ""
     variants: tuple[Variant, ...] = ()
 

@@ -44,6 +44,9 @@ class AssistantFiles(OwnFolderFiles):
             _check_ordering(folder.path, head)
         kv_layers(folder.path, config, head)
 
+    def borrowed_output(self, head: AssistantHead) -> float:
+        return 0.0
+
     def variants(self, head: AssistantHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
         """At which position an assistant stands is disputed: vLLM, SGLang and mlx-vlm take that of the last token that
         the target has seen, transformers the one after it."""

@@ -13,10 +13,11 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.target.model_layout import output_of
 from engine.target.tree_trial import why_no_trees
 from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, join_notes
 from models.drafters.head_folder import Fields, HeadFolder, open_head, read_ids
-from models.drafters.head_weights import evaluate_weights, fill, head_footprint, match_precision
+from models.drafters.head_weights import evaluate_weights, fill, head_footprint, match_precision, share_of
 from models.drafters.target_match import TargetShape, check_made_for, dtype_of, shape_in, shape_of
 from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object
@@ -62,15 +63,26 @@ class HeadFiles(DrafterFiles):
         precision_note = match_precision(head, target.network)
         variants = tuple(self.variants(head, folder, target, branches))
         drafter = variants[0].make()
-        if trees and not trees_note and drafter.traits.shape != "tree":
+        if trees and not trees_note and not drafter.traits.branches:
             trees_note = "drafts chains, not trees: a head of this kind cannot draft trees"
         return LoadedDrafter(
             drafter,
             usual_acceptance=usual_acceptance(folder),
-            tree_tau=_tree_tau(folder) if drafter.traits.shape == "tree" else {},
+            tree_tau=_tree_tau(folder) if drafter.traits.branches else {},
+            step_price=self._step_price(head, target),
             note=join_notes(trees_note, precision_note),
             variants=variants,
         )
+
+    def _step_price(self, head: Any, target: Loaded) -> float:
+        """Returns what a pass of the head is taken to cost, see `LoadedDrafter`: the weights that it reads, and two
+        layers, as a head has one and the operations that fuse states and draw tokens take about as long as another."""
+        output = output_of(target.network).module["weight"].nbytes * self.borrowed_output(head)
+        return share_of(head, target.network, output) + 2 / shape_of(target).layers
+
+    def borrowed_output(self, head: Any) -> float:
+        """Returns how much of the target's output matrix the head uses for want of its own: by default all or nothing."""
+        return float("lm_head" not in head)
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         return head_footprint(folder, item_bytes, self.own_embedding)

@@ -24,7 +24,7 @@ from models.dequantization import dequantize
 from models.drafters.head_folder import ANOTHER_DRAFTER, DOES_NOT_MATCH, id_tensors
 from models.memory.memory_verdict import Share
 from models.model_folder import folder_names
-from models.parameters import cast, flat_parameters
+from models.parameters import cast, flat_parameters, weights_bytes
 from models.safetensors_file import Entry, read_entries
 
 _BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)  # of affine quantization, as MLX has kernels for
@@ -151,10 +151,10 @@ def quantize(network: Any, wanted: Quantization) -> None:
     mx.eval(flat_parameters(network))
 
 
-def share_of(head: Any, target: Any) -> float:
-    """Returns the bytes of a head's matrices, as a share of all of its target's."""
+def share_of(head: Any, target: Any, more_bytes: float = 0) -> float:
+    """Returns the bytes of a head's matrices, and `more_bytes`, as a share of all of its target's."""
     read = sum(module["weight"].nbytes for module in head.modules() if _is_matrix(module))
-    return float(read / sum(value.nbytes for value in flat_parameters(target).values()))
+    return float((read + more_bytes) / weights_bytes(target))
 
 
 def _is_matrix(module: Any) -> bool:

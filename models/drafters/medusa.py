@@ -53,6 +53,10 @@ class MedusaFiles(OwnFolderFiles):
         if target is not None and not head.config.own_output:
             _share_output(head, target)
 
+    def borrowed_output(self, head: MedusaHeads) -> float:
+        config = head.config
+        return 0.0 if config.own_output else config.draft_vocab_size / config.vocab_size
+
     def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
         tree = tree_in(open_head(path, self.begins).config, heads.config.num_heads)
         return [Variant("as stored", lambda: Medusa(heads, tree, target.model, trees))]

@@ -83,7 +83,7 @@ def forecast_reply(
     UsageError for drafts that cannot be forecast.
     """
     # The tokens of a chain are the same whatever its length; those of a block or a tree need not be.
-    chains = {d: drafts_along(outputs, d, sampling, lengths[-1]) for d in drafters if d.traits.shape == "chain"}
+    chains = {d: drafts_along(outputs, d, sampling, lengths[-1]) for d in drafters if d.traits.in_steps}
     totals: dict[DraftLength, RoundTotals] = {}
     for length in lengths:
         members = [

@@ -120,7 +120,7 @@ class _Drafting:
         self._outputs, self._text, self._drafter, self._view = outputs, outputs.text, drafter, view
         self._sampler = TextSampler(sampling, outputs)
         # What a drafter draws a token from, if it reads the text alone, is the same wherever the draft began.
-        self._reads_text_alone = drafter.traits.shape == "chain" and view is None
+        self._reads_text_alone = drafter.traits.in_steps and view is None
 
     def along(self, length: int) -> TextDrafts:
         n, place = len(self._text.reply), 0

@@ -115,7 +115,7 @@ class Scripted(Drafter):
     """A drafter that proposes what it is told to: the reply `truth`, wrong at the given places."""
 
     name = "scripted"
-    traits = Traits("block")
+    traits = Traits(one_pass=True)
 
     def __init__(
         self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64

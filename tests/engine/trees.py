@@ -40,7 +40,7 @@ class Hidden(Drafter):
     """
 
     name = "hidden"
-    traits = Traits("tree")
+    traits = Traits(branches=True)
 
     def __init__(
         self,

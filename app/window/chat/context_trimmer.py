@@ -12,7 +12,16 @@ from PySide6.QtCore import QObject, Signal
 from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Message, ReplyDone, RoundDone, SamplingSettings
 from app.protocol import Reply as ReplyRequest
 from app.reply import InconsistentRound, Reply
-from app.store.records import ChatSettings, ContextTrim, MessageRecord, Visible, draft_of, turns_of, visible_of
+from app.store.records import (
+    ChatSettings,
+    ContextTrim,
+    MessageBody,
+    MessageRecord,
+    Visible,
+    draft_of,
+    turns_of,
+    visible_of,
+)
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.common.sentence import sentence
 
@@ -158,7 +167,7 @@ def _most_that_fit(
 
 
 def _turns(
-    system: str, carried: str, path: Sequence[MessageRecord], question: MessageRecord, kept: int
+    system: str, carried: str, path: Sequence[MessageBody], question: MessageBody, kept: int
 ) -> tuple[Message, ...]:
     """Returns what the model is given where the last messages of `path` are kept before a question."""
     return turns_of(system, [*path[len(path) - kept :], question], carried)

@@ -17,6 +17,7 @@ from app.inference.measured_reply import warm_up
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from app.protocol import SamplingSettings
+from engine.drafters import Draft, DraftContext, Drafter, Traits, empty_draft
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
 from engine.policy.adaptive import Adaptive
@@ -40,6 +41,37 @@ def conversation(target: Path, drafter: Path, fresh: bool = True) -> Conversatio
     sampling = SamplingSettings(temperature=0.7, max_tokens=8, seed=0, fresh=fresh)
     options = Options(str(target), (str(drafter),), sampling=sampling)
     return open_conversation(options, "", lambda _: None)
+
+
+class Priced(Drafter):
+    def __init__(self, traits: Traits) -> None:
+        self.traits = traits
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        return empty_draft()
+
+
+@pytest.mark.parametrize(
+    ("traits", "passes"),
+    [
+        (Traits(), {1: 1, 3: 3}),
+        (Traits(one_pass=True), {1: 1, 3: 1}),
+        (Traits(branches=True), {1: 1, 7: 6, 31: 6}),
+        (Traits(branches=True, one_pass=True), {1: 1, 7: 1, 31: 1}),
+    ],
+    ids=["chains", "blocks", "trees", "trees of one pass"],
+)
+def test_an_unknown_draft_costs_as_many_passes_as_it_takes(target: Loaded, traits: Traits, passes: Any) -> None:
+    def prices(step_price: float) -> Any:
+        return (
+            LearntRounds(target, NamedDrafter("head", Priced(traits), step_price=step_price))
+            .times_of()
+            .drafters[0]
+            .prices
+        )
+
+    free, dear = prices(0.0), prices(0.5)
+    assert {length: (dear[length] - free[length]) / 0.5 for length in passes} == pytest.approx(passes)
 
 
 GREEDY, WARM = SamplingSettings(), SamplingSettings(temperature=0.7)

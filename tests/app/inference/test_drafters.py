@@ -154,12 +154,10 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
     name: str, shipping: Path, target: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drafter = pair_loader.open_drafter(name, target, trees=True)
-    assert (
-        isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.traits.shape == "tree" and drafter.note == ""
-    )
+    assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.traits.branches and drafter.note == ""
     monkeypatch.setattr("models.drafters.head_files.why_no_trees", lambda _: "its memory is no tree's")
     drafter = pair_loader.open_drafter(name, target, trees=True)
-    assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.traits.shape != "tree"
+    assert isinstance(drafter.drafter, Eagle3 | Medusa) and not drafter.drafter.traits.branches
     assert drafter.note == "drafts chains, not trees: its memory is no tree's"
     assert pair_loader.open_drafter(name, target).note == ""
 

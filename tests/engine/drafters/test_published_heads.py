@@ -94,7 +94,7 @@ def test_a_parallel_head_drafts_over_masks() -> None:
     """P-EAGLE: the first token is a chain's, the others come from one pass over mask state and mask token."""
     head = random_eagle3(seed=3, mask_id=5, own_embedding=True)
     drafter = Eagle3(head, CachedModel(network("qwen3")))
-    assert drafter.traits.shape == "block"
+    assert drafter.traits.one_pass and not drafter.traits.branches
     found, _ = greedy_draft(drafter, "qwen3", 4)
     drafter.rewind(len(PROMPT) - 1)
     hidden = drafter._catch_up(PROMPT, len(PROMPT) - 1)[-1:]

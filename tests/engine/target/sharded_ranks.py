@@ -154,7 +154,7 @@ def conversation(target: CachedModel, make: Make, settings: Any, prompt: list[in
     list(islice(events, 3))
     events.close()
     yield answer(s, [*prompt, 12, 13], settings, d)
-    if d is None or d.traits.shape != "tree":
+    if d is None or not d.traits.branches:
         yield answer(s, prompt, replace(settings, exact=True), d)
 
 

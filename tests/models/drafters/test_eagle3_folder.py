@@ -45,13 +45,13 @@ def test_what_is_saved_loads_again(variant: str, head_target: Loaded, tmp_path: 
 
 def test_a_parallel_head_offers_no_trees(head_target: Loaded, tmp_path: Path) -> None:
     """P-EAGLE drafts its tokens in one pass, so the policy must not plan branches."""
-    for shape, changes in ("tree", {}), ("block", {"mask_id": 5, "own_embedding": True}):
-        path = tmp_path / shape
+    for is_parallel, changes in (False, {}), (True, {"mask_id": 5, "own_embedding": True}):
+        path = tmp_path / str(is_parallel)
         save_eagle3(path, random_eagle3(3, **changes), {}, mx.float32)
-        if shape == "block":
+        if is_parallel:
             edit(path, speculators_model_type="peagle", mask_token_id=5)
-        found = kind_of(path).files.load(path, head_target, True)
-        assert found.drafter.traits.shape == shape
+        traits = kind_of(path).files.load(path, head_target, True).drafter.traits
+        assert traits.one_pass == is_parallel and traits.branches != is_parallel
 
 
 def test_weights_are_stored_as_asked_and_computed_with_as_the_target_computes(

@@ -19,7 +19,7 @@ from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.layer_taps import NORMED
-from engine.target.model_layout import layers_of, matrix_rows, output_rows
+from engine.target.model_layout import layers_of, matrix_rows, output_of, output_rows
 from models.compatibility.best_drafter import auto_drafter, best_drafter
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import kind_of, own_head
@@ -30,6 +30,7 @@ from models.drafters.target_match import copies_output
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
+from models.parameters import weights_bytes
 from tests.engine.conversations import chat_reply, read
 from tests.models.drafters.head_folders import edit, tensor
 from tests.toys.architectures import build
@@ -63,6 +64,15 @@ def test_the_folder_is_a_head_for_its_own_target_alone(folder: Path, toy_folder:
     assert (verdict.fits, verdict.kind) == (True, "mtp") and verdict.reason.startswith("same hidden size")
     both, alone = pair_footprint(checked, [folder])(100), pair_footprint(checked)(100)
     assert 0 < both.drafter.weights < alone.target.weights / 2
+
+
+def test_a_step_is_priced_by_what_it_reads_and_not_by_the_folder(folder: Path, target: Loaded) -> None:
+    """The head's own matrices, the target's output matrix, and two of its layers."""
+    found = kind_of(folder, folder).files.load(folder, target, False)
+    layers, read = len(layers_of(target.network)), weights_bytes(target.network)
+    output = output_of(target.network).module["weight"].nbytes
+    rest = found.step_price - 2 / layers - output / read
+    assert 0 < rest < 1 / layers + 0.1
 
 
 def test_replies_are_those_of_the_target_alone(folder: Path, target: Loaded) -> None:

@@ -146,7 +146,7 @@ def test_drafters_are_listed_only_in_a_search(fake: FakeModels) -> None:
 
 
 def test_every_kind_of_drafter_that_can_be_here_has_a_name() -> None:
-    assert {kind.name for kind in drafters.KINDS if kind is not drafters.PROMPT_LOOKUP} <= set(KINDS)
+    assert {kind.name for kind in drafters.KINDS} <= set(KINDS)
 
 
 def test_the_alternative_to_a_model_that_is_too_large_is_of_the_same_family(tmp_path: Path) -> None:
