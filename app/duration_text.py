@@ -1,7 +1,5 @@
 """Durations in words."""
 
-from __future__ import annotations
-
 _DAY_S = 86_400.0
 
 

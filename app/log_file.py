@@ -5,8 +5,6 @@ conversation: neither texts nor titles, and of an error whose message may quote 
 place.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import traceback

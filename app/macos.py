@@ -4,8 +4,6 @@ An *activity* (Foundation's NSProcessInfo) keeps macOS from slowing a process do
 sleep by itself while something that the user waits for runs. The display may still turn off.
 """
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import sys

@@ -1,7 +1,5 @@
 """Blocks of Markdown that hold any text: one that viewers show collapsed, and a fenced one that the text cannot end."""
 
-from __future__ import annotations
-
 
 def details_block(summary: str, text: str) -> str:
     """Returns a block that viewers of Markdown show collapsed under its summary, with the text in a fence."""

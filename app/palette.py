@@ -4,8 +4,6 @@ The tints of tokens are Okabe-Ito hues at 30 % over the background: the contrast
 second cue always goes with a tint: a solid underline for corrected tokens, a dotted one for bonus tokens.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -7,8 +7,6 @@ read in a process of its own, which `app.window.composer.pdf_reader` kills when 
 scripts and opens no other file.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

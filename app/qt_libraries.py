@@ -1,7 +1,5 @@
 """The libraries that Qt expects to find on Linux, which PySide6 does not include, and the packages that hold them."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The page is `resources/replay.html`; this module fills in the data. All text of 
 shown as text, never as HTML.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

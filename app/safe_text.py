@@ -7,8 +7,6 @@ are safe without further thought. Only what writes escape sequences of its own, 
 the `trusted` stream, and calls `safe` for the text between them.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Iterable

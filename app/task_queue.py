@@ -8,8 +8,6 @@ Invariant: a task is either waiting here, or running, or over. Whoever moves it 
 whoever stops it finds it in one place or the other.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 x is the drafted token, y the one that the target emitted in its place; p is the target's distribution, q the drafter's.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -14,8 +14,6 @@ Every rule returns an `Acceptance` of lazy arrays. Nothing here draws random num
 argument, so that each rule can be proven by enumeration.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

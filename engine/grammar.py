@@ -11,8 +11,6 @@ Each row has the mask of its own prefix, in a tree the path from the root to its
 refuses, rows cannot be reached, as that token has probability 0; nothing is masked there, so that they stay finite.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 

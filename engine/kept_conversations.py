@@ -6,8 +6,6 @@ the same system prompt do, stays kept as well: both share its arrays until these
 limits, and the one that was used longest ago goes first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

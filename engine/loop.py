@@ -4,8 +4,6 @@ Plain decoding is the same loop with an empty draft. A round is committed, and w
 it is emitted, so whoever listens may walk away at any yield and find target and drafter agreeing with the tokens.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

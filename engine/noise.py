@@ -4,8 +4,6 @@ Counter-based Threefry keys, so that nothing depends on how many rounds it took 
 (arXiv 2408.07978) is target and drafter choosing with the noise of one stream.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import mlx.core as mx

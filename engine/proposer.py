@@ -1,7 +1,5 @@
 """Proposes the draft of each round: asks the policy how much, and the drafter it names for the tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -7,8 +7,6 @@ x   the drafted token at the place where the draft ended; in a tree the first of
 y   the token that the target emitted there
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

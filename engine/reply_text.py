@@ -5,8 +5,6 @@ token and end in another, even in another round. Attribution stays exact: each t
 it completed, and a round is released once none of its text can turn out to belong to a stop string.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

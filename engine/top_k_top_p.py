@@ -10,8 +10,6 @@ That is why the nucleus adds up whole numbers: MLX adds floats of one row in ano
 other.
 """
 
-from __future__ import annotations
-
 import math
 
 import mlx.core as mx

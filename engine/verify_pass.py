@@ -5,8 +5,6 @@ works, so a plain step can be submitted on the still unknown token of the one be
 `RoundQueue.commit` makes its tokens part of the reply, and takes back what was refused.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque

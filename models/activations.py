@@ -1,7 +1,5 @@
 """The activation that a configuration names, where mlx-lm 0.32.2 computes the usual one of the family."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, cast

@@ -4,8 +4,6 @@
 transformers made and ran. An architecture without one was compared with mlx-lm's own network alone.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

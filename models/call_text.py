@@ -1,7 +1,5 @@
 """Calls of tools as a model writes them, for chat templates that leave calls out of the history."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -7,8 +7,6 @@ written by a program of its makers, of which mlx-lm has a copy. Folders made wit
 in tokenizer_config.json, and that counts before any file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

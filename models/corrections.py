@@ -5,8 +5,6 @@ rotary module other frequencies. `tests/models/references` compares every one wi
 is right without it: then it goes from here. What is not corrected is refused, with the reason.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Set
 from functools import cache

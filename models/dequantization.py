@@ -4,8 +4,6 @@ mlx-lm's own `dequantize_model` (0.32.2) leaves out the scale that each expert o
 its groups, and makes bfloat16 of whatever has no scale in a float type.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

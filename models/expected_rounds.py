@@ -6,8 +6,6 @@ tokens accepted ends its round at token i + a, which is the target's own; the ne
 column 0, 0 past the end of the reply.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

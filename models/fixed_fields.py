@@ -4,8 +4,6 @@ A folder that says something else is refused: it would be another model than its
 `python -m tests.programs.config_fields`, which changes every field of the reference networks, one at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

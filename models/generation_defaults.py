@@ -4,8 +4,6 @@ The format is transformers' GenerationConfig. Only what the file states counts, 
 top-k 50, are those of another program. `do_sample` false means greedy; true without a temperature means temperature 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

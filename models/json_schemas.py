@@ -5,8 +5,6 @@ schema describes more values without such a word, so every value that is right c
 which words these are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

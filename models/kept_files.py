@@ -1,7 +1,5 @@
 """Small files of which a folder keeps the latest, such as what a measurement found: what is not there is made again."""
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass

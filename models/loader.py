@@ -1,7 +1,5 @@
 """Loads a model folder: checked, loaded by mlx-lm, and made fit for the backend."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

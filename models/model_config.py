@@ -6,8 +6,6 @@ always does is not written at all. Older forms pass unchanged: a field that is t
 for the base and the rotated part of heads, which are those of `rope_parameters`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A checkpoint brings its heads under names of their own, as layers after the last
 mlx-lm 0.32.2 reads all files whose names begin with "model", and knows the heads of some architectures only.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Splits a network over the ranks of a group, by mlx-lm's own `shard` within its layers, else by its `pipeline` between
 them, or says why that cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The parameters of a network, by name, and what they weigh."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

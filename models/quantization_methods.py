@@ -5,8 +5,6 @@ kernel has it, compressed-tensors' packed integers of 4 bits, NVIDIA's NVFP4, an
 multiplies the scales in. It believes the name of the method, so what differs within a method is looked at here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Found by the names of the tokens that are never split, and for text by what the chat template speaks of.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ Only what `sanitize` of mlx-lm's own network does not know is done here, before 
 older names, or were converted for MLX, passes unchanged.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

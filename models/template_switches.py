@@ -5,8 +5,6 @@ the values that it compares them with; then they are tried: a value is offered w
 changes with it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 

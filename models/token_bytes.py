@@ -5,8 +5,6 @@ Two ways to write bytes as token strings are in use: byte-level BPE has a printa
 for a byte that no token has (tokenizers' decoders `Replace` and `ByteFallback`). Which it is, the decoder says.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

@@ -11,8 +11,6 @@ rows without a token, and tokens that only one side has after the last common on
 embedding for every token of the target. Those ids are never drafted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -9,8 +9,6 @@ The tokenizers library reads tokenizer.json and turns text into ids. transformer
 of special tokens, and renders the chat template, tools included (Jinja, sandboxed; no code of the model's is run).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -6,8 +6,6 @@ any schema. Those that put each argument between tags, and Gemma 4's, have the p
 text stands there as it is, so it is free wherever the schema allows text, and listed where the schema lists it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ at the first one that the next argument, or the end of the call, follows. What a
 Schema of the argument: it is text wherever the schema allows text.
 """
 
-from __future__ import annotations
-
 import ast
 import html
 import json

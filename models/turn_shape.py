@@ -6,8 +6,6 @@ leave calls out. `find_shape` tries the forms in the order in which most templat
 loses nothing. `shaped` then writes any conversation in that form.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

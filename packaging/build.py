@@ -4,8 +4,6 @@ On a Mac the result runs. With --identity and --notary-profile it is signed, not
 signed ad hoc, and Gatekeeper asks once (the README says how to answer).
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

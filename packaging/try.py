@@ -7,8 +7,6 @@ window (off screen), answers a message, runs a few commands, and must not have c
 for a bundle for Linux (`uv run packaging/build.py --platform linux --out DIR`), laid out and trimmed as that for macOS.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

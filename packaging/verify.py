@@ -3,8 +3,6 @@
 Reads the bundle and changes nothing. Exit code 0: no fault; 1: faults, a line each; 2: usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

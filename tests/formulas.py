@@ -8,8 +8,6 @@ KaTeX's MathML and Redline's tree are each written as one line of visible charac
 drawn and what is copied as plain text must have every character of the tree.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

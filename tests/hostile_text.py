@@ -1,7 +1,5 @@
 """Texts that a terminal must not obey, and how much of them came out raw."""
 
-from __future__ import annotations
-
 import re
 
 HOSTILE = {

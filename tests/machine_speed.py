@@ -1,8 +1,6 @@
 """Bounds on time that hold on a machine whose speed changes: other people's programs slow the processor of a virtual
 machine down to half, for seconds or for hours, and no clock on it shows that."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -6,8 +6,6 @@ A text is a string of the source with a space or a capital letter in it that is 
 sheet. Placeholders of f-strings are shown as {...}.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """Bounds on time are kept: what is slow each time fails, what was disturbed once does not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import machine_speed

@@ -1,7 +1,5 @@
 """The commands that start agents of other makers with the model that is served here."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A last turn of the assistant's is continued, as the protocol says.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from contextlib import aclosing

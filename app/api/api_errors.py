@@ -4,8 +4,6 @@ A request that asks for something that cannot be honored is answered without it,
 else then; such a request is refused. What is left out is reported in a header and in the reply's statistics.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from app import protocol

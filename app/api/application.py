@@ -1,7 +1,5 @@
 """The routes of the API behind its gate."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`POST /v1/chat/completions`, OpenAI's chat."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal

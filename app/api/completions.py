@@ -1,7 +1,5 @@
 """`POST /v1/completions`, OpenAI's older endpoint: text is continued as it stands, without a chat template."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the endpoints share: a request is read, answered by the engine, and told as one document or as a stream."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator

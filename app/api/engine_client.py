@@ -4,8 +4,6 @@ Invariants: every request has an id of its own; its answers arrive in its own qu
 it. Whoever stops reading them before that has the request stopped.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress

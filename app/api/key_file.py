@@ -1,7 +1,5 @@
 """Where clients find the API: its address and usual port, and the file of the key that they give."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

@@ -1,7 +1,5 @@
 """uvicorn on loopback, with a bound on the time that a request's head may take."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

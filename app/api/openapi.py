@@ -1,7 +1,5 @@
 """The page `/openapi.json`: what can be requested, from the records that requests are read into."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

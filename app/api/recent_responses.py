@@ -4,8 +4,6 @@ OpenAI's clients refer to items of earlier responses, or to a whole response, wh
 Responses are kept in memory alone and end with the server; the one that was made or continued longest ago goes first.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The host's answers to one Reply as deltas of text, and what is counted meanwhile: the fold that endpoints share."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import time

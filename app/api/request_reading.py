@@ -4,8 +4,6 @@ have is left out and reported, and one that would change the meaning of the repl
 Fields that change nothing about the reply (`user`, `metadata` and the like) are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any, TypeVar

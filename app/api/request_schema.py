@@ -1,8 +1,6 @@
 """The requests of the API as records: what is read of them, and its bounds; and the grammar that a format of the reply
 asks for. `request_reading` makes the records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

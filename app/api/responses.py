@@ -2,8 +2,6 @@
 later requests may refer to them by their ids, as OpenAI's clients do (`recent_responses`).
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """How much a model thinks: the many fields by which clients ask for it, as the switches of its chat template."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

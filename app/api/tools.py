@@ -4,8 +4,6 @@ that only another server has, such as web search, are left out.
 The host offers them to the model (`app.host.reply_tools`) through its chat template (`models.tokenizer_worker.render`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ A past turn must not stop a conversation. So a call that a model wrote wrongly i
 place of a part that is not text stands a note.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any

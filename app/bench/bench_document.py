@@ -5,8 +5,6 @@ exact-verify, "plain decoding" also runs exact-verify; only the speed-ups are ov
 Tables and plots are made from the document alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

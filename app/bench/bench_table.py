@@ -1,7 +1,5 @@
 """The tables of a benchmark, and the verdicts below them, made from the document alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console

@@ -6,8 +6,6 @@ Each reply starts with an empty cache, and draft length auto with what was known
 replies have taught, or its warm-up.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

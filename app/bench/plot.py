@@ -3,8 +3,6 @@
 Shows only the replies at the lowest temperature, none in exact-verify.
 """
 
-from __future__ import annotations
-
 import io
 import statistics
 import textwrap

@@ -1,7 +1,5 @@
 """Prompts in Spec-Bench's format: JSON Lines of {"question_id", "category", "turns": [...]}."""
 
-from __future__ import annotations
-
 from importlib import resources
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The results of a benchmark so far, saved after every prompt, and how an interrupted benchmark continues."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A server that speaks OpenAI's protocol as a contestant of a benchmark, and the verdict on it."""
 
-from __future__ import annotations
-
 import random
 import re
 import statistics

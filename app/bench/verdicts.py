@@ -7,8 +7,6 @@
 Where several lengths are nearly equal, the best one is partly luck, so share is a little too low.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The options of the commands that decode: which models, how to draft and how to sample."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import secrets

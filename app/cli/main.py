@@ -6,8 +6,6 @@ A command is a module, imported only when it runs, so that help and usage errors
 options and the function that runs it; its one line of help stands here.
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import importlib

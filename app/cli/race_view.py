@@ -4,8 +4,6 @@ The runs were made one after the other; a replay shows them from a common start,
 not a terminal gets one text after the other.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace

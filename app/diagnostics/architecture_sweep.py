@@ -3,8 +3,6 @@
 The sweep belongs to the tests, which only a checkout of the source has; without them the report says so.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

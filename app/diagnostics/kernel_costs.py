@@ -5,8 +5,6 @@ On Metal each becomes dearer in steps (engine/README.md, "How long passes take o
 several, over weights that no cache holds from the time before; the widths take turns.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ architectures, as values for JSON and as Markdown. It names no user, host or fol
 Each section is measured by itself. One that fails says why and does not keep the others from running.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace

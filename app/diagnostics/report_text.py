@@ -1,7 +1,5 @@
 """The report of `redline doctor --metal` as Markdown: what a reader of an issue wants to see first."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What runs other code on Metal than on MLX's CPU backend, so that no test that passed on a CPU says anything of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

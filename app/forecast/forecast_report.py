@@ -1,7 +1,5 @@
 """The forecast as tables with a recommendation, and as a JSON document, in which every key is always there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

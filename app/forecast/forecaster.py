@@ -3,8 +3,6 @@
 A reply is of the target alone, so it serves all drafters, and is kept in a file.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace

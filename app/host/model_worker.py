@@ -1,7 +1,5 @@
 """The worker with a real model: loads one pair at a time and replies with it, to several requests at once."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import sqlite3

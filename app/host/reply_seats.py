@@ -5,8 +5,6 @@ does: what that one has read is copied then. All seats but the first last as lon
 kept afterwards, so that nothing takes memory that is not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

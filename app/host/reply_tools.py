@@ -3,8 +3,6 @@
 The chat template puts the tools into the prompt (`models.tokenizer_worker.render`).
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import string

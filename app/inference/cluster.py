@@ -8,8 +8,6 @@ thread listens for every machine: each says something every second. Once one is 
 a pass gets a MachineLostError; whoever is within a pass then, the process, ends with the same words after GRACE_S.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

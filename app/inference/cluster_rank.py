@@ -3,8 +3,6 @@
 It reads standard input and ends with it, whatever MLX waits for: then rank 0 is gone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

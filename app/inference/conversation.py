@@ -4,8 +4,6 @@ Invariant: `messages` holds whole turns, a question and its reply each. A reply 
 refused, leaves `messages` as it was. Likewise, a change interrupted by Ctrl-C leaves options and pair as they were.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 

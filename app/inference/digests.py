@@ -1,7 +1,5 @@
 """Digests that recognise what a reply was made with: the ids of its prompt and the weights of its model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path

@@ -5,8 +5,6 @@
 A machine may have a "command", which starts `redline` there.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import socket

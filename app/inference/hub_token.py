@@ -4,8 +4,6 @@ One entry for each endpoint, so that a mirror named by HF_ENDPOINT is never give
 in the environment goes before the keychain, as everywhere. The plain-text file of `hf auth login` is not read.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -14,8 +14,6 @@ for each conversation, which only the user can read, and deletes it with the con
 nothing is written. `app.host.model_worker` decides when they are written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

@@ -5,8 +5,6 @@ never run begins with prices that are usual on its backend, and finds out within
 cannot be read is ignored and replaced; one that cannot be written is learnt again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import os

@@ -1,7 +1,5 @@
 """This machine: its processor and its memory, as the system reports them. Imports nothing that takes time."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import sys

@@ -1,7 +1,5 @@
 """Whether a pair fits into memory, checked before anything is loaded, and how long a context this machine allows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path

@@ -4,8 +4,6 @@ MLX is lazy, so an error of the drafter may come up only when the round is waite
 was in that round, so that the round may succeed without it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

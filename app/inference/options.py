@@ -1,7 +1,5 @@
 """What to load and how to decode, as one frozen value that is checked where it enters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

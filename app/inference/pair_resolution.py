@@ -1,7 +1,5 @@
 """From names to folders: which target, which drafters, what automatic choice takes. Nothing is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The events of a reply in the app: the engine's, and one of its own. Imports no model code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.events import Event

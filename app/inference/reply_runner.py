@@ -5,8 +5,6 @@ the target's distribution, and noise depends on the position alone, so the distr
 or coupled text does not change.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

@@ -11,8 +11,6 @@ Where a model may leave the first mark out, the text with which its calls begin 
 belongs to the call. So does a mark that begins with a brace, which begins a call only before any text of the answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A reply is verified: what was emitted is compared with plain decoding of its prompt in empty caches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace

@@ -27,8 +27,6 @@ Times are seconds on the host's monotonic clock since it began to answer the req
 not included. The engine's events travel as they are.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import TypeVar

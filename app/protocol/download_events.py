@@ -25,8 +25,6 @@ What came is kept, whatever ended the child. A second child for the same model e
 fields and new types of line may come; those that are here stay as they are.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from app.protocol import MalformedError as MalformedError

@@ -3,8 +3,6 @@
 Fields that are unknown to the reader are ignored, so that an older window reads what a newer command prints.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from app.protocol.messages import Struct

@@ -9,8 +9,6 @@ one is a server, which of them goes first is drawn for each pair, and after the 
 more, under the number of another pair, so that a machine that has become slower or faster shows.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 

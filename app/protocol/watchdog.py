@@ -8,8 +8,6 @@ While a request has no result yet, and whenever it works for a program, the host
 between the layers of a pass, but not during a load.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import takewhile
 

@@ -1,7 +1,5 @@
 """A race as an animated file: which moments it shows, its colours, and how it is made small. Pillow encodes it."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections import Counter

@@ -11,8 +11,6 @@
 Fields are those of `app.protocol.race_messages`, rounds those of `engine.events`. Unknown fields are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources

@@ -1,8 +1,6 @@
 """Has pictures of a race drawn: by a process of its own, in which Qt paints the board of the window and no screen is
 needed. Neither the terminal nor the window waits for Qt to draw, and the terminal does not load it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

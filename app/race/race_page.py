@@ -1,7 +1,5 @@
 """A race as one web page that replays it."""
 
-from __future__ import annotations
-
 from app.race import race_text
 from app.race.race_document import RaceDocument
 from app.replay_page import Lane, replay_page

@@ -4,8 +4,6 @@ Both runs of a pair begin at zero, though they were made one after the other. Wh
 and the time alone: playing to a moment and jumping there show the same.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable

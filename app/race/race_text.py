@@ -1,7 +1,5 @@
 """A race in words: how a side is typed, what the sides are called, how numbers are written, what receipts come to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, cast, get_args

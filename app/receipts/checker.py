@@ -1,7 +1,5 @@
 """Checks the replies of exported conversations one after the other, as the host does."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

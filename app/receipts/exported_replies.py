@@ -1,7 +1,5 @@
 """The replies of exported conversations, the results of checking them, and receipts written back into the files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

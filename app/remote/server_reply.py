@@ -4,8 +4,6 @@ What arrives at one time becomes a round, so that bursts of several tokens are t
 of the loaded model's tokenizer, one unit for all who are compared; the server's own count is reported beside.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ is told what changed. Rounds come from the host, one by one (`add`), or from the
 them (`read`).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@
 2. What the disk refused is tried again by `retry`, and by nothing else: an attempt may take long on a disk that fails.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 

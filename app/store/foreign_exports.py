@@ -11,8 +11,6 @@ None of these formats is published. The fields are those of real exports, and al
 neither a question nor a reply (system messages, results of tools) are left out.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import math

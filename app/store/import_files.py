@@ -3,8 +3,6 @@ window runs so that it does not wait, it imports one into a store: `python -m ap
 prints a line of JSON for each conversation, {"done": 1, "of": 3}, and at the end {"imported": [ids]} or {"error": why}.
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import re

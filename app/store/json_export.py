@@ -16,8 +16,6 @@ What is read is checked beyond its types, so that a window that shows it may rel
 shared a target are written, and never read: a document from elsewhere must not choose whom this computer connects to.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any

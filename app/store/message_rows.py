@@ -4,8 +4,6 @@ Children of one message are versions of each other, as are the roots of a conver
 child is shown, so going back to a version goes back to the whole branch after it.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import msgspec

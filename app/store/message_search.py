@@ -6,8 +6,6 @@ is folded by itself: folding a part gives a part of the folded whole, and a plac
 text.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence

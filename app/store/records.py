@@ -4,8 +4,6 @@ A conversation is a tree of messages. Children of one message are versions of ea
 sibling, regenerating a reply makes the new one a sibling. What is on screen is one branch from a root to a leaf.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 

@@ -6,8 +6,6 @@ Backups fill in what is missing. The constraints of the new tables decide which 
 the place in the tree of one that is lost for good.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 from collections.abc import Iterator, Sequence

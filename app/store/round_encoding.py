@@ -4,8 +4,6 @@ A batch is a list of RoundDone as MessagePack, deflated against PRIMER. Fields g
 zlib's checksum detects a damaged batch.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Hashable, Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """The text of a reply as it is read: without the marks of its Markdown and the addresses behind its links."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -12,8 +12,6 @@ A lock beside the file tells whether another Redline has it open. Only the owner
 replies that are no longer streamed as cut. Backups lie beside the file: one a day, the newest three.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

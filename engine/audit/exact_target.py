@@ -5,8 +5,6 @@ So a token gets the same arithmetic however it came to its place, and a reply is
 drafted. Nothing else changes: the loop drives it as it drives any target.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import mlx.core as mx

@@ -5,8 +5,6 @@ of which 53 bits are kept, the most that every reader of JSON takes for a whole 
 bit always shows; rows that differ in more agree by chance once in 2^53.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import mlx.core as mx

@@ -10,8 +10,6 @@ of a short one, only the modules are compared that are called with a cache.
 What cannot be compared is not called identical.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ all but tie; that is reported with its gap and never called identical. `engine.a
 receipts, `engine.audit.rounding` measures gap and noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

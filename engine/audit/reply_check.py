@@ -1,7 +1,5 @@
 """Checks a reply against plain decoding: afterwards by its tokens alone, or beside a plain reply to the same prompt."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence

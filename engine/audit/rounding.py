@@ -15,8 +15,6 @@ of the logits, as large as what a mistake in wide passes makes; so there both pa
 everything in float32 but the quantized weights, and must agree as closely as float32 does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

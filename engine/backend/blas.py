@@ -14,8 +14,6 @@ processes on two cores two threads decoded 2 to 5 tokens a second where one deco
 nothing else running two are a quarter quicker. OPENBLAS_NUM_THREADS overrides.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

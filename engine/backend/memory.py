@@ -5,8 +5,6 @@ MLX's allocators for GPUs keep every freed buffer for an array of the same size 
 fits nothing that follows, so without a limit a long reply holds each size that its cache ever had.
 """
 
-from __future__ import annotations
-
 import mlx.core as mx
 
 from engine.backend import describe, wired_bytes

@@ -1,7 +1,5 @@
 """Everything that Redline imports from mlx-lm, in one place."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

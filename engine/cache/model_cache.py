@@ -18,8 +18,6 @@ Invariants
 What each of mlx-lm's cache classes can forget is decided here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ writes go in place; the move happens once in STEP tokens.
     index    start                                                    end
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

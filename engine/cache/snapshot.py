@@ -4,8 +4,6 @@ A snapshot shares its arrays with the caches and costs no memory until those cha
 another handle is held.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

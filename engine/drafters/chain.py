@@ -1,7 +1,5 @@
 """A chain drafted token by token, each drawn from its distribution given those before it, or by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import mlx.core as mx

@@ -18,8 +18,6 @@ What the model has read stays aligned with the committed text by bytes ("own" to
    An unfinished character waits for its other bytes; until they come there is nothing to propose.
 """
 
-from __future__ import annotations
-
 import codecs
 import sys
 import time

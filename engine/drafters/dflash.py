@@ -22,8 +22,6 @@ A tree costs no more passes than a chain: every level takes its children from th
 before where there is a sequential part, and the best paths are kept (DDTree, arXiv 2604.12989).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

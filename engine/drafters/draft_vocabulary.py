@@ -5,8 +5,6 @@ occur. Drafts from the frequent ones alone are nearly as good and cost a fractio
 2502.14856). The target chooses from all tokens either way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -9,8 +9,6 @@ it, which rejection over children drawn without replacement needs in order to be
 likeliest tokens the two are the same, and this is EAGLE-2's choice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -13,8 +13,6 @@ head's own output, are dropped as soon as the draft is made. So after n committe
 drafting catches up with one pass over what the last round committed, whose last row is the first drafted step.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self

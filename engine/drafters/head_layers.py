@@ -1,7 +1,5 @@
 """What the networks of heads with decoder layers of their own have in common: sizes, attention, vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -15,8 +15,6 @@ parents a guess follows. There is no distribution that such a tree is drawn from
 likeliest of each head (under the target's own noise where choices are coupled), and each is a point mass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ foundation-model-stack/fms-extras, `fms_extras/models/speculator.py`, and of vll
 `vllm/model_executor/models/mlp_speculator.py`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

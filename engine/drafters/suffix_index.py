@@ -8,8 +8,6 @@ is built by numpy at once; unlike a suffix array it can grow.
 Memory: `BYTES_A_TOKEN` for each token that is allocated, which are at most twice as many as there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

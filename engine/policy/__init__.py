@@ -8,8 +8,6 @@ expected_length  the expected tokens: how many drafts are accepted, learnt likew
 `app.inference.learnt_rounds` makes the policy of a reply, and keeps what was learnt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

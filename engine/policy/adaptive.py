@@ -8,8 +8,6 @@ probed now and then, less and less often as probes fail; where it seems to pay, 
 doubt.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The policy that always drafts the same number of tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engine.events import Round

@@ -4,8 +4,6 @@ A hooked module gets a subclass of its own class. Parameters, attributes and ari
 what `isinstance` says of it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, Literal
 

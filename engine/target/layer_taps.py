@@ -14,8 +14,6 @@ Invariants
    layers more than once, is refused when the taps are made: its states have no such meaning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from itertools import accumulate, takewhile
 from typing import Any

@@ -4,8 +4,6 @@ Found by what they are, not by which architecture they belong to, so that a new 
 nothing here. Where the search fails, ModelError says what was looked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -7,8 +7,6 @@ used and never computed: what remains is lazy, belongs to the next pass, and nee
 is a slice, a depthwise convolution of the accepted rows and one run of the recurrence. No model code is copied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple

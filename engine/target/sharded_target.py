@@ -21,8 +21,6 @@ those numbers (0.32.4). What a ring has lost it never gets back, so the sum of o
 round is waited for, vouches for all that came before it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast

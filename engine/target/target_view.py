@@ -5,8 +5,6 @@ that it reads here belongs to a committed token. What it reads of a token that i
 back, and the drafter's in `rewind`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Whether a target can verify a tree of drafts in one pass: found out by trying."""
 
-from __future__ import annotations
-
 import mlx.core as mx
 import numpy as np
 

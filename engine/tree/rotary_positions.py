@@ -1,7 +1,5 @@
 """Rotary positions for each row, where mlx-lm's modules know one offset for all rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from inspect import signature

@@ -1,7 +1,5 @@
 """The entries of the catalogue, plain frozen values, and their reader; `models/catalogue.toml` explains each field."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import resources

@@ -4,8 +4,6 @@ One request an entry, a few at a time; the first goes alone, so that a network t
 hundred times. Nothing is downloaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -8,8 +8,6 @@ targets with their drafters.
 A long context needs more, which only the model's own config can tell.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence, Set
 from typing import Literal, NamedTuple, Protocol, get_args

@@ -13,8 +13,6 @@ two is worth more now. Folders are checked one after the other and no more than 
 quarter of a second.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence

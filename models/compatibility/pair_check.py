@@ -8,8 +8,6 @@ Gemma 4 assistant   a target that is not a Gemma 4 (models/drafters/gemma4_assis
 any                 a kind or an architecture that Redline cannot run, damage, weights that are pickles
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

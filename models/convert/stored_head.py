@@ -6,8 +6,6 @@ model that it stands beside, and for a downloaded model fetched from the reposit
 shards that hold it.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Generator
 from dataclasses import replace

@@ -11,8 +11,6 @@ An embedding or an output matrix that is a copy of the target's is left on the d
 how much is drafted is decided beforehand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ A chat template, an end-of-text token or a context length of its own is no reaso
 and the drafter's tokens are only accepted less often.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 

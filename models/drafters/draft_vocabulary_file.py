@@ -5,8 +5,6 @@ the tokens that the model drafts from (FR-Spec; Zhao 2025, arXiv 2502.14856). It
 folder is an ordinary model folder to mlx-lm.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -19,8 +19,6 @@ memory than the head; an embedding that is no copy is a reason to refuse, unless
 (`embed_requires_grad`; P-EAGLE). A head without an output matrix reads the target's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

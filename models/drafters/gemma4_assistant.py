@@ -4,8 +4,6 @@ Format: transformers, `models/gemma4_assistant/configuration_gemma4_assistant.py
 `text_config`; transformers from 5.22 on writes the width of the full layers' heads under `per_layer_config`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The config.json of heads with decoder layers of their own, in the words of transformers: EAGLE-3 and blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A head gets the bits of its target where it is large enough for that to matter (
 variants is made.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -81,7 +79,7 @@ class HeadFiles(DrafterFiles):
         return share_of(head, target.network, output) + 2 / shape_of(target).layers
 
     def borrowed_output(self, head: Any) -> float:
-        """Returns how much of the target's output matrix the head uses for want of its own: by default all or nothing."""
+        """Returns what share of the target's output matrix the head uses, for want of its own: all or nothing."""
         return float("lm_head" not in head)
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:

@@ -5,8 +5,6 @@ affine mode, `biases`, as `mlx.nn.quantize` writes it.
 Its bits and group size follow from the shapes, so configs that name each module by another layout's name need not be
 read."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

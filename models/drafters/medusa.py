@@ -10,8 +10,6 @@ Ours on top: `draft_vocab_size` with the tensors `d2t` and `t2d` for heads that 
 heads do, and under redline.tree the nested tree of ranks (see `engine.drafters.medusa`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ model*.safetensors   speculator.{emb,proj,head}.{stage}.weight, speculator.ln.{s
                      are tied, those of the first stage and the second projection, the others being copies
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -16,8 +16,6 @@ All of them become the names of `engine.drafters.mtp.MtpHead`. The layer is mlx-
 filled by mlx-lm's own conversion where the upstream tensors have other shapes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A head's layer is mlx-lm's own of the target's architecture, at the place after 
 checkpoint has tensors of other shapes than that layer, mlx-lm's own conversion makes them fit.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The memory that a target and its drafters take together, from their folders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A head is checked against a target's `TargetShape`: measured of a loaded target,
 before anything is loaded.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

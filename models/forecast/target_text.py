@@ -1,7 +1,5 @@
 """A text that the target wrote, and what one pass of the target over it computes (teacher forcing)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@
 Bytes are those of the files on disk. A resumed download starts with the bytes that were already there.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 

@@ -4,8 +4,6 @@ MLX knows the shape and type of an array that was never computed, so weights (de
 pass would fill, can be added up for any architecture without reading a weight.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ The order is a function of (seed, epoch). Conversations of similar length are ba
 little padding; the batches of an epoch are then shuffled.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

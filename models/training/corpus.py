@@ -5,8 +5,6 @@ temperature 0.7 and 1, because those are the distributions that a drafter must p
 conversations, they repeat, but each is answered greedily only once, because a second greedy reply would be the same.
 """
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections import Counter

@@ -5,8 +5,6 @@ rows of the places before i and to the whole block, and the slot s guesses the t
 layer are arranged by slot, and within a slot by place: (batch, slots * n, hidden).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

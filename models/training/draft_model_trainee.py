@@ -4,8 +4,6 @@ Embedding, output matrix and tokenizer are the target's and stay as they are; th
 result is an ordinary MLX model folder that mlx-lm loads too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -11,8 +11,6 @@ depth j at place i looks at the keys of depth 0 up to place i - j, and at one ke
 i - j + s. That those are the keys that drafting makes is what `tests/models/training/test_trained_heads.py` shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

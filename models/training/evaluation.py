@@ -6,8 +6,6 @@ temperature 1 a token sampled from q is accepted with probability sum(min(p, q))
 evaluated where the earlier ones are those of the text. Replies sampled at temperature 1 serve for that.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Head k reads the normed state at token i and predicts token i + 2 + k: token i +
 labels are the target's distribution before that token, given the tokens of the text in between.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate

@@ -5,8 +5,6 @@ t_i and the embedding of t_(i+1), later depths read the output of the depth befo
 what drafting has in its cache. The head's layer is one of mlx-lm's, whose cache says which keys it attends to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

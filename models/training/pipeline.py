@@ -8,8 +8,6 @@
 Each stage starts from what is already there, so running a killed fit again continues it.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence

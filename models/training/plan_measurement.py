@@ -1,7 +1,5 @@
 """Measures this machine on a little of the real work, and makes the plan of a fit from the options."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -4,8 +4,6 @@ These are bounds from sizes, not measurements: what the target, a batch that it 
 of training hold at most at the same time.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@
 Names are those of llama's layers, which most architectures share; what is named or shaped otherwise is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

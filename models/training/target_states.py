@@ -8,8 +8,6 @@ times smaller than the distribution and need no further product with the whole v
     a row of states     features (width) | normed state (hidden) | logsumexp (1)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError

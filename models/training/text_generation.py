@@ -4,8 +4,6 @@ A text's noise depends on its seed and the place in it alone, so what is written
 of which of them go together, never of the clock.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence

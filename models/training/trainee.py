@@ -1,7 +1,5 @@
 """A drafter in training, whatever its kind, and helpers for its parameters."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

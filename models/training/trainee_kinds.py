@@ -1,7 +1,5 @@
 """Creates the trainee, and the reader of target states, for each kind of drafter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import mlx.core as mx

@@ -6,8 +6,6 @@ overlap. Both are computed over the draft vocabulary only: other tokens cannot b
 because they are reached less often.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

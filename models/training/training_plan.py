@@ -4,8 +4,6 @@ A plan is stored before the work begins. From then on nothing depends on the clo
 does what an uninterrupted one would have done, and ends with the same bytes.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args

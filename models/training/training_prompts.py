@@ -5,8 +5,6 @@ by rendering two conversations that differ in the user's text alone: what both b
 any chat template and needs no knowledge of it.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

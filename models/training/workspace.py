@@ -12,8 +12,6 @@ Files are renamed into place too, so every file that exists is complete, and a m
 to the folder, released even if its process is killed, admits one process at a time.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Iterator

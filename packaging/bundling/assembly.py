@@ -1,7 +1,5 @@
 """A Redline.app from nothing, in order; see `bundling.layout` for what comes of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

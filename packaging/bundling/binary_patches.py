@@ -2,8 +2,6 @@
 else keeps its place and its size.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -7,8 +7,6 @@ Of packages that are not Redline's only the bytecode stays, where the source sto
 a report of a fault names their lines all the same.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bundling.layout import OWN_PACKAGES, Layout

@@ -2,8 +2,6 @@
 there, which continues the sentence that begins with the place. See the README's section on the app.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

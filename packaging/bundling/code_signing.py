@@ -5,8 +5,6 @@ identity, everything asks for the hardened runtime, as notarisation requires. Si
 signed by nobody could not be loaded.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The app's icon and the image's background: from the SVG files in resources/icons, drawn by Qt, packed by Pillow."""
 
-from __future__ import annotations
-
 import os
 import struct
 from io import BytesIO

@@ -1,7 +1,5 @@
 """Redline.dmg: the app, a link to Applications, a picture behind them, by dmgbuild and the system's `hdiutil`."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 import tempfile

@@ -6,8 +6,6 @@ run of the bundle for Linux. Redline's own are left out, as they are compared fi
 has.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping

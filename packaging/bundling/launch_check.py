@@ -1,7 +1,5 @@
 """Starting a bundle as the system does: its launcher, nothing of this machine's environment, a home of its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat

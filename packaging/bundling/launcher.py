@@ -1,7 +1,5 @@
 """The native launcher, compiled for the bundle's platform by Zig, which comes from PyPI and needs no other compiler."""
 
-from __future__ import annotations
-
 import platform as machine
 
 from bundling.layout import LIBPYTHON, MINIMUM_SYSTEM, NAME, ROOT, Layout, dotted

@@ -9,8 +9,6 @@ Redline.app/Contents/
     Resources/python/lib/python3.12/site-packages/    wheels as they were installed, and Redline's own packages
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

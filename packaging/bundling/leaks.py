@@ -4,8 +4,6 @@ They tell who built it and where, and whatever reads them finds nothing on the u
 of the machines that built the wheels are in the wheels as they are published: no secret of ours, and not looked for.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

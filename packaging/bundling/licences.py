@@ -4,8 +4,6 @@ Read from the packages' own metadata (PEP 639 and before). Where a wheel has no 
 the licence's name. What is compiled into libraries and is no package has its texts in `bundling.notices`.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import asdict, dataclass

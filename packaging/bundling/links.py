@@ -4,8 +4,6 @@ As dyld does it (`man dyld`): @loader_path is the folder of the file that wants,
 @rpath each of the paths that the file and the launcher list, in turn.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

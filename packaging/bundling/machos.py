@@ -3,8 +3,6 @@
 Format: <mach-o/loader.h> and <mach-o/fat.h>; versions are packed as 16 bits major, 8 minor, 8 patch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from struct import error as StructError

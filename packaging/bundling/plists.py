@@ -1,7 +1,5 @@
 """Info.plist: what the system knows of the app before it runs, and the check that nothing of it is missing."""
 
-from __future__ import annotations
-
 import plistlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -7,8 +7,6 @@ for a Mac, on Linux     for checks only: libpython and the native modules out of
 for Linux, on Linux     this machine's, for the tests that start the app here
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Other programs that a build runs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ A pattern is of paths below site-packages (or the standard library), as `fnmatch
 slashes included. What a rule keeps, it keeps although it matches.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

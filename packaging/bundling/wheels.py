@@ -4,8 +4,6 @@
 lock file has hashes and names no registry; it is written anew by `uv run packaging/build.py --lock`.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands of `redline`: run in this process, or on a terminal of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

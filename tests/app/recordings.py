@@ -1,7 +1,5 @@
 """Replies recorded once, played without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 

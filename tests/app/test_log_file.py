@@ -1,7 +1,5 @@
 """The log: private, of bounded size, without what errors quote; and Redline runs where it cannot be written."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator
 from logging.handlers import RotatingFileHandler

@@ -1,7 +1,5 @@
 """What drafting saved, in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.reply_statistics import drafting_in_words, in_words, saved_in_words, speed_in_words

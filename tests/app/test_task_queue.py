@@ -1,7 +1,5 @@
 """The queue of the thread that owns MLX: whose turn it is, what is stopped, and how much may wait."""
 
-from __future__ import annotations
-
 from app.protocol import Count, Load, Pair, Reply, SamplingSettings, Unload
 from app.task_queue import MAX_WAITING_BYTES, Task, TaskQueue
 

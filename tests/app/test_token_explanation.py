@@ -1,7 +1,5 @@
 """Each token is explained by the rule that decided on it, in words and with numbers that fit together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ A module of this folder is an attack; its `attack(seed, short)` prints counts an
 `count` as well, the number of cases.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import pkgutil

@@ -6,8 +6,6 @@ reply so far, "tokens": likewise, "at_s": monotonic}. Commands, carried out when
 such times, and has the next command follow at once.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -5,8 +5,6 @@ A host goes on to the next folder, as a user's does, and is replaced when it is 
 of the processes that it started, at its highest.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,8 +1,6 @@
 """Hubs that mean harm. Each pull must end with the whole model or with one line of words, in bounded time; nothing may
 be written outside the cache, the token may go to the hub alone, and no request may leave for http after https."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -1,8 +1,6 @@
 """The app killed (SIGKILL) at random moments while a reply streams, on a machine that is busy and with a window that
 stalls: all that was on screen is there at the next start, its text and its tokens."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

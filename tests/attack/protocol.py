@@ -1,7 +1,5 @@
 """Damaged lines between the app and the host, both ways: no traceback, no hang, and the next good line works."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

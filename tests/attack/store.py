@@ -1,8 +1,6 @@
 """Damage anywhere in the file of conversations. The app must start, nothing that can be read may be hidden, and the
 damaged file must lie beside the new one as it was."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

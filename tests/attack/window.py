@@ -2,8 +2,6 @@
 of the window to answer its user. Counted by the GUI thread's own processor time, which other programs do not lengthen;
 the wall clock stands beside it."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

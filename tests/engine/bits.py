@@ -1,7 +1,5 @@
 """Replies with every row of logits that chose a token kept, to be compared bit for bit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which architectures, and which pairs of parameters, are tested every time; all of them take minutes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Any
 

@@ -6,8 +6,6 @@ four quarters, each rounded to the type of the activations before they are added
 it, as `qmm` does in its tiles.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

@@ -1,7 +1,5 @@
 """Structured output: drafting keeps what plain masked decoding writes, and each row has the mask of its own prefix."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace

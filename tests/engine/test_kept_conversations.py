@@ -1,8 +1,6 @@
 """Conversations that are kept while another one is in the caches: the text is that of an unswitched chat, and little of
 it is read again."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

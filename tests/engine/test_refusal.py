@@ -1,7 +1,5 @@
 """What a round says of a refusal is what decided: computed again from the distributions and the noise of the place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import mlx.core as mx

@@ -1,7 +1,5 @@
 """Tags that are ordinary text are found wherever tokens end, and no text is lost or shown too early."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

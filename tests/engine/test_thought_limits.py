@@ -1,7 +1,5 @@
 """Thought and answer have limits of their own, and a limit ends the same reply however it is drafted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

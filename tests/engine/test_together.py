@@ -1,7 +1,5 @@
 """Several replies at once: each is the one that it would be alone, whoever comes, goes or fails beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

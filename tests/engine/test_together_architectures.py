@@ -1,8 +1,6 @@
 """Replies at once on every architecture that can be built: each equal to the reply alone, or a near-tie by the receipt.
 Where passes are not joined there is a reason, and the replies take turns."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conversations of models without a template, or with a program of mlx-lm's in its place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

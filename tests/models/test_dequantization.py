@@ -1,7 +1,5 @@
 """Plain layers stand for the same numbers as the quantized ones that they replace."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

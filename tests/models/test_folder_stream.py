@@ -1,7 +1,5 @@
 """A reply is detokenized token by token, whatever bytes it consists of."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

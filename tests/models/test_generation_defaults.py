@@ -1,7 +1,5 @@
 """The settings that a model's authors recommend: read, kept within bounds, and never an error."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

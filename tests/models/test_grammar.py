@@ -1,7 +1,5 @@
 """What llguidance makes of a grammar: which are refused, and that a matcher allows every division into tokens."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

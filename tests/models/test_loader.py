@@ -1,7 +1,5 @@
 """Model folders whose files lie: whatever mlx-lm, transformers and a chat template throw is one ModelError."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints that bring multi-token prediction heads load as the model alone, and as a drafter for it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

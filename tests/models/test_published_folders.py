@@ -1,7 +1,5 @@
 """Folders as their makers publish them: ids, ends and templates are those of the files, whatever class they declare."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a folder is that cannot be loaded, and what to do about it, is said in one line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Thought and answer are told apart by token ids, for each family of models, wherever rounds and breaks fall."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

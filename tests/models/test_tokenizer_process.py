@@ -1,7 +1,5 @@
 """Templates and tokenizers that want more than they need end in one line, and the next request is answered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from datetime import date

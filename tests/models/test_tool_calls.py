@@ -1,7 +1,5 @@
 """Calls of tools in each family's own format: offered, written again, parsed at every split, and kept from harm."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls of tools come back as they were written, whatever their arguments are; forms are told by what is written."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

@@ -1,7 +1,5 @@
 """Chat templates that differ in the turns that they take: each gets its own, and no text is lost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

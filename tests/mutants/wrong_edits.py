@@ -11,8 +11,6 @@
     tests = ["test_the_residual_..."]   names of tests, all fast, at least one of which must then fail
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

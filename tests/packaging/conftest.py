@@ -1,7 +1,5 @@
 """The tools of packaging/ are files that run, not a package: their folder goes on the path, as when they run."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

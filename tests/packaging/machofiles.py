@@ -3,8 +3,6 @@
 Format: <mach-o/loader.h>; all numbers little-endian. A header, load commands, a page of "code", a symbol table.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What goes into a bundle and what does not: trimming, licences, mending of Mach-O files, bytecode, icons, images."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every native library of the bundle has a notice of whose code is in it, and the texts are what they claim to be."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

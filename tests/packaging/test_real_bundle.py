@@ -1,8 +1,6 @@
 """The app itself, put together from registry packages: for macOS it is verified, and a second has the same files; for
 Linux it answers. Minutes, and some hundred megabytes of downloads on a fresh machine."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`packaging/verify.py`: a small bundle is whole; broken in one way after the other, each is found and told."""
 
-from __future__ import annotations
-
 import os
 import plistlib
 import shutil

@@ -1,7 +1,5 @@
 """A small bundle that passes every check: each part of a real one, in a few files."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -10,8 +10,6 @@ prints how many tokens the first prompt has, and what each request left out. --r
 tests/app/api/test_agents.py: their fields, types and names, with other texts in place of the agents'.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

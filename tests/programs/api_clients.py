@@ -7,8 +7,6 @@ Names of clients try these alone. They are no dependencies of Redline; aider and
 their own, which uv and npm make. Each check asserts what a user of that client relies on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -8,8 +8,6 @@ out, doubled and replaced; none may be answered with a status of 500 or more. On
 long is left after 2 seconds. After each kind, a plain request must succeed.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -6,8 +6,6 @@ All of its phases and checks. The model is a toy that takes tools and ends its r
 to schemathesis, such as `--max-examples 100` or `--phases coverage`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -5,8 +5,6 @@ of its own reads the streams. Measured is the time between two turns of the wind
 apart when nothing holds them up: a frame is 16.7 ms. "8 MB" sends requests of the longest body too.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

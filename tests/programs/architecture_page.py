@@ -1,7 +1,5 @@
 """models/architectures.md, whose parts programs write: each stands between two comments that name it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "models" / "architectures.md"

@@ -11,8 +11,6 @@ and for its beginning alone (`beginning`); in some a prompt and the reply to it 
 numbers that float16 represents exactly, and stored in it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import zlib

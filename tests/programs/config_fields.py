@@ -9,8 +9,6 @@ prints what does not follow: "ignored" for logits as before, "other" for logits 
 change the shape of a tensor are left out: strict loading finds those.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -7,8 +7,6 @@ A cell works where something is drafted and the reply equals plain decoding; or 
 that the user sees. Anything else is an error. The heads are random, so hardly anything that they draft is accepted.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

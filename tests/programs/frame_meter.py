@@ -1,7 +1,5 @@
 """Measures how long the GUI thread of a window leaves its user without an answer."""
 
-from __future__ import annotations
-
 import time
 
 from PySide6.QtCore import QObject, Qt, QTimer

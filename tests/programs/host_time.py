@@ -6,8 +6,6 @@ Both in turns, greedy and at temperature 1, 48 tokens each: the quickest run of 
 adds.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Sequence

@@ -10,8 +10,6 @@ receipt. Exit code 1 when a difference is no near-tie; with --exact, all in exac
 after the text differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The four states of the Models window in its pictures."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Literal

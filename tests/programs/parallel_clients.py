@@ -12,8 +12,6 @@ With `--each-alone` so many requests of all kinds (lengths, sampling settings, g
 arrive at random, some of which leave; then each is asked again alone, and the texts are compared.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

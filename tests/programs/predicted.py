@@ -14,8 +14,6 @@ speed-up by more than 10 %. Twenty prompts with the defaults take two hours on t
 K.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

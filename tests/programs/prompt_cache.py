@@ -8,8 +8,6 @@ subagent runs. "possible" is the longest beginning that a prompt shares with any
 to the first text of the reply. FOLDER: a model of another kind, such as a hybrid, tried with both servers as it is.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import socket

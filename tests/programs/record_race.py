@@ -5,8 +5,6 @@
 RACE.json: a saved race, to be made smaller instead.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -11,8 +11,6 @@ token; so the rounds of any policy along these texts are those of decoding them.
 and published ones of Apple Silicon (`tests.engine.policy.simulation`).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Sequence

@@ -8,8 +8,6 @@ from end to beginning, and prints the memory of the process in MB.
 It touches nothing but the widgets, so that it runs on any version of the window.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

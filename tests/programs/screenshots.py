@@ -6,8 +6,6 @@ whose rounds and numbers are made up too. Text is drawn in the fonts of this mac
 resources/screenshots.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

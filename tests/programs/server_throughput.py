@@ -8,8 +8,6 @@ are, for each server, the medians over the repeats of the seconds until all repl
 tokens as its usage counts them, their share of the first server's, and the median request's time to its first text.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -7,8 +7,6 @@ turns, in an order that changes. Printed are the medians of the seconds to the f
 after it, and how far Redline's are from the others.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -4,8 +4,6 @@ One conversation of 500 messages whose replies have 200,000 tokens with all thei
 without, to make 10,000. Times are milliseconds: the median, the 99th percentile and the worst of several.
 """
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time

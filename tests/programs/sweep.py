@@ -15,8 +15,6 @@ past every window. All three texts must be equal, but for near-ties where a pass
 not; and where it can, 100 tokens by trees that hide the right way among wrong ones.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

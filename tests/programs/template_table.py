@@ -18,8 +18,6 @@ which the names that it writes between brackets are tokens, and in which they ar
 "-" is what the model cannot do: the template knows no tools, or no thoughts. Exit status 1 if a cell fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -6,8 +6,6 @@ Prints the gaps of the GUI thread, as a fast timer sees them, for a stream of Ma
 endless block of code; then what a long conversation takes to its first paint, to a resize and to a scroll.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import os

@@ -8,8 +8,6 @@ a sparse indexer may keep, three or four layers so that each kind of layer is th
 head sizes, and key heads from query heads, so a transposed axis fails loudly instead of passing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 Config = dict[str, Any]

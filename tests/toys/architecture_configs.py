@@ -4,8 +4,6 @@
 text model, multi-modal ones mostly, are built as that text model in their shell.
 """
 
-from __future__ import annotations
-
 from tests.toys.architecture_common import Config
 from tests.toys.architectures_dense import DENSE
 from tests.toys.architectures_recurrent import RECURRENT

@@ -7,8 +7,6 @@ Models are float32, in evaluation mode, and a function of (name, seed). Weights 
 a gate, a sink, a router bias or a hyper-connection that mlx-lm starts at zero would test nothing.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 import math

@@ -1,7 +1,5 @@
 """Attention over everything: what the configuration needs besides `COMMON`."""
 
-from __future__ import annotations
-
 from tests.toys.architecture_common import VOCABULARY, Config
 
 DENSE: dict[str, Config] = {

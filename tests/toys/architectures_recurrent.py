@@ -1,7 +1,5 @@
 """Recurrent and hybrid architectures: what their configuration needs besides `COMMON`."""
 
-from __future__ import annotations
-
 from tests.toys.architecture_common import FULL, SLIDING, WINDOW, Config
 
 RECURRENT: dict[str, Config] = {

@@ -1,7 +1,5 @@
 """Sliding, chunked, sparse and shared-key attention: what the configuration needs besides `COMMON`."""
 
-from __future__ import annotations
-
 from tests.toys.architecture_common import FULL, SLIDING, VOCABULARY, WINDOW, Config
 
 WINDOWED: dict[str, Config] = {

@@ -1,7 +1,5 @@
 """Random heads of the newer kinds for toy targets: multi-token prediction, blocks, and Gemma 4's assistants."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

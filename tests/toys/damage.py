@@ -1,8 +1,6 @@
 """Damage to model folders and GGUF files: random bytes and values, and crafted ones. Each takes the copy to damage and
 the dice."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -3,8 +3,6 @@
 The text is noise, bytes that are no UTF-8 included, which is what a terminal must survive.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """A toy Qwen3.5 with a multi-token prediction head among its weights, which mlx-lm drops."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Heads for toy targets: random ones, every variant of an EAGLE-3 head, and Medusa heads that remember a text."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chat templates that want more time, memory or text than a prompt needs, and templates of random statements."""
 
-from __future__ import annotations
-
 import random
 
 COUNTS = (10**3, 10**5, 10**7, 10**8, 10**9, 10**12, 10**18)

@@ -5,8 +5,6 @@ The names are those of vLLM (`vllm/model_executor/models/*_mtp.py`), SGLang (`py
 of mlx-lm's `sanitize`.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ four times as deep that writes the same text, for which the built-in model is a 
 python -m tests.toys.pairs FOLDER    writes FOLDER/shallow (6 of 30 layers), FOLDER/blurred and FOLDER/deep (120)
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Small PDF files: pages with a line of text each, protected ones, and hostile ones."""
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ Metal, which take heads of 64 numbers and more (`has_fused_kernel` in MLX's
 `backend/metal/scaled_dot_product_attention.cpp`), nor its quantized products (`quantized.cpp`).
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -4,8 +4,6 @@ Templates are written after the real ones, without tools and pictures: what matt
 what they do with earlier thoughts, and which switches they have.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

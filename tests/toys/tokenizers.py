@@ -14,8 +14,6 @@ Each has the shape that its family's tokenizer.json has:
     SmolLM2              byte-level BPE with digits apart, special tokens in front
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Templates are written after the real ones, as short as a test of tools can be: w
 how they write earlier calls and their results, is the families' own.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

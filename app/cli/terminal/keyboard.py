@@ -1,7 +1,5 @@
 """The keyboard while the user waits: Ctrl-C stops a reply, typing does not show, and keys can be read one by one."""
 
-from __future__ import annotations
-
 import os
 import re
 import select

@@ -1,7 +1,5 @@
 """What is printed in a terminal: text that cannot steer it, and tables that all look alike."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO

@@ -7,8 +7,6 @@ The token of a round without a draft is the target's own, a bonus, but it is sho
 speculated, and a reply that drafts little should not be tinted from end to end.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence

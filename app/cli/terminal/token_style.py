@@ -3,8 +3,6 @@
 accepted: tint alone. corrected: solid underline. bonus: dotted underline, or italics where that is not known.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

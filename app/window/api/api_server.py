@@ -3,8 +3,6 @@
 The engine's process serves them. The window tells it what it may do (Serve), and shows what it does (Serving).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The window in which the user serves the loaded models to other programs: a switch, address, key, and what runs."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QLabel, QLineEdit, QWidget

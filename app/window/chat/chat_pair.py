@@ -1,7 +1,5 @@
 """The pair of models of the open conversation: loaded when it is needed, unloaded when idle, and used for counting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,8 +1,6 @@
 """Continues where the context is full, as the user chose: with the last messages that fit, or also with a summary of
 the others that the model writes. Both need the host, which alone can count tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ One conversation is open; a new one is not on disk until a message is sent in it
 written at a time; several conversations have theirs at once.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace as replace_fields

@@ -1,7 +1,5 @@
 """Deleting conversations and versions of messages, which can be undone until the window closes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

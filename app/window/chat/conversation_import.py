@@ -1,7 +1,5 @@
 """Imports conversations in a process of its own, which writes them to the store while the window goes on."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

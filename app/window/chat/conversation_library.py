@@ -1,7 +1,5 @@
 """Conversations, presets and values on disk, as the window uses them: a failure of the store becomes a notice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 

@@ -1,8 +1,6 @@
 """What the log says of the engine: when it was ready, what it loaded, which requests failed, what it wrote to standard
 error, and how it ended. Nothing from requests and answers that could be from a conversation."""
 
-from __future__ import annotations
-
 from codecs import getincrementaldecoder
 
 from app.log_file import LOG

@@ -3,8 +3,6 @@
 A `HostTask` is one long request, such as a reply.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial

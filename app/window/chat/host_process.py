@@ -6,8 +6,6 @@ what the user is offered by `controller`.
 down -> starting -> ready -> down -> ...      until `quit`, or until too many quick deaths in a row ("failed")
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import sys

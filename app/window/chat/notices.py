@@ -1,7 +1,5 @@
 """Values that the controller reports besides records: notices and the status of speculation. Frozen; no Qt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -6,8 +6,6 @@ saving is tried again. A reply that the host has ended is shown whole, saved, an
 their own; killed in between, it is marked as cut, with all of its text.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields

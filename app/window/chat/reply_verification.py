@@ -3,8 +3,6 @@
 A reply that begins ends the verification, which can be started again later.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 No other module of the window names a colour. The terminal and pictures use the same colours (`app.palette`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from PySide6.QtGui import QFont

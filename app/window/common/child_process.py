@@ -1,7 +1,5 @@
 """A program that runs beside the window, once: what it says, line by line, and how it ended."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

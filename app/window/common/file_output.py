@@ -1,7 +1,5 @@
 """Files that the window writes: a file name from a title, and text files that are complete or not there at all."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The parts of a form: a field with a name, a control and an explanation or an error below, and the controls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

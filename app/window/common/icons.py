@@ -1,7 +1,5 @@
 """The icons of the window: strokes on a grid of 24 by 24, drawn in any colour and size."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from PySide6.QtCore import QByteArray, QRect, QRectF, QSize, Qt

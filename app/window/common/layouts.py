@@ -1,7 +1,5 @@
 """Layouts: rows and columns that are written as one expression, and a layout that wraps as words do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt

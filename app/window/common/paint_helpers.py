@@ -1,7 +1,5 @@
 """Helpers for widgets and delegates that draw themselves: items of lists, and the ring of keyboard focus."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFocusEvent, QPainter, QPen
 from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget

@@ -3,8 +3,6 @@
 A value that cannot be read is replaced by the default: only conveniences are kept here, never the user's text.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeVar
 
 import msgspec

@@ -1,7 +1,5 @@
 """The screens that windows are on. For a moment there may be none, as while displays are plugged in or wake up."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QGuiApplication, QScreen
 

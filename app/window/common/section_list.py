@@ -1,7 +1,5 @@
 """A list whose items stand under headings: its model, its view, and what is drawn alike in every such list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 

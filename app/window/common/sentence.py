@@ -1,7 +1,5 @@
 """Messages of the engine, the hub and the store as sentences for a label. No Qt."""
 
-from __future__ import annotations
-
 import re
 
 _COMMAND = re.compile(r"`((?:redline|uv|pip|sudo) [^`]*)`")

@@ -1,7 +1,5 @@
 """The status line of a window: a message, or the progress of work that can be cancelled."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from PySide6.QtCore import Signal

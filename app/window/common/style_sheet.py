@@ -17,8 +17,6 @@ In the template `$name` is a colour and `@13px` a font size at scale 1. macOS dr
 applies there, elsewhere `CONTROLS` as well.
 """
 
-from __future__ import annotations
-
 import re
 from string import Template
 

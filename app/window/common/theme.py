@@ -13,8 +13,6 @@ keeps an appearance of its own:
 `Theme.changed` is for the few parts that are not widgets, such as documents with colours in their text formats.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The small widgets that every window is made of. They look up the colours of the theme while they are drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt

@@ -1,7 +1,5 @@
 """Attachments of a message: text files and long pastes, and the chips that show them above the text."""
 
-from __future__ import annotations
-
 import codecs
 import re
 import stat

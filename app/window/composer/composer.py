@@ -1,7 +1,5 @@
 """The composer: the text of a message, its attachments, how full the context is, and the button that sends or stops."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The context meter: a ring, with words once the context is nearly full."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFocusEvent, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolTip, QWidget

@@ -1,7 +1,5 @@
 """Reads the text of a PDF file in a process of its own, which is killed when it takes too long or too much."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """The text field of the composer: grows with its text, sends on Enter, and passes files and long pastes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal

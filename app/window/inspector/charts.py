@@ -4,8 +4,6 @@ What a chart shows is a `Plot`, made from the rounds; `Chart` draws any of them 
 words what it shows, as its tooltip and to assistive technology.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from math import floor, isfinite, log10

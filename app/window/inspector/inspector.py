@@ -3,8 +3,6 @@
 It draws only while it is visible. Long replies are taken in slices, so that the window never waits.
 """
 
-from __future__ import annotations
-
 from itertools import count
 
 from PySide6.QtCore import QPoint, QSize, Qt

@@ -1,7 +1,5 @@
 """The top of the inspector: whether and how replies are drafted, and the numbers of the reply."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFocusEvent, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QToolTip, QWidget

@@ -1,8 +1,6 @@
 """The detail of a round: its tokens with the probabilities that the target and the drafter gave them, and why the
 selected one is there. The arrow keys go from token to token."""
 
-from __future__ import annotations
-
 from math import isnan
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt

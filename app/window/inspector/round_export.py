@@ -1,7 +1,5 @@
 """Rounds taken elsewhere: as JSON as `redline chat --json` prints rounds, or as CSV with one line per round."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

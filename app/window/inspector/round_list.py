@@ -1,7 +1,5 @@
 """The list of the rounds of a reply: its model, its view and how a row is drawn."""
 
-from __future__ import annotations
-
 from math import isnan
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The rounds of one reply as rows to show, with the tokens of each. Knows no Qt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt

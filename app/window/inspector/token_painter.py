@@ -1,7 +1,5 @@
 """Draws the tokens of a round and its tree, with a tint and a second cue for each kind; and the legend of the kinds."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget

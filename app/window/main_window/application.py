@@ -4,8 +4,6 @@ A lock in the data folder says which window is first; it goes with its process, 
 the first, through a local socket, to come to the front, and ends.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

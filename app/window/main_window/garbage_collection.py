@@ -9,8 +9,6 @@ tokens of some long replies. So what survives two collections is left out of lat
 made while the window is in the background. Most objects go without the collector, as soon as nothing refers to them.
 """
 
-from __future__ import annotations
-
 import gc
 from typing import Literal
 

@@ -1,8 +1,6 @@
 """What stands above the conversation: its title, the status of speculation, buttons for what the window shows, and
 banners that say what happened and what can be done about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt, Signal

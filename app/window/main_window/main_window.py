@@ -1,7 +1,5 @@
 """The main window, where all parts meet: it makes them, connects them, and remembers how it was left."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

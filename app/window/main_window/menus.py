@@ -1,7 +1,5 @@
 """The menus: every command in one table, its action, and what it does."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

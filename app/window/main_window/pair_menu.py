@@ -1,7 +1,5 @@
 """The short list of the installed pairs, under the status of speculation; its last entries open what has everything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,5 @@
 """The offer of the first start: the best pair for this computer, its download, and the way into the chat and a race."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """Edit > Undo, which undoes what was done last: typing in the field with the focus, or deleting a conversation."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit, QTextEdit, QWidget

@@ -1,7 +1,5 @@
 """The page of a conversation without messages: prompts to try and, at the first start, what Redline is."""
 
-from __future__ import annotations
-
 import sys
 from typing import NamedTuple
 

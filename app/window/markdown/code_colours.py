@@ -1,7 +1,5 @@
 """The colours of code: what is a keyword, a string and so on, and what these look like, both as Pygments has it."""
 
-from __future__ import annotations
-
 from functools import cache, lru_cache
 from typing import Any
 

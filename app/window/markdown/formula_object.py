@@ -1,8 +1,6 @@
 """A formula in a document: one character whose format holds the formula and the tokens that it came from, drawn with
 each symbol on the tint of its own token."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from functools import lru_cache
 

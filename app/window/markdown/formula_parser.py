@@ -2,8 +2,6 @@
 here what it means to KaTeX; `resources/formulas/formula_parser.js` says how places are kept. A command that is not
 known is shown as it was written; a formula that KaTeX refuses, as one with an argument missing, has no tree."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

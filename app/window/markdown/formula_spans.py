@@ -5,8 +5,6 @@ What is a formula follows KaTeX's auto-render and GitHub where these agree; pric
 their dollars.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What a formula draws as lines: tall delimiters, arrows, braces and strokes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF

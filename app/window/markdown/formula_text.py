@@ -1,8 +1,6 @@
 """Formulas as plain text, from their trees: for lines that Unicode can show, for copies, for search and for screen
 readers. x^2 becomes x², \\frac{a+b}{c} becomes (a + b)/c."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """LaTeX formulas as trees of what is set: symbols, scripts, fractions, roots, matrices. Each symbol knows the place in
 the formula that it came from. `formula_parser` makes the trees, `formula_layout` and `formula_text` read them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

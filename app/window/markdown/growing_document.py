@@ -1,7 +1,5 @@
 """A document that shows a source, and follows it as it grows: only what changed is written again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """Links: which addresses may become links, and the dialog that shows the whole address before one opens."""
 
-from __future__ import annotations
-
 import re
 
 from PySide6.QtCore import Qt, QUrl

@@ -1,7 +1,5 @@
 """Markdown as blocks of a document: what each block and each run of text looks like, and which token it came from."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence

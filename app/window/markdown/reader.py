@@ -1,8 +1,6 @@
 """A read-only browser that loads nothing and opens nothing; what is painted behind its document: code boxes, bars of
 quotes, rules, tints; and what the document says as plain text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

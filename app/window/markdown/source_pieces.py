@@ -9,8 +9,6 @@ larger than anybody reads, is shown as plain text: a table or an item of a list 
 LARGEST_PARAGRAPH on, a reply from LARGEST_REPLY on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@ and adds the drafted tokens that were refused there. `visible` shows as a sign w
 neighbours or break the document.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence

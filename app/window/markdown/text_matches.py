@@ -4,8 +4,6 @@ across emphasis and links, without what is hidden, such as the address of a link
 A formula that is set is one match, as a whole, if its LaTeX or its symbols contain the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

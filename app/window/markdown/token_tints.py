@@ -5,8 +5,6 @@ for each token would make Qt shape each alone, so no format knows of tokens: the
 document, and tints are painted behind the shaped text, as selections are.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple

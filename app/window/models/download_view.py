@@ -1,7 +1,5 @@
 """A download in the details of a model: its progress, its files, and what to do if it failed."""
 
-from __future__ import annotations
-
 import re
 
 from PySide6.QtCore import Qt, QUrl, Signal

@@ -3,8 +3,6 @@
 How one goes on after it was killed is known by `models/hub/file_transfer.py`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence

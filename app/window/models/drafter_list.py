@@ -1,7 +1,5 @@
 """The drafters for a target: those on this computer, compatible or not, and those that can be downloaded."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """What the window knows about models, and the rows of its list that follow from it. No Qt."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Mapping

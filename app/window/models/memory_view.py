@@ -1,7 +1,5 @@
 """Whether a model fits into memory: the verdict, a bar of what it needs, remedies, and the memory by context."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from PySide6.QtCore import QRectF, QSize, Qt

@@ -1,7 +1,5 @@
 """The details of one model: what can be done with it, and all that is known about it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection
 from typing import NamedTuple

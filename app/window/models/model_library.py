@@ -3,8 +3,6 @@
 Each command prints one document of `app.protocol.model_documents`. The commands run again when something changes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The list of models: its data, and how a model is drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt

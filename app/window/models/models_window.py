@@ -1,7 +1,5 @@
 """The Models window: the machine at the top, the list at the left, the details of one model at the right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

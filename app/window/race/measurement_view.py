@@ -1,8 +1,6 @@
 """What is shown while a race is measured: the runs in their order, the texts of the current pair, and why they do not
 run at once."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget

@@ -1,7 +1,5 @@
 """A race at one moment of its replay: the prompt, both sides, and the comparison between them."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtWidgets import QLabel, QWidget
 

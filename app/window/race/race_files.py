@@ -1,7 +1,5 @@
 """Files of races: the dialogs that ask for them, and pictures that a process draws while the window goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

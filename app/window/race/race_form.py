@@ -1,7 +1,5 @@
 """The form of a race: a prompt, two sides, how often, and the sampling settings that both share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

@@ -6,8 +6,6 @@ draws a race in a process of its own, which needs no screen (`app.race.race_expo
 prints a line, a JSON array of the steps that are done and of all steps. Ending it leaves no file that was not there.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys

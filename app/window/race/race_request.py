@@ -1,7 +1,5 @@
 """One race with the engine's host: the target is loaded, the race requested, its runs collected, or it is stopped."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

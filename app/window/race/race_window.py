@@ -1,7 +1,5 @@
 """The Race window: the form above, and below it the measurement, then its replay."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from pathlib import Path

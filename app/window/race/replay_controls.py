@@ -1,7 +1,5 @@
 """The controls of a replay: play and pause, any moment of it, its speed, the difference, and exports."""
 
-from __future__ import annotations
-
 import math
 
 from PySide6.QtCore import QPointF, QRectF, QSignalBlocker, Qt, Signal

@@ -1,7 +1,5 @@
 """One side of a race at one moment of its replay: its name, its progress, its numbers, its text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QUrl, Signal

@@ -1,7 +1,5 @@
 """The settings of a chat: the form for all of them, named presets, and the panel beside the open chat."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal

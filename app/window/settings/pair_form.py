@@ -1,7 +1,5 @@
 """The form for the models of a chat: target, drafter, draft trees, context and the machines that share the target."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

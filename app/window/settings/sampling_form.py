@@ -4,8 +4,6 @@ Values that the user does not set are the model's own: they are shown as its def
 follow the model when another one is chosen.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, cast

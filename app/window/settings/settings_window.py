@@ -1,7 +1,5 @@
 """The Settings window: pages behind buttons at the top, as macOS has them. Changes apply at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

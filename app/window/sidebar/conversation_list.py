@@ -1,7 +1,5 @@
 """The list in the sidebar: conversations under the names of their groups, or search results, and how they are drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any

@@ -1,7 +1,5 @@
 """The sidebar: search, a new chat, and the conversations, with rename, pin, delete and export in their menu."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Replies read aloud while they are written: a screen reader gets whole sentences, seldom enough to be listened to."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Find in a chat: a bar above the transcript, the matches in all messages of the branch, and the way from one to the
 next, also into folded thoughts and long replies of which little is laid out."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """The editor of a message, which stands in the place of its text."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget

@@ -1,7 +1,5 @@
 """A message of the branch shown: all that is known of it, whether or not a widget shows it now."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

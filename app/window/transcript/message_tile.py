@@ -1,7 +1,5 @@
 """A message as a widget: its text, the line of numbers and buttons below it, and what questions and replies share."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal

@@ -1,8 +1,6 @@
 """A question: a calm bubble at the right, and its attachments above it.
 Where the context was full, what the model still sees of the messages above stands over it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QRect, Qt

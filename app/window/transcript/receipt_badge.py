@@ -1,7 +1,5 @@
 """The receipt of a reply: a few calm words in its footer, and a popover with all that is known behind them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from html import escape
 from typing import NamedTuple

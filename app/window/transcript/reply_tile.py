@@ -1,8 +1,6 @@
 """A reply: its pages, of which only those in view exist, and folded thought; how it ended, its numbers and actions.
 Before its first token, what it waits for."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

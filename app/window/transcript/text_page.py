@@ -1,7 +1,5 @@
 """One piece of a message as a document of its own, and how all pieces are shown and selected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil

@@ -1,7 +1,5 @@
 """The buttons of messages: those of the footer and of code boxes, and flat ones with an icon and a text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt

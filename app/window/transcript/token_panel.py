@@ -1,7 +1,5 @@
 """What is known of one token, in a small panel beside it."""
 
-from __future__ import annotations
-
 from html import escape
 from textwrap import wrap
 

@@ -1,7 +1,5 @@
 """The conversation on screen: shows a branch, follows a reply as it streams, and reports what the reader asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,6 @@
 3. A widget that the user is at work in is never taken away.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The API over an engine that plays recorded answers, called as an ASGI application: no network, no model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """The engine's loop in a thread, with a worker that goes on when a test says so, and the API in front of it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator

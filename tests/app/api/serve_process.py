@@ -1,7 +1,5 @@
 """`redline serve` in a process of its own, with the built-in model, for what must be tried on a real server."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """An event loop whose time stands still until a test steps it, while sockets and processes are as real as ever."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar

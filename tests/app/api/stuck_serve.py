@@ -1,7 +1,5 @@
 """`redline serve` with a worker of the tests' own, which hangs in its first reply unless the command was restarted."""
 
-from __future__ import annotations
-
 import sys
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """Programs and the app share one engine: whose turn it is, and what programs get when it hangs or has no models."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

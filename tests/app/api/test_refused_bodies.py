@@ -1,7 +1,5 @@
 """A client that is refused before it has sent its body reads the refusal, not a reset of its connection."""
 
-from __future__ import annotations
-
 import asyncio
 
 from starlette.responses import PlainTextResponse

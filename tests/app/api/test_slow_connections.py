@@ -1,7 +1,5 @@
 """Connections that send nothing, or too slowly, are closed by time; those that ask are not."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """Rows and documents of a benchmark that nobody ran, for tests of what is made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The benchmark: its document says what the tokens say, its questions are checked, its failures are failures."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the benchmark reads and writes: every malformed line is named, every document is whole."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The parts of the benchmark by themselves: who runs when, how speeds compare, what the peer told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

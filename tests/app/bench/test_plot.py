@@ -1,7 +1,5 @@
 """The benchmark's picture: the right size, nothing empty, and its numbers are the document's."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

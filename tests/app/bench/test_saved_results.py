@@ -1,7 +1,5 @@
 """A benchmark that was cut off goes on where it was, and only with what it began with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

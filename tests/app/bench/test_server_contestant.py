@@ -1,7 +1,5 @@
 """A server as a contestant: compared with the target alone, and a verdict with an interval."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Never slower, and as good as the best fixed length: what the benchmark says of both follows from its rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.bench.verdicts import ALL, AutoVerdict, verdicts

@@ -1,7 +1,5 @@
 """Conversations at the keyboard: lines that are typed, and what is shown."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """The interactive conversation: what each line does, with a recorded session in place of a model."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path

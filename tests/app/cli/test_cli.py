@@ -1,7 +1,5 @@
 """The command line: exit codes, one line an error, plain and JSON output. Toy models, one run of the real one."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

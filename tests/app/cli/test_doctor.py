@@ -1,7 +1,5 @@
 """`redline doctor` says what is missing, and never breaks over it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from unittest import mock

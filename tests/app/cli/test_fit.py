@@ -1,7 +1,5 @@
 """The fit command: what it says, what it refuses, and how it is gone on with. Toy targets."""
 
-from __future__ import annotations
-
 import io
 import re
 import signal

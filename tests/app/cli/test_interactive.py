@@ -1,7 +1,5 @@
 """Toy models at the keyboard: a line that is not finished changes nothing, /verify, and drafters that fail."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`redline doctor --metal`: a report of this machine that can be attached to an issue, here on the CPU with toys."""
 
-from __future__ import annotations
-
 import getpass
 import importlib
 import json

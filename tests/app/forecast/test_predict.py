@@ -1,7 +1,5 @@
 """`redline predict`: it tells what the benchmark measures; replies are written once; bad input is named."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

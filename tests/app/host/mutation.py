@@ -1,7 +1,5 @@
 """Lines of the protocol, damaged: bytes flipped, cut, doubled and joined, values of every wrong kind, nesting."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

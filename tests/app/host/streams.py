@@ -1,7 +1,5 @@
 """Long streams made of recorded rounds, for what must keep up with them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle

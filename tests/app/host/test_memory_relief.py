@@ -1,7 +1,5 @@
 """A short memory: macOS's word for it is emulated; what is given back, when, and that no text changes."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from pathlib import Path

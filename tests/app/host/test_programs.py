@@ -1,7 +1,5 @@
 """The window is told how other programs are served, by whoever knows it last."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast
 

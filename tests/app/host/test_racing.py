@@ -1,7 +1,5 @@
 """A race in the host: run, broken off, recorded and replayed; the loaded pair is as good as before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from threading import Event
 

@@ -1,8 +1,6 @@
 """A stop is heard wherever a reply may take long: in the chat template, the tokenizer, a chunk of the prompt, and a
 drafter that catches up. Nothing is lost by it, and the next reply works."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from threading import Event

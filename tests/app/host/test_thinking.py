@@ -1,7 +1,5 @@
 """A model that thinks, in the host: what of a reply is thought, its limits, its own settings and its switches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from threading import Event

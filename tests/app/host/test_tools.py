@@ -1,7 +1,5 @@
 """Tools in the host: constrained calls are valid and those of plain masked decoding, and what cannot be is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

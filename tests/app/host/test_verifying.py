@@ -1,7 +1,5 @@
 """Verification of toy models' replies from what a window keeps of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from threading import Event
 from typing import Any

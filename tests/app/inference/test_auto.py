@@ -1,7 +1,5 @@
 """What `--drafter auto` takes of what is here, and what becomes of the reply when that does not load."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

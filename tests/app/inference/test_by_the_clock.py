@@ -1,7 +1,5 @@
 """Which replies go by the clock and by what earlier ones have taught, and which teach later ones."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

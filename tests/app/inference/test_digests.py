@@ -1,7 +1,5 @@
 """What is kept to know a prompt and a model again tells others from them, and them from nobody."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

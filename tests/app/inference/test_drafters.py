@@ -1,7 +1,5 @@
 """Which drafter `--drafter` means: names, folders of every kind, what auto comes to; texts stay the target's."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

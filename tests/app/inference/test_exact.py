@@ -1,7 +1,5 @@
 """Exact-verify from the command line and through the host's plain values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

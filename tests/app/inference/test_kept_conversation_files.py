@@ -1,7 +1,5 @@
 """What the models remember of a conversation, over a restart of the host: exact, and ignored where it is damaged."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

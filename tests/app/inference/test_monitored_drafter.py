@@ -1,7 +1,5 @@
 """A monitored drafter: whatever its members raise is known to be theirs, and it stands for their weights."""
 
-from __future__ import annotations
-
 from inspect import isfunction, signature
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model that thinks, in the terminal's conversation: its own settings, its thoughts, and switches that it lacks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

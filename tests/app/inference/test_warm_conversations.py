@@ -1,8 +1,6 @@
 """Turns of a conversation read again only what changed, whatever caches the target has and whatever its template takes
 back; and agents that share a prompt share what was read of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from threading import Event
 from typing import Any

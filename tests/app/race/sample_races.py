@@ -1,7 +1,5 @@
 """Races made up: rounds at given times, with texts, alike or parting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """`redline race`: texts side by side as they were timed, numbers that follow, a race kept and replayed."""
 
-from __future__ import annotations
-
 import io
 import json
 import signal

@@ -1,7 +1,5 @@
 """The document of a race: read as it was written, hostile ones refused in a line."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A race as it is held: order, warm-up, what is told, stopping, and what receipts are made of."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace

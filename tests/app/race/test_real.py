@@ -1,7 +1,5 @@
 """A race of the built-in model and its EAGLE-3 head, in the terminal: measured, kept, replayed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A race as a web page: its data, and that nothing in it can be more than text."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

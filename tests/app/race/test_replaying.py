@@ -1,7 +1,5 @@
 """The fold of a race: what is shown at a time follows from the document and the time alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise

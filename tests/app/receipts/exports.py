@@ -1,7 +1,5 @@
 """Exports of replies that toy models wrote, whole or tampered with."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

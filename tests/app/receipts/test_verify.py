@@ -1,7 +1,5 @@
 """`redline verify`: exports of toy models, sound, forged and unreadable; what is told and saved, and how it stops."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Replies of servers: what of them is measured, and what is told of servers that lie or break off."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

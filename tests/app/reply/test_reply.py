@@ -1,7 +1,5 @@
 """From rounds to text, spans, sections, numbers, and what is known of each token."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is appended is on disk at once; what the disk refuses is held, and written when it can be."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

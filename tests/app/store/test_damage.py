@@ -1,7 +1,5 @@
 """A damaged file is set aside whole, said, never overwritten; what can be read of it is in the new one."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """What is exported comes back equal; what people read is theirs."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

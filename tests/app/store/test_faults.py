@@ -1,7 +1,5 @@
 """Disks that are full, logs that are damaged, and two at once."""
 
-from __future__ import annotations
-
 import errno
 import sqlite3
 import subprocess

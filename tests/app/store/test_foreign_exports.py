@@ -1,7 +1,5 @@
 """Conversations of other programs come in with their branches, thoughts and times, or are refused with the reason."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A document that is no sound conversation is refused in one line, and nothing changes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

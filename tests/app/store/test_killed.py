@@ -1,7 +1,5 @@
 """Redline killed at any moment of a reply: everything that was appended is there at the next start."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """A file or a folder that can only be read is opened for reading, and says so."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

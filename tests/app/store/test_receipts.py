@@ -1,7 +1,5 @@
 """Receipts stay with their replies: over restarts, exports and damage; what a file claims is not taken for checked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

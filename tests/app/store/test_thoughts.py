@@ -1,7 +1,5 @@
 """What a model thought is stored apart from its answer, and travels with it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rounds, replies and conversations to put into a store."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A real controller on a store in a folder, with conversations to show. Its host starts when something needs it."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """No screen is needed: Qt draws off screen. One application for all tests of the window."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A walk over a window by keyboard: every control must be reached by Tab and say what it is."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (

@@ -1,7 +1,5 @@
 """What the picture of a widget has, told without a font."""
 
-from __future__ import annotations
-
 from PySide6.QtWidgets import QWidget
 
 

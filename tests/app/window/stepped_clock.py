@@ -1,7 +1,5 @@
 """A clock for the window that stands still until a test steps it."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QCoreApplication, QEvent, QTimer
 from shiboken6 import isValid
 

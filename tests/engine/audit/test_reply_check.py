@@ -1,7 +1,5 @@
 """A reply is checked from its tokens alone: whatever is wrong with it is found, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The receipt tells rounding from mistakes, says where and by how much, and leaves the target usable."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ Written from SafeAILab/EAGLE, `eagle/model/cnets.py` (forward of Model, LlamaDec
 the variants of vllm-project/speculators, `src/speculators/models/eagle3/core.py` and `model_definitions.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A drafter with other tokens: the text is the target's, and what the drafter has read is the same bytes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Drafters of every kind: the text is plain decoding's, and each draft is what a new drafter would propose there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Medusa as a drafter: its tree over the heads' guesses, the state it reads, and texts that stay the target's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

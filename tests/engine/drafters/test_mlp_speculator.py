@@ -1,8 +1,6 @@
 """MLP speculators: the recurrence against the published formula in double precision, two rounds with a refusal between
 them, and texts that stay the target's."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

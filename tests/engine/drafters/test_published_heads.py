@@ -1,7 +1,5 @@
 """What block drafters, Gemma 4's assistants and P-EAGLE draft, against their networks called by hand."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -6,8 +6,6 @@ or continued with its exact chance by the rules of `engine.acceptance`, and all 
 own, of all texts of three tokens.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Every kind of drafter over a toy target: what the tests of all kinds share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

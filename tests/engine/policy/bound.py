@@ -7,8 +7,6 @@ pay for the worst that can come of each draft: by dynamic programming over token
 is lent at once. The budget is rounded up, so what is found is a little too good for any policy.
 """
 
-from __future__ import annotations
-
 from statistics import mean
 from typing import Any
 

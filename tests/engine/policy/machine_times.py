@@ -1,7 +1,5 @@
 """The true times of a machine of the simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Records which tokens of the built-in target's replies its draft models get right: see `recorded_pairs`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draft length auto along recorded replies of a draft model a third of its target's size: `recorded_pairs`."""
 
-from __future__ import annotations
-
 from statistics import mean
 
 import pytest

@@ -6,8 +6,6 @@ Prints a line for each architecture; the exit code is 1 if one differs. Without 
 ARCHITECTURE/pipeline gives each rank some of the layers.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """Hidden states: of any architecture what a spy in its layers sees, and a log that keeps in step with the tokens."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

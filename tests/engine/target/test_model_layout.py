@@ -1,7 +1,5 @@
 """The embedding and the output matrix of any architecture, found by what they are."""
 
-from __future__ import annotations
-
 import mlx.core as mx
 import mlx.nn as nn
 import pytest

@@ -1,7 +1,5 @@
 """Rotary positions row by row: each row turns as it would at its own offset, in every rotary module of mlx-lm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mlx.core as mx

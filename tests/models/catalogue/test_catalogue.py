@@ -1,7 +1,5 @@
 """Redline's catalogue is complete and plausible, and its reader names the entry that is wrong."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections import Counter
 from collections.abc import Iterator

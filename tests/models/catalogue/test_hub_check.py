@@ -1,7 +1,5 @@
 """Whether the catalogue's entries still exist, asked of a hub on loopback."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Verdicts on drafters of every kind from their folders alone, and the best of several."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

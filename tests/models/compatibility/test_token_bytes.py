@@ -1,7 +1,5 @@
 """The bytes of each token, against what the tokenizers library makes of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Twelve tokenizer families made small, every pair: the verdict and the reason. Rows are targets, columns drafters: `=`
 the same tokens, `<` the target has more at its end, which are never drafted, `x` other tokens."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

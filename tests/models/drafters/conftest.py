@@ -1,7 +1,5 @@
 """Folders of drafters, each a copy to spoil, and what they are opened with."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

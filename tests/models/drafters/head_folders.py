@@ -1,7 +1,5 @@
 """Folders of heads to read and to spoil: shared by the tests of every kind of head."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The heads of `oracles`, what their reference implementations found, and how near ours must come."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Folders of block drafters and of Gemma 4's assistants: what their configs mean, and what is refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """Folders of drafters that are damaged, hostile, of another kind or for another target: each is refused in a line that
 says why, and nothing in them is run."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The draft vocabulary beside a draft model's weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """EAGLE-3 folders: what is saved loads again, and others' layouts give the same numbers."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How an EAGLE-3 head is read where its files do not say: another convention than the usual one is found out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mlx.core as mx

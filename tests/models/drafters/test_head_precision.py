@@ -1,7 +1,5 @@
 """A head that is large beside a quantized target gets its bits. As on Metal, but on this CPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

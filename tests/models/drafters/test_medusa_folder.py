@@ -1,7 +1,5 @@
 """Medusa folders: what is saved loads again, FasterDecoding's files do too, and each fault is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mlx.core as mx

@@ -1,7 +1,5 @@
 """Folders of MLP speculators: the published names load, tied or not, and each fault is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

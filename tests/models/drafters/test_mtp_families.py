@@ -1,7 +1,5 @@
 """Multi-token prediction heads of every family whose names are known: loaded from a checkpoint, then in the loop."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Multi-token prediction heads in every layout, whole, quantized and damaged."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ A draft, a rejection with another token in its place and a second draft, then an
 and a third one. `oracles/README.md` says who computed what is expected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

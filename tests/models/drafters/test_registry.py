@@ -1,7 +1,5 @@
 """A new kind of drafter is two files: one that drafts, one that the registry lists. Nothing else knows its name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

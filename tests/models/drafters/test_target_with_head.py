@@ -1,7 +1,5 @@
 """A target whose folder brings a multi-token prediction head drafts for itself with it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A head that is read in the wrong way is found out by a trial, which is made once."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Predictions where the truth can be written down: tables, every text of which is read with its exact weight."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The forecast of each kind of drafter has the rounds of the loop that writes the same text, or there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """A hub on loopback with one tiny model, and an empty cache."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a hub on loopback holds, what can go wrong with it, and what it has seen."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from typing import Any

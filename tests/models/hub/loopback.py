@@ -1,8 +1,6 @@
 """A hub on loopback that speaks the real one's HTTP: model info, paged trees, resolve with redirects to a CDN on
 another port, ETags, ranges, whoami, and trouble on command."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How a pull ends: refused in words, or with the whole model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A server on loopback that answers each request with the bytes of a script, as slowly and as wrongly as it likes."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import ipaddress

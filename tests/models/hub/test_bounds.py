@@ -1,8 +1,6 @@
 """Whatever a hub answers, a pull ends: bounds on the time, the size and the depth of answers, on the pace of files, and
 on where a redirect may lead. Long form: `python -m tests.attack hub`."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import itertools

@@ -1,7 +1,5 @@
 """Files that are not what the hub lists, and disks that are full: found, said, and no model of it."""
 
-from __future__ import annotations
-
 import errno
 import io
 from pathlib import Path

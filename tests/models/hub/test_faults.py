@@ -1,7 +1,5 @@
 """Whatever the hub answers: one line that says what to do, and what may pass is tried again."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import datetime, tzinfo
 from typing import Self

@@ -1,7 +1,5 @@
 """The head that a quantized model lacks comes from the repository that this was made from: its shards and no others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

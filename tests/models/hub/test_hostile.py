@@ -1,7 +1,5 @@
 """A hub that means harm: names that leave their folder, files that could run, sizes and digests that are none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

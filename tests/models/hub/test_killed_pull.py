@@ -1,7 +1,5 @@
 """SIGKILL at ten moments drawn by a seed: each time what is there is no model, and in the end it is the very model."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

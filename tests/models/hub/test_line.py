@@ -1,7 +1,5 @@
 """A line that breaks, is silent, is not there or leads through a proxy."""
 
-from __future__ import annotations
-
 import dataclasses
 import socket
 from collections.abc import Iterator

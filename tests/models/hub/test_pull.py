@@ -1,7 +1,5 @@
 """A pull brings the model, all of it and nothing else, into the cache that other tools share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest.mock import patch
 

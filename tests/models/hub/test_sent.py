@@ -1,7 +1,5 @@
 """What leaves this machine: what was asked for and nothing else, and the token to the hub alone."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

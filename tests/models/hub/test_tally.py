@@ -1,7 +1,5 @@
 """How fast, how long, and how often it is said: by a clock that the test holds."""
 
-from __future__ import annotations
-
 from models.hub.download_progress import WINDOW_S, ProgressCounter, TransferSpeed
 from models.hub.repo_files import HubFile
 

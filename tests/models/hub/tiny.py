@@ -1,7 +1,5 @@
 """Tiny models as the hub would hold them: safetensors in shards, a tokenizer, and files that must never be fetched."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Places with nothing in them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

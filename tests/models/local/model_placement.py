@@ -1,7 +1,5 @@
 """The tiny model, put where models lie."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from models.local.locations import ModelLocations

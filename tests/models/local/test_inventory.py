@@ -1,7 +1,5 @@
 """What is present: found wherever it lies, judged without loading, and never taken for whole when it is not."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

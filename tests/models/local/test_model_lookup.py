@@ -1,7 +1,5 @@
 """A name means one folder, and a name that means none says what to do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

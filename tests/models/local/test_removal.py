@@ -1,7 +1,5 @@
 """Deleting: said first, what others need stays, and nothing outside the places of models is touched."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Loads the built-in model and the drafter, fills the context but for a reply of R
 bytes. A process of its own for each pair, as its highest resident memory is told (on Metal with MLX's own peak).
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

@@ -1,7 +1,5 @@
 """Sizes from shapes: held against the arrays of models that ran."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

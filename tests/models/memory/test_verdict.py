@@ -1,7 +1,5 @@
 """Good, tight or refused; the number, and what would make it fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.memory.memory_verdict import (

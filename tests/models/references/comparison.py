@@ -1,7 +1,5 @@
 """Compares what Redline loads and computes with what transformers computed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

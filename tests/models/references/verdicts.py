@@ -1,7 +1,5 @@
 """What is known of the references: which are refused, and for which mlx-lm 0.32.2 alone is wrong."""
 
-from __future__ import annotations
-
 # Why mlx-lm's network is another one, or there is none. All others compute what transformers computes.
 REFUSED = {
     "bailing_hybrid": "kda_lower_bound",  # transformers has Kimi's delta attention, mlx-lm lightning attention

@@ -1,7 +1,5 @@
 """A tiny random target, and plans of a few conversations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

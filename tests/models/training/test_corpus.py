@@ -1,7 +1,5 @@
 """The target's conversations with itself: the same for the same plan, whatever went before."""
 
-from __future__ import annotations
-
 import gc
 from collections import Counter
 from copy import copy

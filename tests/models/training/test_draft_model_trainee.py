@@ -1,7 +1,5 @@
 """A draft model is the target with fewer layers, in a folder that mlx-lm loads too."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Acceptance, speed-ups and the verdict, from what was guessed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

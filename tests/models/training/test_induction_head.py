@@ -1,7 +1,5 @@
 """A head begins by saying again what followed its last token before."""
 
-from __future__ import annotations
-
 import mlx.core as mx
 import numpy as np
 import pytest

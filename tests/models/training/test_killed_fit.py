@@ -1,7 +1,5 @@
 """A fit that is killed at any moment goes on, and ends with the same files, byte for byte."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A fit from beginning to end, on a tiny random target: what lands, and what it says."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

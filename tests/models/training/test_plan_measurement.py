@@ -1,7 +1,5 @@
 """What a fit needs and will do: said, and refused, before the work."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a head sees in training is what it sees while it drafts, at every depth, and it loads as it was saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

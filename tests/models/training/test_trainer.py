@@ -1,7 +1,5 @@
 """Reading, batches and the optimiser: what is learnt from, in what order, and that it is learnt."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace

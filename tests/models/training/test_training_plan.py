@@ -1,7 +1,5 @@
 """How much a fit does: arithmetic of the plan, and what a plan on disk must be."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the target is asked."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

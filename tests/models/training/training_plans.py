@@ -1,7 +1,5 @@
 """Plans of a few conversations, for a tiny target."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

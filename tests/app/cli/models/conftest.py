@@ -1,7 +1,5 @@
 """A hub on loopback, places with nothing in them, and a keychain that forgets: never those of this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`redline models import` and `redline models convert`: what they make, say and refuse."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The hub's token: asked for unseen, shown to the hub, kept in the keychain, and nowhere to be read."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import NoReturn

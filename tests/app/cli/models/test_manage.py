@@ -1,7 +1,5 @@
 """`redline models list`, `remove` and `where`: what is here, what deleting takes away, where everything lies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

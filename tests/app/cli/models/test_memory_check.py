@@ -1,7 +1,5 @@
 """What does not fit is refused before it is loaded, and a context is no longer than what fits."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

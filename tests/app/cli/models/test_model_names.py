@@ -1,7 +1,5 @@
 """Names of models mean the same to every command, wherever they are: built in, installed, imported or converted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

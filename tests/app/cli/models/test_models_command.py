@@ -1,7 +1,5 @@
 """`redline models` and its search, check and pairs: what they say, and what a program can read."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The lines of `redline models pull --json`, as the window reads them from a child: each kind of line to the letter."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`redline models pull` for people: lines in a pipe, bars on a terminal, and what was meant."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """What the terminal shows of text that comes from elsewhere: errors, arguments, replies, tables and progress. Each case
 shows a text that it is given; whatever shows it writes through the one guard, so no field of a file needs its own."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -1,7 +1,5 @@
 """Nothing that comes from files, the hub, the protocol or a model steers the terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """How a reply looks, from recorded events without a model; and keys that are read one by one."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

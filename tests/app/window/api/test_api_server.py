@@ -1,7 +1,5 @@
 """The window serves its models to other programs: through the engine's process, on and off, and when that dies."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The window for other programs: off by default, remembered, reachable by keyboard, and named for VoiceOver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

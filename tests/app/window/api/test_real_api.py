@@ -1,7 +1,5 @@
 """A program and the window share the built-in model: both get the text that a lone run gets, side by side."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

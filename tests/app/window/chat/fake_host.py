@@ -4,8 +4,6 @@ It replies "w0 w1 w2 ...": three tokens a round, of which the first two were dra
 what must come next. After `continuation_ids` it continues the count.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ Behind every line that it passes on come COPIES damaged ones. Those that are sti
 unless SAME_ID is 1.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The pair of the open conversation: settings, loading, unloading, and how much of the context is counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

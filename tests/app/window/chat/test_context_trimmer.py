@@ -1,7 +1,5 @@
 """A full context: what the model is given from then on is the user's choice, is stored, and is what a check decodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Sending, stopping, versions, conversations: what the controller emits and what is on disk."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """What the log has of the engine: enough for a report, and nothing of any conversation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

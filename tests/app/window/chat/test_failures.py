@@ -1,7 +1,5 @@
 """Failures of engine and disk while a reply streams: nothing is lost, and every failure is reported."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The host process as the window sees it: lines, frames, deaths, restarts and quitting."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

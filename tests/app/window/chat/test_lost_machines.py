@@ -1,7 +1,5 @@
 """A pair on several machines: what the window does when one of them is lost, and where none can be reached."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

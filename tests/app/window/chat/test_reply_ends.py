@@ -1,7 +1,5 @@
 """How a reply ends: shown, saved and reported in turns of the event loop of their own."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Verifying a reply through the controller: requests to the host, what is emitted, and what stays on disk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

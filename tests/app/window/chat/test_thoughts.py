@@ -1,7 +1,5 @@
 """A reply that thinks, in the window: stopped in its thought, continued, drawn again and asked anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

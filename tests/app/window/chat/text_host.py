@@ -1,7 +1,5 @@
 """A host that replies with the file that the question names: `python -m tests.app.window.chat.text_host {}`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A child's lines come as it writes them, and its end is told once, however it ends."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

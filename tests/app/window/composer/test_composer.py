@@ -1,7 +1,5 @@
 """The composer: what is sent, attached and refused, and how the last message is edited from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The context meter shows how full the context is, and what to do about it."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtGui import QAccessible
 

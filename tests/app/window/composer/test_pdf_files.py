@@ -1,7 +1,5 @@
 """PDF files as attachments: their text with the pages named, read in a process that cannot hang the window."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

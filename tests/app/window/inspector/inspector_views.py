@@ -1,7 +1,5 @@
 """An inspector that shows a reply, and what can be read off it."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QImage, QMouseEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget

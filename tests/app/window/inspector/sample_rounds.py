@@ -1,7 +1,5 @@
 """Made-up rounds that look like a reply's: chains of EAGLE-3, bursts of prompt lookup, trees of 16, plain decoding."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The inspector: what it shows is the reply, live or whole, at a bounded cost, in every state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The legend shows every kind of token with its second cue."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.window.common import theme

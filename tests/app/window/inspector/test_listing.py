@@ -1,7 +1,5 @@
 """The list of rounds: bounded whatever the length, follows the newest, says what it shows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import nan
 

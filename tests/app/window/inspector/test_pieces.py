@@ -1,7 +1,5 @@
 """Pieces of a round: kinds, chances and order, in chains and trees; what of a token's text is shown."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

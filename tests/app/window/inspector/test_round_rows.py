@@ -1,7 +1,5 @@
 """The rows of a reply: times and speeds of each round, and what a plot makes of them."""
 
-from __future__ import annotations
-
 import random
 from array import array
 from math import isnan, nan

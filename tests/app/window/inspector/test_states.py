@@ -1,7 +1,5 @@
 """No state is silent: nothing loaded, no reply, plain decoding, speculation off or impossible, a note."""
 
-from __future__ import annotations
-
 from dataclasses import replace as replace_fields
 from typing import Any
 

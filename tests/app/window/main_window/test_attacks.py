@@ -1,7 +1,5 @@
 """Short forms of the attacks on the window: `python -m tests.attack window` and `python -m tests.attack kill`."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.window.transcript.message_tile import LayoutSlice

@@ -1,7 +1,5 @@
 """What the window leaves to the garbage collector: nothing of a reply, and a full collection only in the background."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """Banners: how long they stay, their order, and that they can be heard and dismissed by keyboard."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

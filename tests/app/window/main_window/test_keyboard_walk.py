@@ -1,7 +1,5 @@
 """Every control can be reached by keyboard and says what it is: in the window, its panels and its settings."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtWidgets import QApplication
 

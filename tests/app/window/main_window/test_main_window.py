@@ -1,7 +1,5 @@
 """The main window: requests, the status of speculation in words, the first run, and what the next start restores."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from itertools import product

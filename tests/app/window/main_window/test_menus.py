@@ -1,7 +1,5 @@
 """The menus: no key does two things, roles are where macOS looks for them, the list of shortcuts is whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

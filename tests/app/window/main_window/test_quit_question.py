@@ -1,7 +1,5 @@
 """Quitting while part of a conversation is not on disk: the user is asked, and can save it elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

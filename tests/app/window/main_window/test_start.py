@@ -1,7 +1,5 @@
 """The window's process from outside: killed, started twice, ended by a signal, started without a screen."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What a document says, for comparing and for asking."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Replies that attack whoever shows them: each in another way tries to fetch, run, open, deceive or stall."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.app.window.markdown.stressors import STRESSORS

@@ -1,7 +1,5 @@
 """Hostile replies of any length, random and crafted, by class: what takes a window long to divide, parse or lay out."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Replies that take time or depth which grows faster than they do."""
 
-from __future__ import annotations
-
 MANY = 2_500
 
 STRESSORS = {

@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF001 - the scripts of the world have letters that look like others
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtGui import QTextCharFormat, QTextTable
 

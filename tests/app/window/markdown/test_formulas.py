@@ -1,7 +1,5 @@
 """Formulas that are set: what is understood, where symbols stand, and whose token each of them is."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A document that grew is the document written at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

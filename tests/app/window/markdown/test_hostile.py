@@ -1,7 +1,5 @@
 """Nothing that a model writes is fetched, run, opened, believed or waited for."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The comparison of formulas with KaTeX sees what it looks for. KaTeX itself is not needed here."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.formulas import judge

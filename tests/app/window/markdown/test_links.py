@@ -1,7 +1,5 @@
 """Only plain addresses become links, and none opens without consent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rendered text looks as it should, and can be read in every colour it may have."""
 
-from __future__ import annotations
-
 import pytest
 from pygments.token import STANDARD_TYPES
 from PySide6.QtCore import Qt

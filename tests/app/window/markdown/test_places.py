@@ -1,7 +1,5 @@
 """Every rendered character says which source character it came from."""
 
-from __future__ import annotations
-
 import re
 from unicodedata import normalize
 

@@ -1,7 +1,5 @@
 """What is too large to be formatted is shown as plain text, which a line says; the rest is formatted as ever."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtGui import QTextDocument
 

@@ -1,7 +1,5 @@
 """Markdown at random: what a model may write, and what it may not."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ0123456789äßéλ中文😀", min_size=1, max_size=8)

@@ -1,7 +1,5 @@
 """The Models window with children that answer from a folder, alone or under the main window."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

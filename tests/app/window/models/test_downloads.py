@@ -1,7 +1,5 @@
 """A download and the queue of downloads, with children that replay what was recorded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,8 +1,6 @@
 """The first five minutes, with a real host, real children and a hub on loopback: the window is ready with the built-in
 model, offers a pair, downloads it while one chats, uses it, and races it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

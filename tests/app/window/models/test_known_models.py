@@ -1,7 +1,5 @@
 """Which models are listed in which section, and what their rows say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

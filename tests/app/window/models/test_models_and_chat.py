@@ -1,7 +1,5 @@
 """The Models window under the main window: opened from it, and choosing the pair of its chat."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest

@@ -1,7 +1,5 @@
 """The Models window, with children that answer from a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A real child process with a hub on loopback: a download is paused and resumed; the window loads no MLX."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

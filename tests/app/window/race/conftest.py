@@ -1,7 +1,5 @@
 """The race's window with no engine behind it, and a clock that the test steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

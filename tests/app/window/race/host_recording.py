@@ -1,7 +1,5 @@
 """A recording of a race, which `app.host --replay` plays to whoever races."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recorded race in its window, for pictures."""
 
-from __future__ import annotations
-
 from PySide6.QtWidgets import QWidget
 
 from app.protocol.race_messages import RaceProgress

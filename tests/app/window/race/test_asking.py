@@ -1,7 +1,5 @@
 """A race with the engine's host, from the main window to the replay: asked, answered, stopped, lost."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a board shows at a time: it follows from the document and the time alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

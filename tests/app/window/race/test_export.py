@@ -1,7 +1,5 @@
 """The window exports a race while it goes on, and cancels that."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

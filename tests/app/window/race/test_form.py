@@ -1,7 +1,5 @@
 """What is asked for before a race, and what is shown while it is measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

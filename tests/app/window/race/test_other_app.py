@@ -1,7 +1,5 @@
 """A race against another program, by clicks in the real window, with the real engine on a toy target."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import sys

@@ -1,7 +1,5 @@
 """The pictures of a race: its end, and animations, painted by Qt without a screen and encoded by Pillow."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A race of a model that thinks: every view says where the thought ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace as changed
 
 import pytest

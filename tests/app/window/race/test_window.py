@@ -1,7 +1,5 @@
 """The race's window: asked for, replayed, paused, scrubbed, slowed, opened from a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Versions and licences: of the app's own collection, or of what is installed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The settings of a chat: the form shows and returns every value, refuses invalid ones, and presets are saved."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The Settings window: choices apply at once and at the next start; conversations are exported and imported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The sidebar: groups, search, rename, pin, delete with undo, and thousands of rows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """Conversations made up for tests and measurements: Markdown as models write it, in rounds as the engine tells them."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What can be done with a message."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

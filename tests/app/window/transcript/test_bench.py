@@ -1,8 +1,6 @@
 """What the window promises while a reply streams and when a conversation opens: bounds on the GUI thread's own time,
 which other programs do not lengthen. `tests.programs.transcript_bench` measures what a user waits."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtWidgets import QApplication
 

@@ -1,7 +1,5 @@
 """Find in a chat: every match is counted, reached and marked, wherever it is."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

@@ -1,7 +1,5 @@
 """Everything can be reached and named without a mouse; what the mouse selects goes through pages."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt

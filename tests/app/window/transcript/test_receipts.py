@@ -1,7 +1,5 @@
 """A reply's receipt: asked for, waited for, told in its footer, marked in its text, and all of it on a click."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

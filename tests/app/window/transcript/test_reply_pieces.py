@@ -1,7 +1,5 @@
 """A reply is divided into pieces of its thoughts and answers in the same places however it arrives, at bounded cost."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

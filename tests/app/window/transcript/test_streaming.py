@@ -1,7 +1,5 @@
 """A reply is shown as it comes, and its sentences are announced."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """A thought that tokens tell from the answer: folded, with its time and its tokens, while it streams and after."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from app.protocol import RoundDone

@@ -1,7 +1,5 @@
 """Tokens under the mouse and the keyboard, and those that were refused."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication

@@ -1,7 +1,5 @@
 """Only what is near the view exists, and what the reader looks at stays where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count, pairwise
 
