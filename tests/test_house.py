@@ -423,7 +423,9 @@ def test_what_is_decided_where_names_what_exists(layer: str) -> None:
     names = re.findall(r"`([\w./]+)`", text.split("\n## What is decided where\n")[1].split("\n## ")[0])
     files = {name for name in names if name.endswith((".py", "/"))}
     source = "\n".join(path.read_text() for path in modules("engine", "models", "app"))
-    defined = set(re.findall(r"^ *(?:def|class) (\w+)", source, re.M)) | {path.stem for path in modules("engine")}
+    defined = set(re.findall(r"^ *(?:async )?(?:def|class) (\w+)", source, re.M)) | {
+        path.stem for path in modules("engine")
+    }
     defined |= set(re.findall(r"^ *(?:self\.)?(\w+)(?:, [\w.]+)*(?:: [^=\n]+)? = ", source, re.M))
     assert not [name for name in files if not any((ROOT / top / name).exists() for top in (layer, "."))]
     assert not [name for name in names if name not in files and not defined.issuperset(name.split("."))]
