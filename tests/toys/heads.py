@@ -96,7 +96,7 @@ class Remembering:
         assert target.taps is not None
         self._states = target.taps.take(0, len(text))
         self.config = MedusaConfig(self._states.shape[-1], target.vocabulary, target.vocabulary, depth)
-        self.ids = mx.arange(target.vocabulary)
+        self.ids, self.token_map = mx.arange(target.vocabulary), None
         guesses = np.zeros((depth, len(text), target.vocabulary), np.float32)
         for head in range(depth):
             for place in range(len(text) - 2 - head):
