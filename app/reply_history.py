@@ -102,8 +102,8 @@ class ReplyHistory:
 
     def bring_back(self, conversation: int) -> None:
         """Undoes `set_aside`. A disk that refuses only costs drafts."""
-        with suppress(OSError):
-            for path in self.folder.glob(f"*/{conversation}.*{_ASIDE}"):
+        for path in self.folder.glob(f"*/{conversation}.*{_ASIDE}"):
+            with suppress(OSError):
                 path.rename(path.with_suffix(""))
 
     def purge(self) -> None:

@@ -27,7 +27,7 @@ class KeptFiles:
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             replace_file(self._path(key), content)
-            keep_newest(self.folder.glob("*.json"), self.most)
+            keep_newest(self.folder.glob("[!.]*.json"), self.most)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"

@@ -28,7 +28,7 @@ from models.loader import Loaded
 from models.paths import cache_dir
 from models.training.plan_measurement import fingerprint
 
-MAX_FILES = 2000  # one a reply
+MAX_FILES = 2000  # one for each reply
 
 
 class Forecaster:

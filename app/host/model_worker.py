@@ -34,7 +34,7 @@ from models.model_folder import check_folder
 
 WRITE_AFTER_S = 10.0  # without a request, before what is remembered of conversations is written
 WORTH_A_FILE = 512  # tokens
-MOST_NOTED = 2 * MOST  # files whose tokens are known: more than sessions keep conversations
+MOST_NOTED = 2 * MOST  # files whose tokens are known: more than the conversations that a session keeps
 CHECK_S = 0.5  # between two looks at the other machines, without a request
 
 
@@ -120,16 +120,18 @@ class ModelWorker:
         longest = len(runner.prompt) + settings.max_tokens + (settings.max_thought_tokens or 0)
         context = min(pair.session.context, longest)
         seats, told = self._open_seats(), ""
-        while why := seats.why_wait(runner, runner.prompt, context):
-            if stop.is_set():
-                seats.leave(runner)
-                ended = Finished("cancelled", 0, 0.0)
-                yield protocol.ReplyDone(id=request.id, finished=ended, seed=settings.seed or 0, sampling=settings)
-                return
-            if why != told:
-                yield protocol.Waiting(id=request.id, reason=why)
-            told = why
-            between_pieces()
+        try:
+            while (why := seats.why_wait(runner, runner.prompt, context)) and not stop.is_set():
+                if why != told:
+                    yield protocol.Waiting(id=request.id, reason=why)
+                told = why
+                between_pieces()
+        finally:
+            seats.leave(runner)
+        if why:
+            ended = Finished("cancelled", 0, 0.0)
+            yield protocol.ReplyDone(id=request.id, finished=ended, seed=settings.seed or 0, sampling=settings)
+            return
         with seats.taken(runner.prompt, context) as seat:
             runner.pair, runner.settings = seat.pair, seat.pair.with_identical_width(settings)
             yield from self._answers(request, runner, tools, seat, stop)
@@ -225,6 +227,7 @@ class ModelWorker:
             complete = True
         finally:
             del runs, loaded
+            pair.target.model.forget_all_taps()  # those of the other side's drafter
             if complete:
                 pair.clear()
                 loaded_pair.release_memory()

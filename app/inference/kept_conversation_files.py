@@ -73,7 +73,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
         return 0
     with closing(_opened(path)) as file, file:
         written = _write(file, content, arrays, pause)
-    keep_newest(path.parent.glob(f"*{SUFFIX}"), most_bytes=MOST_BYTES)
+    keep_newest(path.parent.glob(f"*{SUFFIX}*"), most_bytes=MOST_BYTES)  # those of deleted conversations too
     return written
 
 
@@ -101,7 +101,7 @@ def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConver
     tokens, target = tuple(content["tokens"]), _decoded(content["target"], arrays)
     kept = KeptConversation(tokens, target, next_question=content["next_question"])
     if content.get("drafter") != _drafter_of(pair) or pair.monitored is None:
-        return kept
+        return replace(kept, target={**target, "recorded": None})  # states that no drafter here reads
     return replace(kept, drafter=pair.monitored.snapshot_key, drafted=_decoded(content["drafted"], arrays))
 
 

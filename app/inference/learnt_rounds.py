@@ -24,6 +24,7 @@ from engine import backend
 from engine.audit.identical_width import identical_width
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.drafters import Traits
+from engine.drafters.dynamic_tree import DEEPEST
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength, TreeExpectedLength
@@ -35,8 +36,7 @@ from models.loader import Loaded
 from models.paths import cache_dir
 
 FORMAT = 1
-MAX_FILES = 200
-TREE_DEPTH = 6  # of a large tree, whose levels are drawn one after another
+MAX_FILES = 200  # one for each pair
 _AT_ONCE = ", replies at once: "
 
 
@@ -151,7 +151,7 @@ def _prior_prices(drafter: NamedDrafter, exact: bool) -> PriorPrices:
     traits = drafter.drafter.traits if drafter.drafter is not None else Traits()
     for length in expected_length(drafter, AcceptanceCounts()).expected(None):
         if length:
-            steps = 1 if traits.one_pass else min(length, TREE_DEPTH) if traits.branches else length
+            steps = 1 if traits.one_pass else min(length, DEEPEST) if traits.branches else length
             rows = 1.0 if exact and length < BLOCK_WIDTH else pass_price(length + 1, gpu)
             prices[length] = rows + drafter.step_price * steps
     return PriorPrices(drafter.name, prices, partial(pass_price, gpu=gpu))

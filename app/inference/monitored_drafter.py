@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import mlx.core as mx
 
@@ -46,9 +48,12 @@ class _Member(Drafter):
         self.name, self.needs, self.traits = drafter.name, drafter.needs, drafter.traits
         self.snapshot_key = drafter.snapshot_key
         self._group, self._drafter = group, drafter
-        watched = drafter.sync, drafter.draft_class, drafter.rewind, drafter.reusable, drafter.snapshot
-        for method in (*watched, drafter.restore):
-            setattr(self, method.__name__, group.blamed()(method))
+        for name in ("sync", "draft_class", "rewind", "reusable", "snapshot", "restore"):
+            setattr(self, name, partial(self._call, name))
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        with self._group.blamed():
+            return getattr(self._drafter, name)(*arguments)
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         began_s = time.monotonic()

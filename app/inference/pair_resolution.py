@@ -14,9 +14,9 @@ from models.catalogue.entries import read_catalogue
 from models.compatibility.best_drafter import UsableModel, auto_drafter
 from models.drafters import LOOKUP
 from models.local.inventory import Installed, installed, note_use
-from models.local.locations import AbsentModel, find_locations, find_model, is_place, names_in
+from models.local.locations import AbsentModel, find_locations, find_model, names_in
 from models.model_folder import ModelFolder
-from models.paths import BUILTIN
+from models.paths import BUILTIN, exists
 
 NONE = "none"
 
@@ -30,7 +30,7 @@ def target_folder(options: Options) -> Path:
         raise UsageError("target is empty: give builtin, the name of a model or a model folder")
     if options.target == BUILTIN:
         return builtin_folder(options.cache_root)
-    if is_place(options.target):
+    if exists(options.target):
         return Path(options.target)
     return find_model(options.target, find_locations(Path.home(), options.cache_root))
 
@@ -45,7 +45,7 @@ def drafter_folder(spec: str, cache_root: Path | None = None) -> Path:
         return shipped_folder(spec)
     if spec == BUILTIN:
         return builtin_folder(cache_root)
-    if is_place(spec):
+    if exists(spec):
         return Path(spec)
     places = find_locations(Path.home(), cache_root)
     try:
@@ -67,7 +67,7 @@ def drafter_folders(spec: str, target: ModelFolder, cache_root: Path | None = No
 
 def parts_of(spec: str) -> list[str]:
     """Returns the drafters that `spec` names; a plus stands between several."""
-    return spec.split("+") if "+" in spec and not is_place(spec) else [spec]
+    return spec.split("+") if "+" in spec and not exists(spec) else [spec]
 
 
 def resolve_auto(target: ModelFolder, cache_root: Path | None = None) -> tuple[str, str]:

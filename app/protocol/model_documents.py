@@ -1,4 +1,4 @@
-"""The JSON documents of `redline models ... --json` that the window reads, which runs the commands.
+"""The JSON documents of those `redline models ... --json` commands that the window runs.
 
 Fields that are unknown to the reader are ignored, so that an older window reads what a newer command prints.
 """

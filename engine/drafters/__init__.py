@@ -51,8 +51,8 @@ class Needs:
 class Traits:
     """How a drafter drafts.
 
-    branches: whether it drafts trees; else chains. one_pass: whether all tokens of a draft come from one of its passes,
-    or from none; else each is seen by the next. longest: tokens of its longest chain, None where there is no limit.
+    branches: whether it drafts trees; else chains. one_pass: whether one pass, or none, yields all tokens of a draft;
+    otherwise each is drawn given those before it. longest: tokens of its longest chain, None where there is no limit.
     """
 
     branches: bool = False

@@ -17,7 +17,8 @@ from engine.target.cached_model import CachedModel
 
 class DrafterGroup(Drafter):
     """Drafts with any of `members`. Raises ValueError if more than one of them reads the target's hidden states: those
-    are released once they are read, so they are recorded for one drafter at a time."""
+    are released once they are read, so they are recorded for one drafter at a time. Its members have `traits`, each its
+    own; the group has none."""
 
     def __init__(self, members: Sequence[Drafter]) -> None:
         self.members = tuple(members)

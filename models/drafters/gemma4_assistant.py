@@ -42,7 +42,7 @@ class AssistantFiles(OwnFolderFiles):
             _check_ordering(folder.path, head)
         kv_layers(folder.path, config, head)
 
-    def borrowed_output(self, head: AssistantHead) -> float:
+    def borrowed_output(self, head: AssistantHead, folder: Path, shape: TargetShape) -> float:
         return 0.0
 
     def variants(self, head: AssistantHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:

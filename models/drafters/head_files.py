@@ -67,18 +67,20 @@ class HeadFiles(DrafterFiles):
             drafter,
             usual_acceptance=usual_acceptance(folder),
             tree_tau=_tree_tau(folder) if drafter.traits.branches else {},
-            step_price=self._step_price(head, target),
+            step_price=self._step_price(head, folder, target),
             note=join_notes(trees_note, precision_note),
             variants=variants,
         )
 
-    def _step_price(self, head: Any, target: Loaded) -> float:
+    def _step_price(self, head: Any, folder: Path, target: Loaded) -> float:
         """Returns what a pass of the head is taken to cost, see `LoadedDrafter`: the weights that it reads, and two
         layers, as a head has one and the operations that fuse states and draw tokens take about as long as another."""
-        output = output_of(target.network).module["weight"].nbytes * self.borrowed_output(head)
-        return share_of(head, target.network, output) + 2 / shape_of(target).layers
+        shape = shape_of(target)
+        borrowed = self.borrowed_output(head, folder, shape)
+        output = borrowed * output_of(target.network).module["weight"].nbytes if borrowed else 0
+        return share_of(head, target.network, output) + 2 / shape.layers
 
-    def borrowed_output(self, head: Any) -> float:
+    def borrowed_output(self, head: Any, folder: Path, shape: TargetShape) -> float:
         """Returns what share of the target's output matrix the head uses, for want of its own: all or nothing."""
         return float("lm_head" not in head)
 

@@ -51,7 +51,7 @@ class MedusaFiles(OwnFolderFiles):
         if target is not None and not head.config.own_output:
             _share_output(head, target)
 
-    def borrowed_output(self, head: MedusaHeads) -> float:
+    def borrowed_output(self, head: MedusaHeads, folder: Path, shape: TargetShape) -> float:
         config = head.config
         return 0.0 if config.own_output else config.draft_vocab_size / config.vocab_size
 

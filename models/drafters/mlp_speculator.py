@@ -34,7 +34,7 @@ class MlpSpeculatorFiles(OwnFolderFiles):
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MlpSpeculatorNetwork:
         return MlpSpeculatorNetwork(_config(folder.config, shape))
 
-    def borrowed_output(self, head: MlpSpeculatorNetwork) -> float:
+    def borrowed_output(self, head: MlpSpeculatorNetwork, folder: Path, shape: TargetShape) -> float:
         return 0.0
 
     def variants(self, head: MlpSpeculatorNetwork, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:

@@ -123,6 +123,11 @@ class MtpFiles(HeadFiles):
                 del head.lm_head
         return head
 
+    def borrowed_output(self, head: MtpHead, folder: Path, shape: TargetShape) -> float:
+        if head.project is not None:
+            return 0.0
+        return (vocabulary_size(folder) or shape.rows) / shape.rows  # of a draft vocabulary the rows alone
+
     def variants(self, head: MtpHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
         """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's
         and transformers' code take the one after the final norm, llama.cpp's notes the one before it. The one that the

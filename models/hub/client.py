@@ -11,7 +11,6 @@ files over 50 GB, which the hub serves through Xet only, are refused.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +25,7 @@ from models.hub.download_events import Waiting
 from models.hub.failures import explain, is_transient, requested_wait_s, short_reason
 from models.hub.repo_names import shown
 from models.hub.request_bounds import bound_requests, within
+from models.package_versions import version_of
 
 LIBRARY = "redline"
 HTTP_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, HfHubHTTPError, OfflineModeIsEnabled)
@@ -97,7 +97,7 @@ class Hub:
 
     @property
     def headers(self) -> dict[str, str]:
-        headers = build_hf_headers(token=self.token_or_false, library_name=LIBRARY, library_version=version(LIBRARY))
+        headers = build_hf_headers(token=self.token_or_false, library_name=LIBRARY, library_version=version_of(LIBRARY))
         return headers | {"Accept-Encoding": "identity"}  # a range is of the file, not of something packed
 
     def explain(self, error: Exception, repo: str, revision: str) -> HubError:

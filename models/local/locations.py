@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.errors import ModelError
 from models.hub.repo_names import is_repo, shown
-from models.paths import BUILTIN, models_dir
+from models.paths import BUILTIN, exists, models_dir
 
 _LARGEST_BYTES = 1024 * 1024
 
@@ -86,7 +86,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 def find_model(name: str, places: ModelLocations) -> Path:
     """Returns the folder of the model called `name`, without its owner if only one is called so. Raises AbsentModel if
     it is not here, ModelError if it is incomplete or may be several."""
-    if is_place(name) or name.startswith(_PATHS):
+    if exists(name) or name.startswith(_PATHS):
         return Path(name)
     repo, at, commit = name.partition("@")
     if not is_repo(repo) or (at and not _COMMIT.fullmatch(commit)):
@@ -145,11 +145,3 @@ def names_in(places: ModelLocations) -> list[str]:
     hub = [path.name.removeprefix("models--").replace("--", "/") for path in places.hub.glob("models--*")]
     studio = [path.relative_to(root).as_posix() for root in places.lm_studio for path in root.glob("[!.]*/[!.]*")]
     return sorted({*hub, *studio, *(path.name for path in places.own.glob("[!.]*"))})
-
-
-def is_place(name: str) -> bool:
-    """Whether `name` is an existing path. A name that no file can have is not."""
-    try:
-        return bool(name) and Path(name).exists()
-    except (OSError, ValueError):  # too long, or with a NUL in it
-        return False
