@@ -72,7 +72,7 @@ def finish(words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
-def ids_in(lines: str) -> list[int]:
+def ids_in(lines: str | bytes) -> list[int]:
     events = [json.loads(line) for line in lines.splitlines()]
     return [token for event in events if event["event"] == "Round" for token in event["tokens"]]
 
@@ -101,10 +101,11 @@ def is_running(pid: int) -> bool:
 
 
 @contextmanager
-def replying(folder: Path, cache: Path, hosts: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A command whose reply is shared, and the process of rank 1."""
+def replying(folder: Path, cache: Path, hosts: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A command whose reply is shared, and the process of rank 1. `communicate` would not return what a buffer has read
+    ahead of a line, so there is none."""
     words, pipe = chat(folder, cache, "--hosts", hosts), subprocess.PIPE
-    process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(words, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         until(lambda: followers(process) or process.poll() is not None)
         (rank,) = followers(process)
@@ -114,21 +115,21 @@ def replying(folder: Path, cache: Path, hosts: Path) -> Iterator[tuple[subproces
         process.wait()
 
 
-def read_rounds(process: subprocess.Popen[str], rounds: int) -> str:
+def read_rounds(process: subprocess.Popen[bytes], rounds: int) -> bytes:
     """What the command writes until so many rounds are told."""
     assert process.stdout is not None
-    seen = ""
-    while seen.count('"Round"') < rounds:
+    seen = b""
+    while seen.count(b'"Round"') < rounds:
         line = process.stdout.readline()
         assert line, process.stderr.read() if process.stderr else ""
         seen += line
     return seen
 
 
-def check_end(process: subprocess.Popen[str], seen: str, whole: list[int], line: str = "") -> None:
+def check_end(process: subprocess.Popen[bytes], seen: bytes, whole: list[int], line: bytes = b"") -> None:
     """The command ends and says what happened, and every line that it has written is of the reply."""
-    rest, said = process.communicate(line, timeout=HANG_S)
-    ids = ids_in(seen + rest)
+    rest, errors = process.communicate(line, timeout=HANG_S)
+    ids, said = ids_in(seen + rest), errors.decode()
     assert ids == whole[: len(ids)]
     if len(ids) < len(whole):
         assert process.returncode == 1
@@ -155,7 +156,7 @@ def test_a_rank_that_falls_silent_ends_the_reply(
     with replying(toy_folder, tmp_path, hosts_file) as (process, rank):
         seen = read_rounds(process, 1)
         os.kill(rank, signal.SIGSTOP)
-        check_end(process, seen, whole_reply, "now\n")
+        check_end(process, seen, whole_reply, b"now\n")
         until(lambda: not is_running(rank))
 
 
