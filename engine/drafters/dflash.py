@@ -34,7 +34,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_chain
-from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.head_drafter import HeadDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
@@ -295,10 +295,8 @@ class DFlash(HeadDrafter):
             return self.head.following(rows[slot], block[slot], tokens.reshape(-1))
 
         if self.traits.branches and length > 1:
-            grown = DynamicTree(
-                lambda _hidden, tokens, *_: tokens[:, None], next_logits, ids, context, 0, length, deepest
-            )
-            return grown.draft(before[:, None])
+            head = TreeHead(lambda _hidden, tokens, *_: tokens[:, None], next_logits, ids)
+            return DynamicTree(head, context, length, deepest).draft(before[:, None])
         return draw_chain(context, next_logits(before), next_logits, deepest, ids)
 
     def _logits(self, block: mx.array) -> mx.array:

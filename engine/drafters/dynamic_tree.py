@@ -19,9 +19,7 @@ from engine.tree.draft_tree import DraftTree
 
 BREADTH = 4  # children of a node, and nodes expanded a level
 DEEPEST = 6
-_MIN_LOGPROB = (
-    -30.0
-)  # log of a probability below which all are alike: ranks stay finite, and differences of _STEP count
+_MIN_LOGPROB = -30.0  # of a probability below which all are alike: ranks stay finite, and differences of _STEP count
 _STEP = 1e-4  # by how much a node ranks after its parent and its elder siblings at least
 _SALTS = 64  # a level
 
@@ -56,29 +54,29 @@ class _Frontier(NamedTuple):
     counts: mx.array | None
 
 
-class DynamicTree:
-    """One tree of at most `length` nodes.
+class TreeHead(NamedTuple):
+    """What a tree asks of a head.
 
-    steps(hidden, tokens, position, mask): a pass of the head over rows at one position, see `Eagle3.steps`.
-    logits: from its states (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None
-    for all. known: how many pairs of the committed sequence the head's cache holds. deepest: levels at most.
+    steps(hidden, tokens, position, mask): a pass over rows at one position, see `Eagle3.steps`. logits: from states
+    (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None for all. known: how
+    many pairs of the committed sequence its cache holds.
     """
 
-    def __init__(
-        self,
-        steps: Steps,
-        logits: Callable[[mx.array], mx.array],
-        ids: mx.array | None,
-        context: DraftContext,
-        known: int,
-        length: int,
-        deepest: int = DEEPEST,
-    ) -> None:
-        self.steps, self.logits, self.ids = steps, logits, ids
+    steps: Steps
+    logits: Callable[[mx.array], mx.array]
+    ids: mx.array | None
+    known: int = 0
+
+
+class DynamicTree:
+    """One tree of at most `length` nodes. deepest: levels at most."""
+
+    def __init__(self, head: TreeHead, context: DraftContext, length: int, deepest: int = DEEPEST) -> None:
+        self.steps, self.logits, self.ids, self.known = head
         self.context = context
-        self.known, self.length = known, length
+        self.length = length
         self.depth = min(length, deepest)
-        self.breadth = min(BREADTH, context.sampler.vocabulary if ids is None else ids.size)
+        self.breadth = min(BREADTH, context.sampler.vocabulary if head.ids is None else head.ids.size)
         self.levels: list[_Children] = []
         self.logprobs: list[mx.array] = []
 
