@@ -31,7 +31,7 @@ _HEADER = struct.Struct("<4sqII")  # magic, message, tokens, CRC-32 of the ids
 _MAGIC = b"RLR1"
 _SUFFIX = ".tokens"
 _CACHES, _CACHE_SUFFIX = "caches", ".cache"
-_ASIDE = ".deleted"  # added to the names of files that are set aside
+ASIDE = ".deleted"  # added to the names of files that are set aside
 _ITEM_BYTES = 4
 
 
@@ -98,17 +98,17 @@ class ReplyHistory:
     def set_aside(self, conversation: int) -> None:
         """Hides what is known of a conversation until `bring_back` or `purge`. Raises ReplyHistoryError."""
         files = [path for path in [*self._paths(), *self._caches()] if path.stem == str(conversation)]
-        _for_each(files, lambda path: path.rename(f"{path}{_ASIDE}"))
+        _for_each(files, lambda path: path.rename(f"{path}{ASIDE}"))
 
     def bring_back(self, conversation: int) -> None:
         """Undoes `set_aside`. A disk that refuses only costs drafts."""
-        for path in self.folder.glob(f"*/{conversation}.*{_ASIDE}"):
+        for path in self.folder.glob(f"*/{conversation}.*{ASIDE}"):
             with suppress(OSError):
                 path.rename(path.with_suffix(""))
 
     def purge(self) -> None:
         """Deletes what was set aside. Raises ReplyHistoryError."""
-        _for_each(self.folder.glob(f"*/*{_ASIDE}"), Path.unlink)
+        _for_each(self.folder.glob(f"*/*{ASIDE}"), Path.unlink)
 
     def _cache_path(self, conversation: int) -> Path:
         return self.folder / _CACHES / f"{conversation}{_CACHE_SUFFIX}"

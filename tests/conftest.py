@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +140,16 @@ def activities(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr("app.macos.activity", activity)
     return said
+
+
+@pytest.fixture
+def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redline runs from a folder of its source: no package has its name."""
+    version = metadata.version
+
+    def found(package: str) -> str:
+        if package == "redline":
+            raise metadata.PackageNotFoundError(package)
+        return version(package)
+
+    monkeypatch.setattr(metadata, "version", found)

@@ -28,6 +28,7 @@ import numpy as np
 
 from app.inference import digests
 from app.inference.loaded_pair import LoadedPair
+from app.reply_history import ASIDE
 from engine.cache.model_cache import filled_rows
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
@@ -73,7 +74,9 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
         return 0
     with closing(_opened(path)) as file, file:
         written = _write(file, content, arrays, pause)
-    keep_newest(path.parent.glob(f"*{SUFFIX}*"), most_bytes=MOST_BYTES)  # those of deleted conversations too
+    # Those of deleted conversations count too, but not the journals of SQLite.
+    files = [*path.parent.glob(f"*{SUFFIX}"), *path.parent.glob(f"*{SUFFIX}{ASIDE}")]
+    keep_newest(files, most_bytes=MOST_BYTES)
     return written
 
 

@@ -154,9 +154,15 @@ def _open(spec: str, target: Loaded, trees: bool, note: str, cache_root: Path | 
         with not_loading(folder):
             kind = kind_of(folder, target.folder.path)
             found = choose_variant(kind.files.load(folder, target, trees), folder, target, cache_root)
-    notes = join_notes(note, found.note)
-    known = found.tree_tau, found.usual_acceptance, found.step_price
-    return NamedDrafter(spec, found.drafter, notes, *known, folder=folder)
+    return NamedDrafter(
+        spec,
+        found.drafter,
+        join_notes(note, found.note),
+        tree_tau=found.tree_tau,
+        usual=found.usual_acceptance,
+        step_price=found.step_price,
+        folder=folder,
+    )
 
 
 def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:

@@ -1,6 +1,5 @@
 """What a test's replies teach is its own. Commands, and exported replies to verify."""
 
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -25,19 +24,6 @@ def redline(capsys: pytest.CaptureFixture[str]) -> Redline:
         return Outcome(code, *capsys.readouterr())
 
     return run
-
-
-@pytest.fixture
-def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redline runs from a folder of its source: no package has its name."""
-    version = metadata.version
-
-    def found(package: str) -> str:
-        if package == "redline":
-            raise metadata.PackageNotFoundError(package)
-        return version(package)
-
-    monkeypatch.setattr(metadata, "version", found)
 
 
 @pytest.fixture(scope="session")

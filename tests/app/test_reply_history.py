@@ -105,6 +105,16 @@ def test_a_disk_that_refuses_costs_drafts_only_and_says_what_it_could_not_delete
         stuck.purge()
 
 
+def test_a_file_that_cannot_come_back_keeps_no_other_from_it(history: ReplyHistory) -> None:
+    history.add(VOCABULARY, 1, 10, [1])
+    cache = Path(history.cache_file(1))
+    cache.write_text("")
+    history.set_aside(1)
+    (cache / "in its place").mkdir(parents=True)
+    history.bring_back(1)
+    assert texts(history) == {(1, 10): [1]}
+
+
 # --- the index of it ---------------------------------------------------------------------------
 
 

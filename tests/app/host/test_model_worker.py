@@ -143,7 +143,7 @@ def test_conversations_that_are_kept_do_not_keep_a_replaced_drafter(
     assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64
 
 
-def test_a_replaced_and_a_refused_head_leave_no_hooks_on_the_target(
+def test_a_replaced_a_raced_and_a_refused_head_leave_no_hooks_on_the_target(
     toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every pass would go on noting states that nobody reads."""
@@ -163,6 +163,12 @@ def test_a_replaced_and_a_refused_head_leave_no_hooks_on_the_target(
     assert hooked()
     load_pair(worker, pair(toy_folder, "lookup"))
     list(worker.reply(p.Reply(id=2, messages=long, sampling=p.SamplingSettings(max_tokens=4, draft_length=2)), Event()))
+    assert not hooked()
+
+    sides = p.Side(drafter="none"), p.Side(drafter=str(tmp_path / "eagle3"), draft_length=2)
+    list(
+        worker.race(p.Race(id=3, prompt="Hi", sampling=p.SamplingSettings(max_tokens=4), sides=sides, runs=1), Event())
+    )
     assert not hooked()
 
     def refused(*_: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -13,7 +14,7 @@ from app import protocol as p
 from app.host import reply_seats
 from app.host.engine_loop import NO_PLACE, TaskRunner
 from app.host.model_worker import ModelWorker
-from app.host.reply_seats import NO_MEMORY, SAME_PROMPT
+from app.host.reply_seats import NO_MEMORY, SAME_PROMPT, ReplySeats
 from app.inference.reply_runner import ReplyRunner
 from app.task_queue import Task, TaskQueue
 from engine.events import Round
@@ -180,6 +181,21 @@ def test_a_reply_that_waits_for_memory_can_be_stopped(worker: ModelWorker, monke
     end = written.of(2)[-1]
     assert isinstance(end, p.ReplyDone) and end.finished.reason == "cancelled"
     assert of_kind(written.of(2), p.RoundDone) == [] and ids_of(written.of(1))
+
+
+def test_a_reply_that_fails_while_it_waits_is_forgotten(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    why_wait = ReplySeats.why_wait
+
+    def failing(seats: ReplySeats, *asked: Any) -> str:
+        if seats._short_of_memory:
+            raise OSError("the model's files are gone")
+        return why_wait(seats, *asked)
+
+    monkeypatch.setattr(ReplySeats, "why_wait", failing)
+    monkeypatch.setattr(reply_seats, "fits_beside", lambda _, contexts, *more: not contexts)
+    written = Written(worker, requests(2)).run()
+    assert isinstance(written.of(2)[-1], p.Failed) and ids_of(written.of(1))
+    assert not worker._open_seats()._short_of_memory
 
 
 def test_what_one_reply_reads_of_a_prompt_is_copied_to_the_others(

@@ -261,3 +261,19 @@ def test_all_files_together_are_bounded(toy_folder: Path, tmp_path: Path, monkey
         worker.prepare(lambda _: False)
     sizes = {path.stem: path.stat().st_size for path in Path(tmp_path).rglob("*.cache")}
     assert set(sizes) == {"2", "3"} and sum(sizes.values()) <= 2.5 * size
+
+
+def test_files_of_deleted_conversations_count_and_journals_stay(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history, worker = ReplyHistory(tmp_path), worker_with(toy_folder)
+    for number in (0, 1):
+        reply(worker, asked(f"question {number}: " + "why? " * 60), history.cache_file(number))
+        worker.prepare(lambda _: False)
+        if number == 0:
+            cache = Path(history.cache_file(0))
+            monkeypatch.setattr(kept_conversation_files, "MOST_BYTES", int(1.5 * cache.stat().st_size))
+            history.set_aside(0)
+            journal = cache.with_name("9.cache-journal")
+            journal.write_text("of a file that is being written")
+    assert {path.name for path in cache.parent.iterdir()} == {"1.cache", "9.cache-journal"}

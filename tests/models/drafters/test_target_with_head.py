@@ -21,6 +21,7 @@ from engine.target.model_layout import layers_of, matrix_rows, output_of, output
 from models.compatibility.best_drafter import auto_drafter, best_drafter
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import kind_of, own_head
+from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.drafters.mtp import FILES
 from models.drafters.mtp import FILES as MTP_FILES
 from models.drafters.pair_footprint import pair_footprint
@@ -71,6 +72,14 @@ def test_a_step_is_priced_by_what_it_reads_and_not_by_the_folder(folder: Path, t
     output = output_of(target.network).module["weight"].nbytes
     rest = found.step_price - 2 / layers - output / read
     assert 0 < rest < 1 / layers + 0.1
+
+
+def test_of_a_draft_vocabulary_a_step_reads_the_rows_alone(folder: Path, target: Loaded, tmp_path: Path) -> None:
+    head, rows = Path(shutil.copytree(folder, tmp_path / "head")), target.model.vocabulary
+    write_draft_vocabulary(head, mx.arange(0, rows, 2), rows)
+    whole, half = (kind_of(path, path).files.load(path, target, False).step_price for path in (folder, head))
+    output = output_of(target.network).module["weight"].nbytes
+    assert whole - half == pytest.approx(0.5 * output / weights_bytes(target.network))
 
 
 def test_replies_are_those_of_the_target_alone(folder: Path, target: Loaded) -> None:

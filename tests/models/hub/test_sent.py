@@ -16,6 +16,11 @@ from tests.models.hub.tiny import NAME
 API = "/api/models/"
 
 
+@pytest.mark.usefixtures("not_installed")
+def test_redline_that_is_not_installed_downloads(hub: Hub, repo: Repo) -> None:
+    pull_whole(hub, repo)
+
+
 def test_nothing_is_sent_that_nobody_asked_for(
     hub: Hub, server: Loopback, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
