@@ -18,7 +18,6 @@ import ctypes
 import os
 import subprocess
 import tempfile
-from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -52,7 +51,6 @@ def load() -> tuple[str, str]:
     return "openblas", f"OpenBLAS {version}, {threads} thread{'' if threads == '1' else 's'}"
 
 
-@cache
 def has_small_kernels() -> bool:
     """Whether OpenBLAS is loaded, and has kernels for products of small float32 matrices on this processor."""
     if _loaded is None:

@@ -9,11 +9,13 @@ kernels sum each number in one order, whatever the number of rows, a verify pass
 bits of plain steps in every product.
 """
 
+from functools import cache
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 
+from engine import backend
 from engine.backend import blas
 
 _MOST_ROWS = 12  # beyond which packing pays
@@ -23,9 +25,15 @@ _MOST_RESULTS, _MOST_MULTIPLICATIONS, _SHORTEST_SUM = 1200, 10**6, 32  # OpenBLA
 
 def install() -> None:
     """Has the linear layers of MLX cut their products, where this process has kernels for small matrices."""
-    if blas.has_small_kernels():
+    if cuts():
         nn.Linear.__call__ = _linear  # type: ignore[method-assign]
         nn.Embedding.as_linear = _as_linear  # type: ignore[method-assign]
+
+
+@cache
+def cuts() -> bool:
+    """Whether products of this process are cut."""
+    return backend.describe().device == "cpu" and blas.has_small_kernels()
 
 
 def times_transposed(x: mx.array, weight: mx.array) -> mx.array:
@@ -33,7 +41,7 @@ def times_transposed(x: mx.array, weight: mx.array) -> mx.array:
     outputs, inputs = weight.shape
     rows = x.size // inputs
     block = _block(rows, outputs, inputs) if mx.float32 == x.dtype == weight.dtype else outputs
-    if block == outputs or not blas.has_small_kernels():
+    if block == outputs or not cuts():
         return x @ weight.T
     blocks = weight.reshape(-1, block, inputs).swapaxes(1, 2)
     return (x.reshape(1, rows, inputs) @ blocks).swapaxes(0, 1).reshape(*x.shape[:-1], outputs)

@@ -5,6 +5,7 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
+from engine import backend
 from engine.backend import blas, small_products, to_numpy
 from engine.backend.small_products import times_transposed
 
@@ -14,7 +15,7 @@ SHAPES = [(576, 576), (1536, 576), (576, 1536), (1000, 4864), (200, 8960), (331,
 @pytest.fixture(autouse=True)
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products are cut on every processor, whatever kernels it has."""
-    monkeypatch.setattr(blas, "has_small_kernels", lambda: True)
+    monkeypatch.setattr(small_products, "cuts", lambda: True)
 
 
 def normal(*shape: int, seed: int = 0) -> mx.array:
@@ -73,12 +74,22 @@ def test_layers_with_and_without_bias_and_tied_embeddings_cut_their_products(mon
     assert [weight for _, weight in shapes] == [(1536, 64), (128, 64), (1536, 64)]
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_nothing_is_cut_on_a_gpu_or_without_the_kernels(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    described = backend.Backend(device, "openblas", dequantize=True, detail="")
+    monkeypatch.setattr(backend, "describe", lambda: described)
+    for kernels in (False, True):
+        monkeypatch.setattr(blas, "has_small_kernels", lambda kernels=kernels: kernels)
+        assert small_products.cuts.__wrapped__() == (kernels and device == "cpu")
+
+
 @pytest.mark.parametrize(("outputs", "inputs"), [(576, 576), (1536, 576), (576, 1536), (1536, 8960), (49152, 576)])
 def test_a_row_has_the_same_bits_however_many_there_are(
     outputs: int, inputs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    if not blas.has_small_kernels():
+    if not small_products.cuts():
         pytest.skip("OpenBLAS has kernels for small matrices on processors with AVX-512 alone")
     weight, x = normal(outputs, inputs), normal(9, inputs, seed=1)
     alone = mx.concatenate([times_transposed(x[row : row + 1], weight) for row in range(9)])
