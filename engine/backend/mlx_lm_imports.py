@@ -1,4 +1,7 @@
-"""Everything that Redline imports from mlx-lm, in one place. Who imports it has products cut (`small_products`)."""
+"""Everything that Redline imports from mlx-lm, in one place.
+
+Importing this module changes how MLX's linear layers compute products on the CPU (`small_products`).
+"""
 
 import sys
 from typing import Any

@@ -2,11 +2,11 @@
 
 A pass of plain decoding multiplies one row with each matrix, a verify pass a few. For these OpenBLAS packs the whole
 matrix anew each time, which takes longer than the product. Its kernels for small matrices pack nothing, but it has them
-for processors with AVX-512 alone, and takes them within bounds that no matrix of a model keeps
+for processors with AVX-512 alone, and takes them within bounds that few matrices of a model keep
 (`kernel/x86_64/sgemm_small_kernel_permit_skylakex.c`, OpenBLAS 0.3.34). So the matrix is seen as a batch of blocks of
-its rows, without a copy, each of which keeps them: two to three times as quick for one to eight rows. And as these
-kernels sum each number in one order, whatever the number of rows, a verify pass of up to `_MOST_ROWS` tokens has the
-bits of plain steps in every product.
+its rows, without a copy, each of which keeps them: up to three times as quick. And these kernels sum each number in one
+order, whatever the number of rows, so in a verify pass the products that are cut have the bits of plain steps. A matrix
+stays whole if its number of rows is no multiple of 8, or if 8 of them are too long for a pass.
 """
 
 from functools import cache
@@ -18,7 +18,7 @@ import mlx.nn as nn
 from engine import backend
 from engine.backend import blas
 
-_MOST_ROWS = 12  # beyond which packing pays
+_MOST_ROWS = 12  # of the states; for more of them packing pays
 _BLOCKS = (64, 32, 16, 8)
 _MOST_RESULTS, _MOST_MULTIPLICATIONS, _SHORTEST_SUM = 1200, 10**6, 32  # OpenBLAS's bounds
 
