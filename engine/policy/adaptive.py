@@ -140,15 +140,21 @@ class Adaptive:
         self._hope = HOPE * min(1.0, tokens / HORIZON)
         self._follow_replies()
 
+    @property
+    def _replies(self) -> int:
+        """How many replies take part now; 1 where the rounds of this one must repeat, as it then asks nobody."""
+        return max(1, self._at_once()) if self._alone.learns else 1
+
     def _follow_replies(self) -> None:
-        """Goes by the times for as many replies as take part now, unless the rounds of this one must repeat."""
-        replies = max(1, self._at_once()) if self._alone.learns else 1
-        if replies == self._times.replies:
-            return
-        self._times, self._time_s = self._alone.for_replies(replies), math.nan
-        self._times.begin(self._context)
+        """Goes by the times for as many replies as take part now."""
+        if self._replies != self._times.replies:
+            self._times, self._time_s = self._alone.for_replies(self._replies), math.nan
+            self._times.begin(self._context)
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+        self._follow_replies()
+        if self._times.replies > 1:
+            self._times.begin_turn()
         plan = self._plan(hints)
         if self._times.replies > 1:
             drafter, sure = self._choice.drafter, self._choice.sure and not self._choice.probing
@@ -185,7 +191,6 @@ class Adaptive:
         self._plain_left -= 1
         self._context += len(round_.tokens)
         self._times.reach(self._context)
-        self._follow_replies()
 
     def _pass_tokens(self, round_: Round) -> None:
         """Lets the tokens of a round pass for every candidate."""
@@ -204,7 +209,7 @@ class Adaptive:
         self._end(round_)
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
-        if self._times.replies > 1:  # a round ahead would have a pass to itself, which reads all weights for one row
+        if max(self._replies, self._times.replies) > 1:  # a round ahead would have a pass to itself, which reads all weights for one row
             return False
         drafters = range(len(self._candidates))
         self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)

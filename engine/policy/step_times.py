@@ -13,10 +13,11 @@ A round shows the sum of two or three of them, so a run of drafted rounds alone 
 the filter knows that. It begins with a prior (`PriorPrices`), and with what it has learnt after contexts of about this
 length, since attention grows with the context.
 
-Several replies at once share their passes, and a round of each takes as long as one of all. For each number of them
-there is a belief of its own (`for_replies`), in which prices are those of turns in which all draft alike. Prior to any
-such turn, N replies with n drafted tokens are taken to be a pass of N (n + 1) rows; how much longer a turn takes whose
-replies draft different lengths always goes by the prior (`unevenness`). Each reply tells the others what it plans
+Several replies at once share their passes, and a round of each takes as long as one of all. For each class of their
+number (2, 3 and 4, 5 to 8) there is a belief of its own (`for_replies`), in which prices are those of turns in which
+the most of the class all draft alike. Prior to any such turn, N replies with n drafted tokens are taken to be a pass of
+N (n + 1) rows; what other turns of the class take against these, of fewer replies or with drafts of different lengths,
+always goes by the prior (`turn_ratio`). Each reply tells the others what it plans
 (`PlanAmong`) and what came of it (`RoundAmong`), so that it can choose what serves all of them best.
 """
 
@@ -54,7 +55,7 @@ JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
 UNSETTLED, PLAIN_TURNS, MAX_PLAIN = 4, 3, 14  # plain ones that tell nothing yet, those timed after them, and the most
 PLAIN_EVERY, PLAIN_EVERY_IF_SURE = 64, 192  # from one run of plain ones to the next, and where drafts surely pay
 PROBE_EVERY = 8  # a draft that may not pay is made only in one of so many
-MAX_KEPT = 4096  # turns whose `unevenness` is kept
+MAX_KEPT = 4096  # turns whose `turn_ratio` is kept
 MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
 PLAIN_DRIFT, PRICE_DRIFT = 0.01, 0.002  # a round
 FORGOTTEN = (PRICE_DRIFT / COMMON) ** 2  # a round, of what is known of the prices
@@ -86,7 +87,7 @@ class PriorPrices:
     name: str
     prices: Mapping[int, float]
     passes: Callable[[int], float] = field(default=lambda rows: pass_price(rows, gpu=False))
-    _unevenness: dict[tuple[int, ...], float] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _ratios: dict[tuple[int, ...], float] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def drafting(self, length: int) -> float:
         """Returns how long one reply's draft takes without its verify pass, in plain steps."""
@@ -106,27 +107,26 @@ class PriorPrices:
 
         return {n: one_pass(replies * (n + 1)) + self.passes(replies) * drafting.get(n, 0.0) for n in (0, *prices)}
 
-    def unevenness(self, lengths: Sequence[int]) -> float:
-        """Returns how many times as long a turn takes in which the replies draft these `lengths`, as one in which all
-        draft their mean."""
-        key = tuple(sorted(lengths))
-        if len(self._unevenness) > MAX_KEPT:
-            self._unevenness.clear()
-        if key not in self._unevenness:
-            self._unevenness[key] = self._compute_unevenness(key)
-        return self._unevenness[key]
+    def turn_ratio(self, lengths: Sequence[int], replies: int) -> float:
+        """Returns how many times as long a turn takes in which there is a reply for each of these draft `lengths`, as
+        one of so many `replies` that all draft their mean."""
+        key = (replies, *sorted(lengths))
+        if len(self._ratios) > MAX_KEPT:
+            self._ratios.clear()
+        if key not in self._ratios:
+            self._ratios[key] = self._compute_turn_ratio(lengths, replies)
+        return self._ratios[key]
 
-    def _compute_unevenness(self, lengths: Sequence[int]) -> float:
-        replies, known = len(lengths), [0, *self.prices]
-        drafting = [0.0, *map(self.drafting, self.prices)]
+    def _compute_turn_ratio(self, lengths: Sequence[int], replies: int) -> float:
+        known, drafting = [0, *self.prices], [0.0, *map(self.drafting, self.prices)]
         even = [
             math.log(self.passes(replies * (n + 1)) + self.passes(replies) * seconds)
             for n, seconds in zip(known, drafting, strict=True)
         ]
         steps = np.diff(np.interp(range(max(lengths) + 1), known, drafting))
-        takes = self.passes(replies + sum(lengths))
+        takes = self.passes(len(lengths) + sum(lengths))
         takes += sum(one * self.passes(sum(n > step for n in lengths)) for step, one in enumerate(steps))
-        return float(takes / math.exp(np.interp(sum(lengths) / replies, known, even)))
+        return float(takes / math.exp(np.interp(sum(lengths) / len(lengths), known, even)))
 
 
 @dataclass
@@ -168,11 +168,11 @@ class RoundAmong(NamedTuple):
 
 @dataclass
 class _Turns:
-    """The rounds of several replies at once that were one pass. Keys are the times that each reply goes by when it is
-    alone.
+    """The rounds of several replies at once that were one pass. In each turn all plan before any of them tells of its
+    round. Keys are the times that each reply goes by when it is alone.
 
     current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply that
-    takes part, and the turn in which it planned or told last. count: turns that are over. plain: the latest turns in a
+    takes part, and the turn that it was for. count: turns that are over. plain: the latest turns in a
     row without drafts. next_plain: the count at which the next run of plain turns begins. plain_left: how many turns
     of it must still be timed. sure: whether all drafts of the last turn that had any were sure to pay. tells: whether
     the last turn tells how long such turns take.
@@ -188,19 +188,16 @@ class _Turns:
     sure: bool = True
     tells: bool = False
 
-    def add(self, reply: StepTimes, round_: RoundAmong, replies: int) -> None:
-        """Takes a round of one of so many replies. A turn is over once all have told of theirs and one tells of
-        another, be it a reply that took the place of one that ended."""
-        if reply in self.current or len(self.current) >= replies:
-            self.current, self.last = {}, self.current
-            self.count += 1
-            self.planned = {one: (turn, plan) for one, (turn, plan) in self.planned.items() if turn >= self.count - 1}
-            self._end_turn(replies)
-        self.current[reply] = round_
-        if reply in self.planned:
-            self.planned[reply] = self.count, self.planned[reply][1]
+    def end(self, replies: int) -> None:
+        """Ends the turn, if there was one: a reply plans again. replies: how many take part."""
+        if not self.current:
+            return
+        self.current, self.last = {}, self.current
+        self.count += 1
+        self.planned = {one: (turn, plan) for one, (turn, plan) in self.planned.items() if turn >= self.count - 1}
+        self._judge_last(replies)
 
-    def _end_turn(self, replies: int) -> None:
+    def _judge_last(self, replies: int) -> None:
         rounds = self.last.values()
         self.plain = 0 if any(one.drafted for one in rounds) else self.plain + 1
         timed = len(rounds) == replies and not any(math.isnan(one.seconds) for one in rounds)
@@ -236,6 +233,7 @@ class StepTimes:
 
     def __post_init__(self) -> None:
         self.replies = 1
+        self._fewer: dict[tuple[int, int], float] = {}  # by drafter and length, `turn_ratio` of fewer than the class has
         self._alone = self  # the times of one reply, where these are of several
         self._turns = defaultdict[int, _Turns](_Turns)  # by `replies_class`, of all replies, whether or not they teach
         keys = [(drafter, length) for drafter, prior in enumerate(self.drafters) for length in prior.prices]
@@ -266,6 +264,11 @@ class StepTimes:
             return self
         times = self.of_several.setdefault(number, StepTimes(self.drafters, learns=self.learns)).for_reply()
         times.replies, times._alone = replies, self
+        times._fewer = {
+            (drafter, n): prior.turn_ratio([n] * replies, number)
+            for drafter, prior in enumerate(self.drafters)
+            for n in (0, *prior.prices)
+        }
         return times
 
     def is_sound(self, belief: Belief) -> bool:
@@ -304,7 +307,7 @@ class StepTimes:
     @property
     def plain_s(self) -> float:
         """Seconds of a step in a run of plain ones."""
-        return math.exp(self._belief.mean[PLAIN])
+        return math.exp(self._belief.mean[PLAIN]) * self._fewer.get((0, 0), 1.0)
 
     @property
     def plain_doubt(self) -> float:
@@ -328,14 +331,18 @@ class StepTimes:
 
     def price(self, drafter: int, length: int) -> float:
         """Returns the price of a round with a draft of `length`, one of the lengths of this drafter's prior."""
-        return math.exp(self._belief.mean[self._place[drafter, length]])
+        price = math.exp(self._belief.mean[self._place[drafter, length]])
+        return price * self._fewer[drafter, length] / self._fewer[drafter, 0] if self._fewer else price
 
     def turn_price(self, drafts: Sequence[tuple[int, int]]) -> float:
         """Returns the price of a turn of several replies. drafts: drafter and tokens of each."""
         drafter, lengths = self._dearest(drafts), [length for _, length in drafts]
         places, weights = self._between(drafter, sum(lengths) / len(lengths))
         mean = math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
-        return mean * self.drafters[drafter].unevenness(lengths)
+        return mean * self._turn_ratio(drafter, lengths) / self._fewer[drafter, 0]
+
+    def _turn_ratio(self, drafter: int, lengths: Sequence[int]) -> float:
+        return self.drafters[drafter].turn_ratio(lengths, replies_class(self.replies))
 
     def _dearest(self, drafts: Sequence[tuple[int, int]]) -> int:
         """Returns the drafter that the others of a turn wait for: the one whose draft takes longest by the prior."""
@@ -371,15 +378,11 @@ class StepTimes:
         So each improves on what the others do, and their choices settle."""
         return [plan for reply, (_, plan) in self._turns_among.planned.items() if reply is not self._alone]
 
-    def plan_among(self, plan: PlanAmong) -> None:
-        """Lets the other replies know what this one will do."""
-        self._turns_among.planned[self._alone] = self._turns_among.count, plan
-
-    def observe_among(self, round_: RoundAmong) -> None:
-        """Learns from a round of this reply among those of others, once a turn that it took part in is over: from the
-        pass that they shared. Replies that teach others learn from each turn once, and one that does not by itself."""
+    def begin_turn(self) -> None:
+        """Ends the turn before, as this reply plans for another, and learns from it if the reply took part: from the
+        pass that all shared. Replies that teach others learn from each turn once, and one that does not by itself."""
         turns, self._belief = self._turns_among, self.learnt.get(self._class, self._belief)
-        turns.add(self._alone, round_, self.replies)
+        turns.end(self.replies)
         if self._clock.turns == turns.count or self._alone not in turns.last:
             return
         self._clock.turns = turns.count
@@ -389,8 +392,16 @@ class StepTimes:
             lengths, drafter = [one.drafted for one in rounds], self._dearest([one[:2] for one in rounds])
             places, weights = self._between(drafter, sum(lengths) / len(lengths))
             # Those that tell later have waited for what the first has submitted meanwhile.
-            even_s = rounds[0].seconds / self.drafters[drafter].unevenness(lengths)
+            even_s = rounds[0].seconds / self._turn_ratio(drafter, lengths)
             self._observe([PLAIN, *places], even_s, np.array([1.0, *weights]))
+
+    def plan_among(self, plan: PlanAmong) -> None:
+        """Lets the other replies know what this one will do."""
+        self._turns_among.planned[self._alone] = self._turns_among.count, plan
+
+    def observe_among(self, round_: RoundAmong) -> None:
+        """Tells of a round of this reply among those of others."""
+        self._turns_among.current[self._alone] = round_
 
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""
@@ -501,7 +512,7 @@ class StepTimes:
         mean, covariance = alone.mean.copy(), _price_covariance(list(self._place))
         for drafter, prior in enumerate(self.drafters):
             known = {n: math.exp(alone.mean[self._place[drafter, n]]) for n in prior.prices}
-            plain, *drafted = prior.for_replies(known, self.replies).values()
+            plain, *drafted = prior.for_replies(known, replies_class(self.replies)).values()
             for n, price in zip(known, drafted, strict=True):
                 mean[self._place[drafter, n]] = math.log(price / plain)
             if drafter == 0:

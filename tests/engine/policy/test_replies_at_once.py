@@ -62,16 +62,22 @@ def test_so_many_replies_are_taken_to_be_a_pass_of_all_their_rows() -> None:
     assert pair.price(0, 1) == pytest.approx((1.6 + 1.2 * 0.1) / 1.2)
 
 
+def take_turn(views: Sequence[StepTimes], rounds: Sequence[RoundAmong]) -> None:
+    """Has replies take part in a turn with these rounds: all plan before any tells."""
+    for view, round_ in zip(views, rounds, strict=True):
+        view.begin_turn()
+        view.plan_among(PlanAmong(round_.drafter, round_.drafted, {0: 1.0, round_.drafted: 2.0}, 0.0))
+    for view, round_ in zip(views, rounds, strict=True):
+        view.observe_among(round_)
+
+
 def take_turns(views: Sequence[StepTimes]) -> None:
     """Has two replies take part in 40 plain turns of 0.1 s, and in as many of 0.3 s in which each drafts two tokens,
     eight of a kind in a row."""
     for view in views:
         view.begin(0)
     for turn in range(80):
-        tokens, seconds = (2, 0.3) if turn // 8 % 2 else (0, 0.1)
-        for view in views:
-            view.observe_among(RoundAmong(0, tokens, seconds))
-            view.plan_among(PlanAmong(0, tokens, {0: 1.0, tokens: 2.0}, 0.0))
+        take_turn(views, [RoundAmong(0, 2, 0.3) if turn // 8 % 2 else RoundAmong(0, 0, 0.1)] * 2)
 
 
 def test_turns_are_told_once_and_by_all() -> None:
@@ -107,11 +113,41 @@ def test_a_reply_that_takes_the_place_of_one_that_ended_belongs_to_its_own_turn(
             views[0] = shared.for_reply().for_replies(2)
             views[0].begin(0)
         tokens, seconds = (1, drafted) if turn // 8 % 2 else (0, plain)
-        for view in views:
-            first = view is views[0] and turn % 16 == 3
-            view.observe_among(RoundAmong(0, tokens, nan if first else seconds))
+        take_turn(views, [RoundAmong(0, tokens, nan if turn % 16 == 3 else seconds), RoundAmong(0, tokens, seconds)])
     assert views[0].plain_s == pytest.approx(plain, rel=0.05)
     assert views[0].price(0, 1) == pytest.approx(drafted / plain, rel=0.05)
+
+
+def test_replies_that_ended_leave_no_turn_half_told() -> None:
+    """Eight replies end, some of them before the others, and others begin: their turns are their own again."""
+    shared = StepTimes([PriorPrices("head", {1: 1.5})])
+    for replies, ending in ((8, 5), (8, 0)):
+        views = [shared.for_reply().for_replies(replies) for _ in range(replies)]
+        for view in views:
+            view.begin(0)
+        for turn in range(80):
+            take_turn(views, [RoundAmong(0, 1, 0.2) if turn // 8 % 2 else RoundAmong(0, 0, 0.1)] * 8)
+        for view in views[:ending]:
+            view.begin_turn()
+            view.observe_among(RoundAmong(0, 0, 0.1))
+    assert views[0].plain_s == pytest.approx(0.1, rel=0.02)
+    assert views[0].price(0, 1) == pytest.approx(2.0, rel=0.02)
+
+
+def test_fewer_replies_than_the_class_has_teach_the_same() -> None:
+    """Five replies go by what eight have taught, and teach them, so what their rows are fewer is taken out."""
+    prior = PriorPrices("head", {1: 1.3, 2: 1.6}, passes=lambda rows: 1 + 0.1 * (rows - 1))  # 0.2 and 0.4 for drafting
+    shared = StepTimes([prior])
+    views = [shared.for_reply().for_replies(5) for _ in range(5)]
+    for view in views:
+        view.begin(0)
+    for turn in range(80):
+        take_turn(views, [RoundAmong(0, 1, 1.9 + 1.4 * 0.2) if turn // 8 % 2 else RoundAmong(0, 0, 1.4)] * 5)
+    eight = shared.for_reply().for_replies(8)
+    eight.begin(0)
+    assert (views[0].plain_s, eight.plain_s) == pytest.approx((1.4, 1.7), rel=0.02)
+    assert views[0].price(0, 1) == pytest.approx((1.9 + 1.4 * 0.2) / 1.4, rel=0.02)
+    assert eight.price(0, 1) == pytest.approx((2.5 + 1.7 * 0.2) / 1.7, rel=0.02)
 
 
 def test_a_reply_whose_rounds_must_repeat_does_not_ask_who_else_is_there() -> None:
@@ -145,11 +181,11 @@ def test_plain_rounds_of_several_replies_stay_together() -> None:
 def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
     """Three draft one token and one drafts three, so one reply drafts twice more, alone, while the others wait."""
     prior = PriorPrices("small model", {1: 1.25, 2: 1.5, 3: 1.75}, passes=lambda rows: 1 + 0.05 * (rows - 1))
-    assert [prior.unevenness([n] * 4) for n in (0, 1, 2, 3)] == pytest.approx([1.0] * 4)
+    assert [prior.turn_ratio([n] * 4, 4) for n in (0, 1, 2, 3)] == pytest.approx([1.0] * 4)
     one, rows = [1.25 - 1.05, 1.5 - 1.1, 1.75 - 1.15], 1 + 0.05 * 9  # drafting takes that; ten rows
     even = [1 + 0.05 * (4 * n - 1) + 1.15 * drafting for n, drafting in ((2, one[0]), (3, one[1]))]
     takes = rows + 1.15 * one[0] + (one[2] - one[0])
-    assert prior.unevenness([1, 3, 1, 1]) == pytest.approx(takes / (even[0] * even[1]) ** 0.5)
+    assert prior.turn_ratio([1, 3, 1, 1], 4) == pytest.approx(takes / (even[0] * even[1]) ** 0.5)
 
 
 def test_while_somebody_reads_turns_tell_nothing() -> None:
@@ -159,8 +195,7 @@ def test_while_somebody_reads_turns_tell_nothing() -> None:
     view.begin(0)
     before = view.plain_s
     for _ in range(20):
-        for reply in views:
-            reply.observe_among(RoundAmong(0, 0, nan))
+        take_turn(views, [RoundAmong(0, 0, nan)] * 2)
     assert view.plain_s == before
 
 
@@ -180,9 +215,9 @@ def test_a_turn_of_two_drafters_is_that_of_the_one_that_all_wait_for() -> None:
     for view in views:
         view.begin(0)
     for turn in range(80):
-        for drafter, view in enumerate(views):  # the second, with the head, tells last or first
-            drafted, seconds = (1, 0.2) if turn // 8 % 2 else (0, 0.1)
-            view.observe_among(RoundAmong(1 - drafter if turn < 40 else drafter, drafted, seconds))
+        drafted, seconds = (1, 0.2) if turn // 8 % 2 else (0, 0.1)
+        rounds = [RoundAmong(drafter, drafted, seconds) for drafter in (1, 0)]  # the one with the head tells first
+        take_turn(views, rounds if turn < 40 else rounds[::-1])
     assert views[0].price(1, 1) == pytest.approx(2.0, rel=0.05)
     assert views[0].price(0, 1) < 1.7
     assert views[0].turn_price([(0, 1), (1, 1)]) == pytest.approx(2.0, rel=0.05)
