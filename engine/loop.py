@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from engine import together
 from engine.drafters import Drafter
 from engine.events import Finished, Reason, Round
 from engine.policy import Policy
@@ -74,6 +75,8 @@ def decode(
         proposer.observe(round_)
         reason = _end_reason(tokens, prompt, limits, budget) or ("cancelled" if limits.cancelled() else None)
         yield round_
+        if reason is None:
+            together.between_rounds()
     yield Finished(reason, len(tokens) - prompt, time.monotonic() - began_s)
 
 

@@ -1,9 +1,10 @@
 """Several replies at once, in one thread: each is a coroutine, and their passes of one model become one pass.
 
-A reply hands over where it wants the device: for a pass (`run`), before it waits for the device (`before_waiting`), and
-between two pieces of a prompt (`between_pieces`). `Together.turn` gathers what all of them want, has the passes of one
-model run as one, and lets each reply go on with its own rows. The coroutines are greenlets, so that a reply is written
-as if it were alone; outside of one, these functions hand over nothing, and a pass runs at once.
+A reply hands over where it wants the device: for a pass (`run`), before it waits for the device (`before_waiting`),
+between two pieces of a prompt (`between_pieces`) and between two rounds (`between_rounds`). `Together.turn` gathers
+what all of them want, has the passes of one model run as one, and lets each reply go on with its own rows. The
+coroutines are greenlets, so that a reply is written as if it were alone; outside of one, these functions hand over
+nothing, and a pass runs at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 if TYPE_CHECKING:  # replies that are played back need no MLX
     import mlx.core as mx
 
-_WAITS, _READS = "waits for the device", "reads a prompt"
+_WAITS, _READS, _PLANS = "waits for the device", "reads a prompt", "plans its next round"
 
 
 class Pass(Protocol):
@@ -100,6 +101,11 @@ def between_pieces() -> None:
     _hand_over(_READS)
 
 
+def between_rounds() -> None:
+    """Lets every other reply end its round before this one plans another, so that each knows what came of all."""
+    _hand_over(_PLANS)
+
+
 def others_read() -> bool:
     """Whether another reply reads its prompt in the turns of the one that asks, which take longer by that."""
     reply = getcurrent()
@@ -141,11 +147,11 @@ class Together:
     def turn(self) -> None:
         """Has each reply that writes do one round, and each that reads its prompt one piece of it.
 
-        First come the passes, those of smaller models before those of larger ones, so that what all replies drafted
-        is verified at once. Then, with everything submitted, each reply waits for its own round. Raises in the end
-        what a reply raised.
+        All plan. Then come the passes, those of smaller models before those of larger ones, so that what all replies
+        drafted is verified at once. Then, with everything submitted, each reply waits for its own round. Raises in the
+        end what a reply raised.
         """
-        for reply in self._that(lambda wanted: wanted in (None, _READS)):
+        for reply in self._that(lambda wanted: wanted in (None, _READS, _PLANS)):
             reply.resume()
         while wanting := self._that(lambda wanted: not isinstance(wanted, str)):
             self._run_smallest(wanting)

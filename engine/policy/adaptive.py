@@ -209,8 +209,9 @@ class Adaptive:
         self._end(round_)
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
-        if max(self._replies, self._times.replies) > 1:  # a round ahead would have a pass to itself, which reads all weights for one row
-            return False
+        if max(self._replies, self._times.replies) > 1:
+            self._followed = self._replies == self._times.replies and self._times.stays_plain(planned=self._planned)
+            return self._followed
         drafters = range(len(self._candidates))
         self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
         return self._followed
@@ -248,15 +249,19 @@ class Adaptive:
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)
 
     def _length_among(self, drafter: int, own: Mapping[int, float], lengths: Sequence[int]) -> int:
-        """Returns the draft length that brings all of several replies at once most tokens for the time of their pass,
-        if the others draft what they planned last, or if all with this drafter draft the same: since each knows what
-        the others expect, they come to the same choice. own: the tokens that this reply expects, by draft length."""
+        """Returns the draft length that brings several replies at once most tokens for the time of their pass, if the
+        others draft what they planned last, or if all with this drafter draft the same: since each knows what the
+        others expect, they come to the same choice. own: the tokens that this reply expects, by draft length.
+
+        Most is the highest geometric mean over the replies, so that no reply becomes quicker by a share while others
+        become slower by more: proportional fairness (Kelly 1997, "Charging and rate control for elastic traffic")."""
         plans = self._times.others
         unknown = [(drafter, 0)] * (self._times.replies - 1 - len(plans))  # begin in this turn, and wait for no draft
 
         def speed(length: int, theirs: list[tuple[int, int]]) -> float:
-            tokens = own[length] + sum(plan.tokens(n) for plan, (_, n) in zip(plans, theirs, strict=True))
-            return (tokens + len(unknown)) / self._times.turn_price([(drafter, length), *theirs, *unknown])
+            tokens = [own[length], *(plan.tokens(n) for plan, (_, n) in zip(plans, theirs, strict=True))]
+            drafts = [(drafter, length), *theirs, *unknown]
+            return math.prod(tokens) ** (1 / len(drafts)) / self._times.turn_price(drafts)
 
         planned = [(plan.drafter, plan.drafted) for plan in plans]
         same = [plan.drafter == drafter or not plan.drafted for plan in plans]
@@ -344,7 +349,9 @@ class Adaptive:
         seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._times.replies > 1:
-            seconds = math.nan if together.others_read() else seconds
+            # The first round of several that are submitted ahead is told of a pass late, and the last a pass early.
+            if together.others_read() or self._planned == self._followed:
+                seconds = math.nan
             self._times.observe_among(RoundAmong(drafter, len(round_.drafted), seconds))
             return
         self._times.elapse()

@@ -54,6 +54,7 @@ JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
 # Of several replies at once, in turns:
 UNSETTLED, PLAIN_TURNS, MAX_PLAIN = 4, 3, 14  # plain ones that tell nothing yet, those timed after them, and the most
 PLAIN_EVERY, PLAIN_EVERY_IF_SURE = 64, 192  # from one run of plain ones to the next, and where drafts surely pay
+QUIET_TURNS = 4  # plain ones in a row, after which replies submit their rounds ahead
 PROBE_EVERY = 8  # a draft that may not pay is made only in one of so many
 MAX_KEPT = 4096  # turns whose `turn_ratio` is kept
 MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
@@ -168,12 +169,12 @@ class RoundAmong(NamedTuple):
 
 @dataclass
 class _Turns:
-    """The rounds of several replies at once that were one pass. In each turn all plan before any of them tells of its
-    round. Keys are the times that each reply goes by when it is alone.
+    """The rounds of several replies at once that were one pass. In each turn all plan, or submit a round ahead, before
+    any of them tells of its round. Keys are the times that each reply goes by when it is alone.
 
     current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply that
-    takes part, and the turn that it was for. count: turns that are over. plain: the latest turns in a
-    row without drafts. next_plain: the count at which the next run of plain turns begins. plain_left: how many turns
+    takes part, and the turn that it was for. count: turns that are over. plain: the latest turns in a row without
+    drafts. next_plain: the count at which the next run of plain turns begins. plain_left: how many turns
     of it must still be timed. sure: whether all drafts of the last turn that had any were sure to pay. tells: whether
     the last turn tells how long such turns take.
     """
@@ -233,7 +234,7 @@ class StepTimes:
 
     def __post_init__(self) -> None:
         self.replies = 1
-        self._fewer: dict[tuple[int, int], float] = {}  # by drafter and length, `turn_ratio` of fewer than the class has
+        self._fewer = dict[tuple[int, int], float]()  # of as many replies as these: `turn_ratio`, by drafter and length
         self._alone = self  # the times of one reply, where these are of several
         self._turns = defaultdict[int, _Turns](_Turns)  # by `replies_class`, of all replies, whether or not they teach
         keys = [(drafter, length) for drafter, prior in enumerate(self.drafters) for length in prior.prices]
@@ -321,7 +322,7 @@ class StepTimes:
 
     @property
     def lone(self) -> float:
-        """The price of a plain step that is not submitted ahead, as none of several replies at once ever is."""
+        """The price of a plain step that is not submitted ahead; for several replies at once it makes no difference."""
         return math.exp(self._belief.mean[LONE]) if self.replies == 1 else 1.0
 
     @property
@@ -367,6 +368,20 @@ class StepTimes:
         """Whether this turn may hold a draft that may not pay: all replies wait for it, so they probe in the same
         turns."""
         return self.replies == 1 or self._turns_among.count % PROBE_EVERY == 0
+
+    def stays_plain(self, planned: bool) -> bool:
+        """Returns whether several replies submit their next rounds ahead, without a plan: nobody drafted in some turns,
+        and in the next one nobody probes. They do so in the same turns, as a reply that went ahead alone would have a
+        pass to itself, which reads all weights for one row. planned: whether this one has planned for this turn, as
+        then all others must have; else its round was submitted ahead."""
+        if not planned:
+            self.begin_turn()
+        turns = self._turns_among
+        plans = [plan for turn, plan in turns.planned.values() if turn == turns.count or not planned]
+        if not planned and self._alone in turns.planned:
+            self.plan_among(turns.planned[self._alone][1])
+        quiet = turns.plain >= QUIET_TURNS and not any(plan.drafted for plan in plans)
+        return quiet and len(plans) >= self.replies and (turns.count + 1) % PROBE_EVERY != 0
 
     @property
     def _turns_among(self) -> _Turns:

@@ -13,13 +13,18 @@ from engine.drafters import Draft, Drafter
 from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, Round
+from engine.policy import Plan
+from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
+from engine.policy.step_times import PriorPrices, StepTimes
 from engine.rotary_embedding import correct_frequencies
 from engine.session import Prompt, Session
 from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.joint_pass import JointPass
 from engine.together import Together
+from engine.verify_pass import RoundQueue
 from tests.engine.conversations import CONTEXT, LONG, NEARBY
 from tests.engine.drafters.toy_drafters import LONGROPE, made, target_of
 from tests.engine.fakes import ByteTokenizer, Counting
@@ -133,6 +138,56 @@ def test_what_all_want_of_a_model_is_one_pass() -> None:
     model.rows.clear()
     write(target, replies)
     assert model.rows == [19] * 4 + [4] * 6
+
+
+def test_all_end_their_rounds_before_any_plans_another() -> None:
+    """So a turn is the same for all, whoever comes and goes, and each knows what came of the others' drafts."""
+
+    class Noting(FixedLength):
+        def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+            noted.append("plan")
+            return super().plan(hints)
+
+        def observe(self, round_: Round) -> None:
+            noted.append("end")
+
+    def work(tokens: int) -> None:
+        given = (Prompt(text(tokens, 9)), replace(COUPLED, max_tokens=tokens), PromptLookup(1), Noting(2))
+        for _ in session_of(target.for_another_reply()).continue_tokens(*given):
+            pass
+
+    noted, turns, target, driver = list[str](), list[list[str]](), CachedModel(network("qwen3")), Together()
+    for tokens in (6, 9, 12):
+        driver.start(partial(work, tokens))
+    while driver.running:
+        noted.clear()
+        driver.turn()
+        turns.append(noted[:])
+    assert all(turn == sorted(turn, reverse=True) for turn in turns)
+    assert ["plan"] * 3 + ["end"] * 3 in turns and ["plan", "end"] in turns
+
+
+def test_where_nobody_drafts_all_submit_rounds_ahead_in_the_same_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the device has something to do while the host works, and still no pass is for fewer rows than there are."""
+
+    def work(prompt: list[int]) -> None:
+        policy = Adaptive([Candidate("lookup", ChainExpectedLength(3))], shared.for_reply(), 20, driver.at_once)
+        given = (Prompt(prompt), replace(COUPLED, max_tokens=61), PromptLookup(9), policy)
+        for _ in session_of(target.for_another_reply()).continue_tokens(*given):
+            pass
+
+    model: Any = Counting(network("qwen3"))
+    target, driver, ahead = CachedModel(model), Together(), list[int]()
+    shared, submit = StepTimes([PriorPrices("lookup", {1: 1.1, 2: 1.2, 3: 1.3})]), RoundQueue.submit_ahead
+    target.for_another_reply()
+    model.rows.clear()
+    monkeypatch.setattr(RoundQueue, "submit_ahead", lambda self: (ahead.append(1), submit(self))[1])
+    for seed in range(4):
+        driver.start(partial(work, text(seed, 20)))
+    while driver.running:
+        driver.turn()
+    assert model.rows == [19] * 4 + [4] * 61
+    assert len(ahead) > 4 * 30 and len(ahead) % 4 == 0
 
 
 def test_heads_draft_for_all_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,8 +192,8 @@ def speed(
 
 @dataclass
 class _Reply:
-    """One of several replies at once: at which token it is, what it drafts in this round, and whether it knew that the
-    round would be plain before the one before it was over."""
+    """One of several replies at once: at which token it is, what it drafts in this round, and whether it knows that the
+    next round will be plain before this one is over."""
 
     policy: Policy
     right: Sequence[bool]
@@ -205,22 +205,36 @@ class _Reply:
         self.length = 0 if self.sure else min(self.policy.plan().length, TOKENS - self.at - 1)
         return self.length
 
+    def look_ahead(self) -> None:
+        self.sure = self.length == 0 and self.policy.next_is_plain()
+
     def end_round(self, clock_s: float) -> int:
         """Returns how many tokens the round gave."""
         accepted = 0
         while accepted < self.length and self.right[self.at + accepted]:
             accepted += 1
-        self.sure = self.length == 0 and self.policy.next_is_plain()
         self.policy.observe(round_of(self.length, accepted, clock_s))
         self.at += accepted + 1
         return accepted + 1
+
+
+def _turn_s(replies: Sequence[_Reply], costs: MachineTimes) -> float:
+    """Has replies at once plan a turn; returns how long it takes. They draft and verify in joint passes."""
+    drafted = [reply.plan() for reply in replies]
+    for reply in replies:
+        reply.look_ahead()
+    seconds = costs.pass_s(len(replies) + sum(drafted))
+    for step in range(max(drafted)):
+        share = costs.pass_s(sum(length > step for length in drafted)) / costs.pass_s(1)
+        seconds += (costs.draft_s(step + 1) - costs.draft_s(step)) * share
+    return seconds
 
 
 def together(
     make: Callable[[], Policy], costs: MachineTimes, text: str, at_once: int, lengths: list[int] | None = None
 ) -> float:
     """Returns the tokens a plain pass of `at_once` replies side by side, each of which is followed by another, while
-    LATER of them end after as many; they draft and verify in joint passes. make: the policy of one reply. text: its
+    LATER of them end after as many. make: the policy of one reply. text: its
     kind, or "mixed" for one of each of `MIXED`. lengths: gets what was drafted."""
     seeds, clock_s, tokens, began, ended = count(), 0.0, 0, (0, 0.0), 0
 
@@ -232,19 +246,36 @@ def together(
 
     replies = [new() for _ in range(at_once)]
     while ended < 2 * LATER * at_once:
-        drafted = [reply.plan() for reply in replies]
-        clock_s += costs.pass_s(at_once + sum(drafted))
-        for step in range(max(drafted)):
-            share = costs.pass_s(sum(length > step for length in drafted)) / costs.pass_s(1)
-            clock_s += (costs.draft_s(step + 1) - costs.draft_s(step)) * share
+        clock_s += _turn_s(replies, costs)
         tokens += sum(reply.end_round(clock_s) for reply in replies)
         ended += sum(reply.at >= TOKENS for reply in replies)
         replies = [new() if reply.at >= TOKENS else reply for reply in replies]
         if ended < LATER * at_once:
             began = tokens, clock_s
         elif lengths is not None:
-            lengths += drafted
+            lengths += [reply.length for reply in replies]
     return (tokens - began[0]) / (clock_s - began[1])
+
+
+def batches(learnt: Learnt, costs: MachineTimes, text: str, at_once: int, number: int = 3) -> list[float]:
+    """Returns how many times as fast as plain decoding `at_once` adaptive replies are that begin together and that
+    nobody follows, until all are over; of so many such batches, one after another."""
+    found = []
+    for batch in range(number):
+        writing: list[_Reply] = []
+        for place in range(at_once):
+            kind = MIXED[place % len(MIXED)] if text == "mixed" else text
+            policy = adaptive(learnt, at_once=lambda now=writing: len(now))  # type: ignore[misc]
+            writing.append(_Reply(policy, flags(kind, batch * at_once + place)))
+            policy.begin(TOKENS)
+        clock_s = 0.0
+        while writing:
+            clock_s += _turn_s(writing, costs)
+            for reply in writing:
+                reply.end_round(clock_s)
+            writing[:] = [reply for reply in writing if reply.at < TOKENS]
+        found.append(TOKENS * costs.pass_s(at_once) / clock_s)
+    return found
 
 
 def shares_together(
@@ -336,14 +367,15 @@ class Learnt:
         return cls(StepTimes([prior_of(times, factor)]))
 
 
-def adaptive(learnt: Learnt, usual: Sequence[float] = (), at_once: int = 1) -> Adaptive:
+def adaptive(learnt: Learnt, usual: Sequence[float] = (), at_once: int | Callable[[], int] = 1) -> Adaptive:
     """Returns the policy of one reply of `at_once`. usual: acceptance rates that the drafter's folder says."""
+    number: Callable[[], int] = at_once if callable(at_once) else lambda: at_once
     learnt.counts.fade()
     expected = ChainExpectedLength(
         LONGEST, learnt.counts if learnt.counts.rates or not usual else AcceptanceCounts.of(usual)
     )
     times = learnt.times if at_once == 1 else learnt.times.for_reply()
-    return Adaptive([Candidate("drafter", expected, learnt.counts)], times, at_once=lambda: at_once)
+    return Adaptive([Candidate("drafter", expected, learnt.counts)], times, at_once=number)
 
 
 WORLDS: dict[str, Callable[[str], World]] = {

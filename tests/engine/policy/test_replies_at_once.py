@@ -6,11 +6,14 @@ from statistics import mean
 
 import pytest
 
-from engine.policy.step_times import PlanAmong, PriorPrices, RoundAmong, StepTimes
+from engine.policy.adaptive import Adaptive
+from engine.policy.step_times import CPU_PASSES, PlanAmong, PriorPrices, RoundAmong, StepTimes
+from tests.engine.policy.machine_times import MachineTimes
 from tests.engine.policy.simulation import (
     LONGEST,
     Learnt,
     adaptive,
+    batches,
     costs_of,
     flags,
     prior_of,
@@ -24,7 +27,7 @@ from tests.engine.policy.simulation import (
 @pytest.mark.parametrize("at_once", [1, 2, 4, 8])
 def test_replies_at_once_are_not_much_slower_than_with_the_best_fixed_length_for_all(at_once: int) -> None:
     found = shares_together(at_once, ("head", "small model"), ("20% right", "80% right", "mixed")).values()
-    assert mean(found) >= 0.975 and min(found) >= 0.9
+    assert mean(found) >= 0.98 and min(found) >= 0.9
 
 
 @pytest.mark.slow
@@ -32,8 +35,15 @@ def test_replies_at_once_are_not_much_slower_than_with_the_best_fixed_length_for
 def test_so_are_they_with_every_drafter_and_text(at_once: int) -> None:
     """And where drafting does not pay, no more than a little is lost in finding out."""
     found = shares_together(at_once)
-    assert mean(found.values()) >= 0.97
+    assert mean(found.values()) >= 0.985
     assert min(share for (_, _, text), share in found.items() if text == "0% right") >= 0.9
+
+
+@pytest.mark.parametrize(("text", "least"), [("50% right", 0.97), ("80% right", 1.05)])
+def test_a_batch_that_nobody_follows_is_not_slower_than_plain(text: str, least: float) -> None:
+    """Replies that end before the others leave these a pass of fewer rows, which is no price of drafts."""
+    costs = MachineTimes(CPU_PASSES, ((0, 0.0), (1, 0.05), (LONGEST, LONGEST * 0.05)))
+    assert mean(batches(Learnt.prior(costs), costs, text, 8)) >= least
 
 
 def drafted(at_once: int) -> float:
@@ -166,8 +176,9 @@ def test_replies_of_different_texts_draft_differently() -> None:
     assert mean(found) >= 1.05
 
 
-def test_plain_rounds_of_several_replies_stay_together() -> None:
-    """One that went ahead would have a pass of its own, of all weights for one row."""
+def test_plain_rounds_of_several_replies_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that went ahead alone would have a pass of its own, of all weights for one row. Once nobody has drafted in
+    some turns, all go ahead in the same turns, but for those in which drafts are tried again."""
     ahead = []
     for at_once in (1, 2):
         prices = PriorPrices("drafter", dict.fromkeys(range(1, LONGEST + 1), 20.0))
@@ -176,6 +187,17 @@ def test_plain_rounds_of_several_replies_stay_together() -> None:
         assert policy.plan().length == 0
         ahead.append(policy.next_is_plain())
     assert ahead == [True, False]
+    times = MachineTimes(((1, 1.0), (9, 9.0)), ((0, 0.0), (1, 1.0), (LONGEST, 8.0)))
+    learnt, look, turns = Learnt(StepTimes([prior_of(times)])), Adaptive.next_is_plain, dict[int, set[bool]]()
+
+    def noted(self: Adaptive) -> bool:
+        goes_ahead = look(self)
+        turns.setdefault(self._times._turns_among.count, set()).add(goes_ahead)
+        return goes_ahead
+
+    monkeypatch.setattr(Adaptive, "next_is_plain", noted)
+    together(lambda: adaptive(learnt, at_once=4), times, "0% right", 4)
+    assert all(len(told) == 1 for told in turns.values()) and mean(True in told for told in turns.values()) > 0.7
 
 
 def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
