@@ -157,9 +157,10 @@ class Adaptive:
             self._times.begin_turn()
         plan = self._plan(hints)
         if self._times.replies > 1:
-            drafter, sure = self._choice.drafter, self._choice.sure and not self._choice.probing
+            drafter, probing = self._choice.drafter, self._choice.probing
             expected = self._tokens(drafter) if self._hints[drafter] != 0 else {0: 1.0}
-            self._times.plan_among(PlanAmong(drafter, plan.length, expected, self._budget.left, sure))
+            sure = self._choice.sure and not probing
+            self._times.plan_among(PlanAmong(drafter, plan.length, expected, self._budget.left, sure, probing))
         return plan
 
     def _plan(self, hints: Sequence[float | None]) -> Plan:

@@ -54,7 +54,7 @@ JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
 # Of several replies at once, in turns:
 UNSETTLED, PLAIN_TURNS, MAX_PLAIN = 4, 3, 14  # plain ones that tell nothing yet, those timed after them, and the most
 PLAIN_EVERY, PLAIN_EVERY_IF_SURE = 64, 192  # from one run of plain ones to the next, and where drafts surely pay
-QUIET_TURNS = 4  # plain ones in a row, after which replies submit their rounds ahead
+QUIET_TURNS = 4  # in a row without drafts but probes, after which replies submit their rounds ahead
 PROBE_EVERY = 8  # a draft that may not pay is made only in one of so many
 MAX_KEPT = 4096  # turns whose `turn_ratio` is kept
 MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
@@ -145,13 +145,14 @@ class Belief:
 class PlanAmong:
     """What one of several replies at once is about to draft. drafter: by its place. drafted: tokens. expected: tokens
     that a round gives, the target's own included, by draft length. budget: plain steps that the reply may still lose.
-    sure: whether the draft pays beyond reasonable doubt."""
+    sure: whether the draft pays beyond reasonable doubt. probing: whether it may not pay."""
 
     drafter: int
     drafted: int
     expected: Mapping[int, float]
     budget: float
     sure: bool = True
+    probing: bool = False
 
     def tokens(self, length: int) -> float:
         """Returns the expected tokens of a round with the longest draft that is not above `length`."""
@@ -174,9 +175,9 @@ class _Turns:
 
     current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply that
     takes part, and the turn that it was for. count: turns that are over. plain: the latest turns in a row without
-    drafts. next_plain: the count at which the next run of plain turns begins. plain_left: how many turns
-    of it must still be timed. sure: whether all drafts of the last turn that had any were sure to pay. tells: whether
-    the last turn tells how long such turns take.
+    drafts; quiet: those without drafts but probes. next_plain: the count at which the next run of plain turns begins.
+    plain_left: how many turns of it must still be timed. sure: whether all drafts of the last turn that had any were
+    sure to pay. tells: whether the last turn tells how long such turns take.
     """
 
     current: dict[StepTimes, RoundAmong] = field(default_factory=dict)
@@ -187,6 +188,7 @@ class _Turns:
     next_plain: int = 0
     plain_left: int = PLAIN_TURNS
     sure: bool = True
+    quiet: int = 0
     tells: bool = False
 
     def end(self, replies: int) -> None:
@@ -206,6 +208,7 @@ class _Turns:
         self.plain_left -= self.plain > 0 and self.tells
         drafted = [plan for _, plan in self.planned.values() if plan.drafted]
         self.sure = all(plan.sure for plan in drafted) if drafted else self.sure
+        self.quiet = self.quiet + 1 if all(plan.probing for plan in drafted) else 0
         if self.count >= self.next_plain + (MAX_PLAIN if self.plain_left > 0 else 0):
             self.next_plain = self.count + (PLAIN_EVERY_IF_SURE if self.sure else PLAIN_EVERY)
             self.plain_left = PLAIN_TURNS
@@ -380,7 +383,7 @@ class StepTimes:
         plans = [plan for turn, plan in turns.planned.values() if turn == turns.count or not planned]
         if not planned and self._alone in turns.planned:
             self.plan_among(turns.planned[self._alone][1])
-        quiet = turns.plain >= QUIET_TURNS and not any(plan.drafted for plan in plans)
+        quiet = turns.quiet >= QUIET_TURNS and not any(plan.drafted for plan in plans)
         return quiet and len(plans) >= self.replies and (turns.count + 1) % PROBE_EVERY != 0
 
     @property
@@ -442,13 +445,16 @@ class StepTimes:
         return self._observe([PLAIN, place, REPLAY] if replayed else [PLAIN, place], seconds / share)
 
     def _between(self, drafter: int, length: float) -> tuple[list[int], list[float]]:
-        """Returns the prices that make up that of a length, and their shares of it; a length of 0 has none."""
+        """Returns the prices that make up that of a length, and their shares of it; a length of 0 has none. However few
+        of several replies draft, their turn takes what a plain one does that is not submitted ahead."""
         known = [0, *self.drafters[drafter].prices]
         length = min(length, known[-1])
+        if not length:
+            return [], []
         below, above = next(pair for pair in pairwise(known) if length <= pair[1])
         upper = (length - below) / (above - below)
-        shares = {self._place[drafter, n]: share for n, share in ((below, 1 - upper), (above, upper)) if n and share}
-        return [*shares], [*shares.values()]
+        places = [self._place[drafter, n] if n else LONE for n in (below, above)]
+        return places, [1 - upper, upper]
 
     def elapse(self, rounds: int = 1) -> None:
         """Lets rounds pass: what was learnt may hold a little less, though never less than the prior. The covariance
