@@ -200,6 +200,20 @@ def test_plain_rounds_of_several_replies_stay_together(monkeypatch: pytest.Monke
     assert all(len(told) == 1 for told in turns.values()) and mean(True in told for told in turns.values()) > 0.7
 
 
+def test_a_reply_goes_ahead_with_the_others_or_not_at_all() -> None:
+    """One that plans while the others have gone ahead, as it came later, waits for a turn in which all plan."""
+    shared, plan = StepTimes([PriorPrices("head", {1: 1.3})]), PlanAmong(0, 0, {0: 1.0}, 0.0)
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    for _ in range(10):
+        take_turn(views, [RoundAmong(0, 0, 0.1)] * 2)
+    told = []
+    for view in views:
+        view.begin_turn()
+        view.plan_among(plan)
+        told.append(view.stays_plain(planned=True))
+    assert told == [False, True]
+
+
 def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
     """Three draft one token and one drafts three, so one reply drafts twice more, alone, while the others wait."""
     prior = PriorPrices("small model", {1: 1.25, 2: 1.5, 3: 1.75}, passes=lambda rows: 1 + 0.05 * (rows - 1))
