@@ -43,8 +43,7 @@ class Proposer:
 
     def next_is_plain(self, context: DraftContext) -> bool:
         """Whether the round after this one is sure to be plain, whatever comes of this one."""
-        known = [hint for hint in self._hints(context) if hint is not None]
-        return self._policy.next_is_plain(bool(known) and not any(known))
+        return self._policy.next_is_plain(self._hints(context))
 
     def observe(self, round_: Round) -> None:
         """Lets the policy learn from a round."""

@@ -44,6 +44,6 @@ class Policy(Protocol):
     def skip(self, round_: Round) -> None:
         """Takes note of a round whose draft a grammar forced in place of the one that was planned here."""
 
-    def next_is_plain(self, has_nothing: bool = False) -> bool:
-        """Returns whether the round after a plain one is sure to be plain too, whatever comes of this one. has_nothing:
-        whether all drafters that give hints have nothing to propose now."""
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
+        """Returns whether the round after a plain one is sure to be plain too, whatever comes of this one. hints: as
+        in `plan`, as they are before this round is known."""

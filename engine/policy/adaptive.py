@@ -209,13 +209,23 @@ class Adaptive:
         self._pass_tokens(round_)
         self._end(round_)
 
-    def next_is_plain(self, has_nothing: bool = False) -> bool:
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
         if max(self._replies, self._times.replies) > 1:
-            self._followed = self._replies == self._times.replies and self._times.stays_plain(planned=self._planned)
+            self._followed = self._replies == self._times.replies and self._goes_ahead(hints)
             return self._followed
+        known = [hint for hint in hints if hint is not None]
+        has_nothing = bool(known) and not any(known)
         drafters = range(len(self._candidates))
         self._followed = self._plain_left > 1 or not any(self._may_draft_next(one, has_nothing) for one in drafters)
         return self._followed
+
+    def _goes_ahead(self, hints: Sequence[float | None]) -> bool:
+        """Returns whether all of several replies submit their next rounds ahead. A reply is not ready for it once a
+        drafter says that it has something which pays."""
+        self._hints = hints or self._hints
+        found = [drafter for drafter, hint in enumerate(self._hints) if hint and not self._planned]
+        ready = not any(best.length and not best.probing for best in map(self._best, found))
+        return self._times.goes_ahead(self._planned, ready)
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
         """Returns whether the round after this plain one may be drafted. It is not yet known what a drafter that
@@ -350,8 +360,9 @@ class Adaptive:
         seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._times.replies > 1:
-            # The first round of several that are submitted ahead is told of a pass late, and the last a pass early.
-            if together.others_read() or self._planned == self._followed:
+            # Of rounds that are submitted ahead, the first is told of a pass late and the last a pass early.
+            at_ends = self._planned == self._followed
+            if at_ends or together.others_read() or self._replies != self._times.replies:
                 seconds = math.nan
             self._times.observe_among(RoundAmong(drafter, len(round_.drafted), seconds))
             return

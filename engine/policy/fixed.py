@@ -32,5 +32,5 @@ class FixedLength:
     def skip(self, round_: Round) -> None:
         pass
 
-    def next_is_plain(self, has_nothing: bool = False) -> bool:
-        return self._plan.length == 0 or (has_nothing and self._all_hint)
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
+        return self._plan.length == 0 or (bool(hints) and self._all_hint and not any(hints))

@@ -161,7 +161,7 @@ class PlanAmong:
 
 class RoundAmong(NamedTuple):
     """A round of one of several replies at once. drafter: by its place. drafted: tokens. seconds: since its last round,
-    NaN if it had none, or if others read their prompts meanwhile."""
+    NaN where that is not what such a turn takes."""
 
     drafter: int
     drafted: int
@@ -170,19 +170,23 @@ class RoundAmong(NamedTuple):
 
 @dataclass
 class _Turns:
-    """The rounds of several replies at once that were one pass. In each turn all plan, or submit a round ahead, before
-    any of them tells of its round. Keys are the times that each reply goes by when it is alone.
+    """The rounds of several replies at once that were one pass. In each turn all plan that have no round submitted
+    ahead, before any of them tells of its round. Keys are the times that each reply goes by when it is alone.
 
     current: rounds that have been told of. last: those of the turn before. planned: the latest plan of each reply that
-    takes part, and the turn that it was for. count: turns that are over. plain: the latest turns in a row without
-    drafts; quiet: those without drafts but probes. next_plain: the count at which the next run of plain turns begins.
-    plain_left: how many turns of it must still be timed. sure: whether all drafts of the last turn that had any were
-    sure to pay. tells: whether the last turn tells how long such turns take.
+    takes part, and the turn that it was for. replies: how many take part. ready: those that would submit their next
+    round ahead; were_ready: those of the turn before. count: turns that are over. plain: the latest turns in a row in
+    which nobody drafted; quiet: those in which nobody did so except as a probe. next_plain: the count at which the next
+    run of plain turns begins. plain_left: how many turns of it must still be timed. sure: whether all drafts of the
+    last turn that had any were sure to pay. tells: whether the last turn tells how long such turns take.
     """
 
     current: dict[StepTimes, RoundAmong] = field(default_factory=dict)
     last: dict[StepTimes, RoundAmong] = field(default_factory=dict)
     planned: dict[StepTimes, tuple[int, PlanAmong]] = field(default_factory=dict)
+    replies: int = 0
+    ready: set[StepTimes] = field(default_factory=set)
+    were_ready: set[StepTimes] = field(default_factory=set)
     count: int = 0
     plain: int = 0
     next_plain: int = 0
@@ -191,24 +195,27 @@ class _Turns:
     quiet: int = 0
     tells: bool = False
 
-    def end(self, replies: int) -> None:
-        """Ends the turn, if there was one: a reply plans again. replies: how many take part."""
-        if not self.current:
-            return
-        self.current, self.last = {}, self.current
-        self.count += 1
-        self.planned = {one: (turn, plan) for one, (turn, plan) in self.planned.items() if turn >= self.count - 1}
-        self._judge_last(replies)
+    def begin(self, replies: int) -> None:
+        """Begins a turn of so many replies, unless another of them has done so."""
+        if self.current:
+            self.current, self.last = {}, self.current
+            self.ready, self.were_ready = set(), self.ready
+            self.count += 1
+            self.planned = {one: (turn, plan) for one, (turn, plan) in self.planned.items() if turn >= self.count - 1}
+            self._judge_last()
+        self.replies = replies
 
-    def _judge_last(self, replies: int) -> None:
+    def _judge_last(self) -> None:
         rounds = self.last.values()
         self.plain = 0 if any(one.drafted for one in rounds) else self.plain + 1
-        timed = len(rounds) == replies and not any(math.isnan(one.seconds) for one in rounds)
+        timed = len(rounds) == self.replies and not any(math.isnan(one.seconds) for one in rounds)
         self.tells = timed and (self.plain == 0 or self.plain > UNSETTLED)
-        self.plain_left -= self.plain > 0 and self.tells
+        timed_plain = self.plain > 0 and self.tells
+        self.plain_left -= timed_plain
         drafted = [plan for _, plan in self.planned.values() if plan.drafted]
         self.sure = all(plan.sure for plan in drafted) if drafted else self.sure
-        self.quiet = self.quiet + 1 if all(plan.probing for plan in drafted) else 0
+        over = timed_plain and self.plain_left == 0  # a run of plain turns, after which all plan
+        self.quiet = self.quiet + 1 if all(plan.probing for plan in drafted) and not over else 0
         if self.count >= self.next_plain + (MAX_PLAIN if self.plain_left > 0 else 0):
             self.next_plain = self.count + (PLAIN_EVERY_IF_SURE if self.sure else PLAIN_EVERY)
             self.plain_left = PLAIN_TURNS
@@ -325,7 +332,8 @@ class StepTimes:
 
     @property
     def lone(self) -> float:
-        """The price of a plain step that is not submitted ahead; for several replies at once it makes no difference."""
+        """The price of a plain step that is not submitted ahead. Budgets of several replies at once are kept in turns
+        that nobody submits ahead, so there it is 1."""
         return math.exp(self._belief.mean[LONE]) if self.replies == 1 else 1.0
 
     @property
@@ -372,19 +380,22 @@ class StepTimes:
         turns."""
         return self.replies == 1 or self._turns_among.count % PROBE_EVERY == 0
 
-    def stays_plain(self, planned: bool) -> bool:
-        """Returns whether several replies submit their next rounds ahead, without a plan: nobody drafted in some turns,
-        and in the next one nobody probes. They do so in the same turns, as a reply that went ahead alone would have a
-        pass to itself, which reads all weights for one row. planned: whether this one has planned for this turn, as
-        then all others must have; else its round was submitted ahead."""
+    def goes_ahead(self, planned: bool, ready: bool) -> bool:
+        """Tells the others whether this reply is ready to submit its next round ahead, and returns whether it shall: if
+        nobody has drafted for some turns except as a probe, nobody may probe in the next one, and all were ready in the
+        turn before. So all go ahead in the same turns, and plan again in the same: one that went ahead alone would have
+        a pass to itself, which reads all weights for one row. planned: whether this reply planned for this turn; if
+        not, its round was submitted ahead, and the turn begins for it here."""
+        turns = self._turns_among
         if not planned:
             self.begin_turn()
-        turns = self._turns_among
-        plans = [plan for turn, plan in turns.planned.values() if turn == turns.count or not planned]
-        if not planned and self._alone in turns.planned:
-            self.plan_among(turns.planned[self._alone][1])
-        quiet = turns.quiet >= QUIET_TURNS and not any(plan.drafted for plan in plans)
-        return quiet and len(plans) >= self.replies and (turns.count + 1) % PROBE_EVERY != 0
+            if self._alone in turns.planned:
+                self.plan_among(turns.planned[self._alone][1])
+        if ready:
+            turns.ready.add(self._alone)
+        drafts = any(plan.drafted for _, plan in turns.planned.values())
+        quiet = turns.quiet >= QUIET_TURNS and not drafts and (turns.count + 1) % PROBE_EVERY != 0
+        return quiet and len(turns.were_ready) >= self.replies
 
     @property
     def _turns_among(self) -> _Turns:
@@ -397,10 +408,10 @@ class StepTimes:
         return [plan for reply, (_, plan) in self._turns_among.planned.items() if reply is not self._alone]
 
     def begin_turn(self) -> None:
-        """Ends the turn before, as this reply plans for another, and learns from it if the reply took part: from the
-        pass that all shared. Replies that teach others learn from each turn once, and one that does not by itself."""
+        """Begins a turn for this reply, and learns from the one before if it took part in that: from the pass that all
+        shared. Replies that teach others learn from each turn once, and one that does not by itself."""
         turns, self._belief = self._turns_among, self.learnt.get(self._class, self._belief)
-        turns.end(self.replies)
+        turns.begin(self.replies)
         if self._clock.turns == turns.count or self._alone not in turns.last:
             return
         self._clock.turns = turns.count

@@ -206,7 +206,7 @@ def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module
             self.turn += 1
             return Plan(3 * (self.turn % 2), "every other round")
 
-        def next_is_plain(self, quiet: bool = False) -> bool:
+        def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
             return False
 
     ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), draft=EveryOther(3))

@@ -1,6 +1,6 @@
 """How often a round waits for the device: once, by an instrumented MLX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -70,8 +70,8 @@ class Watched(FixedLength):
     def plan(self, hints: Any = ()) -> Any:
         return self.policy.plan(hints)
 
-    def next_is_plain(self, has_nothing: bool = False) -> bool:
-        return self.policy.next_is_plain(has_nothing)
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
+        return self.policy.next_is_plain(hints)
 
     def observe(self, round_: Round) -> None:
         self.counts.append(self.instrument.waits)

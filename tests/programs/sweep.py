@@ -20,6 +20,7 @@ import itertools
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import mlx.core as mx
@@ -73,7 +74,7 @@ class EveryLength:
     def begin(self, tokens: int) -> None:
         pass
 
-    def next_is_plain(self, quiet: bool = False) -> bool:
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
         return False
 
 

@@ -45,7 +45,7 @@ def no_wide_pass_is_identical(monkeypatch: pytest.MonkeyPatch) -> None:
 class OneByOne(FixedLength):
     """Plain steps, none of which is launched before the one before has landed."""
 
-    def next_is_plain(self, quiet: bool = False) -> bool:
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
         return False
 
 

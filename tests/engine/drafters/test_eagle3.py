@@ -1,5 +1,6 @@
 """The EAGLE-3 head as a drafter: the text is plain's, and its memory is that of the committed tokens."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,7 +59,7 @@ class InTurn(FixedLength):
     def observe(self, round_: Round) -> None:
         self._rounds += 1
 
-    def next_is_plain(self, quiet: bool = False) -> bool:
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
         return self._lengths[(self._rounds + 1) % len(self._lengths)] == 0
 
 

@@ -247,13 +247,14 @@ def together(
     replies = [new() for _ in range(at_once)]
     while ended < 2 * LATER * at_once:
         clock_s += _turn_s(replies, costs)
+        drafted = [reply.length for reply in replies]
         tokens += sum(reply.end_round(clock_s) for reply in replies)
         ended += sum(reply.at >= TOKENS for reply in replies)
         replies = [new() if reply.at >= TOKENS else reply for reply in replies]
         if ended < LATER * at_once:
             began = tokens, clock_s
         elif lengths is not None:
-            lengths += [reply.length for reply in replies]
+            lengths += drafted
     return (tokens - began[0]) / (clock_s - began[1])
 
 

@@ -67,9 +67,9 @@ def test_a_fixed_length_never_changes() -> None:
 def test_a_fixed_length_is_plain_next_only_where_all_that_could_draft_have_said_no() -> None:
     policy = FixedLength(4)
     policy.plan([0.0])
-    assert policy.next_is_plain(has_nothing=True)
+    assert policy.next_is_plain([0])
     policy.plan([0.0, None])
-    assert not policy.next_is_plain(has_nothing=True)
+    assert not policy.next_is_plain([0])
 
 
 def test_prices_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:
@@ -212,7 +212,7 @@ def test_a_draft_that_came_out_empty_is_no_part_of_a_run_of_plain_steps(monkeypa
         length = policy.plan(hints).length if planned else 0
         assert bool(length) == (1.0 in hints)
         if length:
-            assert policy.next_is_plain(has_nothing=True)
+            assert policy.next_is_plain([0])
         policy.observe(round_of(0, 0, clock_s))
     assert runs == [(1, 1.0)]
 

@@ -225,7 +225,7 @@ class OnceMore(FixedLength):
     def observe(self, round_: Round) -> None:
         self._long = len(round_.drafted) > 2
 
-    def next_is_plain(self, has_nothing: bool = False) -> bool:
+    def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
         return False
 
 

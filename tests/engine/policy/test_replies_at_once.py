@@ -200,18 +200,32 @@ def test_plain_rounds_of_several_replies_stay_together(monkeypatch: pytest.Monke
     assert all(len(told) == 1 for told in turns.values()) and mean(True in told for told in turns.values()) > 0.7
 
 
-def test_a_reply_goes_ahead_with_the_others_or_not_at_all() -> None:
-    """One that plans while the others have gone ahead, as it came later, waits for a turn in which all plan."""
-    shared, plan = StepTimes([PriorPrices("head", {1: 1.3})]), PlanAmong(0, 0, {0: 1.0}, 0.0)
-    views = [shared.for_reply().for_replies(2) for _ in range(2)]
-    for _ in range(10):
-        take_turn(views, [RoundAmong(0, 0, 0.1)] * 2)
+def asked(views: Sequence[StepTimes], planned: Sequence[bool], ready: Sequence[bool]) -> list[bool]:
+    """Returns which replies go ahead in a plain turn."""
     told = []
+    for view, plans, one in zip(views, planned, ready, strict=True):
+        if plans:
+            view.begin_turn()
+            view.plan_among(PlanAmong(0, 0, {0: 1.0}, 0.0))
+        told.append(view.goes_ahead(plans, one))
     for view in views:
-        view.begin_turn()
-        view.plan_among(plan)
-        told.append(view.stays_plain(planned=True))
-    assert told == [False, True]
+        view.observe_among(RoundAmong(0, 0, 0.1))
+    return told
+
+
+def test_replies_go_ahead_together_or_not_at_all() -> None:
+    """One that is not ready, as it has something to draft, or never asks, as it has a grammar, keeps all from it."""
+    shared = StepTimes([PriorPrices("head", {1: 1.3})])
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    for _ in range(16):
+        take_turn(views, [RoundAmong(0, 0, 0.1)] * 2)
+    yes, no = [True, True], [False, False]
+    assert asked(views, yes, yes) == no  # nobody has said before that it is ready
+    assert asked(views, yes, yes) == yes
+    assert asked(views, no, [True, False]) == yes
+    assert asked(views, no, yes) == no
+    assert asked(views, yes, yes) == yes
+    assert asked([view._alone.for_replies(3) for view in views], no, yes) == no
 
 
 def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
