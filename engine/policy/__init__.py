@@ -3,6 +3,7 @@
 fixed            always the same draft length
 adaptive         draft length `auto`: the most expected tokens for the price, within a budget for what may be lost
 step_times       the prices: how long rounds take here, learnt from the rounds of replies
+turns            of several replies at once: what all of them plan, and what came of it
 expected_length  the expected tokens: how many drafts are accepted, learnt likewise
 
 `app.inference.learnt_rounds` makes the policy of a reply, and keeps what was learnt.

@@ -16,7 +16,8 @@ from engine import together
 from engine.events import Round
 from engine.policy import Plan
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength
-from engine.policy.step_times import PlanAmong, RoundAmong, StepTimes
+from engine.policy.step_times import StepTimes
+from engine.policy.turns import PlanAmong, RoundAmong
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may lose
 BUDGET_START, MAX_BUDGET_START = 0.03, 3.0  # of the tokens of the whole reply, and at most this many plain steps

@@ -7,7 +7,8 @@ from statistics import mean
 import pytest
 
 from engine.policy.adaptive import Adaptive
-from engine.policy.step_times import CPU_PASSES, PlanAmong, PriorPrices, RoundAmong, StepTimes
+from engine.policy.step_times import CPU_PASSES, PriorPrices, StepTimes
+from engine.policy.turns import PlanAmong, RoundAmong
 from tests.engine.policy.machine_times import MachineTimes
 from tests.engine.policy.simulation import (
     LONGEST,
