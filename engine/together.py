@@ -147,9 +147,9 @@ class Together:
     def turn(self) -> None:
         """Has each reply that writes do one round, and each that reads its prompt one piece of it.
 
-        All plan. Then come the passes, those of smaller models before those of larger ones, so that what all replies
-        drafted is verified at once. Then, with everything submitted, each reply waits for its own round. Raises in the
-        end what a reply raised.
+        First all replies plan. Then come the passes, those of smaller models before those of larger ones, so that what
+        all drafted is verified at once. Then, with everything submitted, each reply waits for its own round. Raises in
+        the end what a reply raised.
         """
         for reply in self._that(lambda wanted: wanted in (None, _READS, _PLANS)):
             reply.resume()

@@ -3,7 +3,7 @@
 fixed            always the same draft length
 adaptive         draft length `auto`: the most expected tokens for the price, within a budget for what may be lost
 step_times       the prices: how long rounds take here, learnt from the rounds of replies
-turns            of several replies at once: what all of them plan, and what came of it
+joint_turns      of several replies at once: what all of them plan, and what came of it
 expected_length  the expected tokens: how many drafts are accepted, learnt likewise
 
 `app.inference.learnt_rounds` makes the policy of a reply, and keeps what was learnt.
@@ -47,4 +47,4 @@ class Policy(Protocol):
 
     def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
         """Returns whether the round after a plain one is sure to be plain too, whatever comes of this one. hints: as
-        in `plan`, as they are before this round is known."""
+        in `plan`, now, while this round is not known yet."""

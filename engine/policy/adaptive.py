@@ -16,8 +16,8 @@ from engine import together
 from engine.events import Round
 from engine.policy import Plan
 from engine.policy.expected_length import AcceptanceCounts, ChainExpectedLength, ExpectedLength
+from engine.policy.joint_turns import PlanAmong, RoundAmong
 from engine.policy.step_times import StepTimes
-from engine.policy.turns import PlanAmong, RoundAmong
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may lose
 BUDGET_START, MAX_BUDGET_START = 0.03, 3.0  # of the tokens of the whole reply, and at most this many plain steps
@@ -221,12 +221,14 @@ class Adaptive:
         return self._followed
 
     def _goes_ahead(self, hints: Sequence[float | None]) -> bool:
-        """Returns whether all of several replies submit their next rounds ahead. A reply is not ready for it once a
-        drafter says that it has something which pays."""
+        """Returns whether this one of several replies submits its next round ahead. It is ready for that if it planned
+        this plain round, or if no drafter has found something since that would pay."""
+        if self._planned:
+            return self._times.goes_ahead(planned=True, ready=True)
         self._hints = hints or self._hints
-        found = [drafter for drafter, hint in enumerate(self._hints) if hint and not self._planned]
-        ready = not any(best.length and not best.probing for best in map(self._best, found))
-        return self._times.goes_ahead(self._planned, ready)
+        found = [self._best(drafter) for drafter, hint in enumerate(self._hints) if hint]
+        ready = not any(best.length and not best.probing for best in found)
+        return self._times.goes_ahead(planned=False, ready=ready)
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
         """Returns whether the round after this plain one may be drafted. It is not yet known what a drafter that
@@ -361,9 +363,9 @@ class Adaptive:
         seconds, self._time_s = round_.time_s - self._time_s, round_.time_s
         drafter, replayed = self._choice.drafter, _has_replay(round_)
         if self._times.replies > 1:
-            # Of rounds that are submitted ahead, the first is told of a pass late and the last a pass early.
-            at_ends = self._planned == self._followed
-            if at_ends or together.others_read() or self._replies != self._times.replies:
+            # Of rounds that are submitted ahead, the first is reported a pass late and the last a pass early.
+            is_first_or_last = self._planned == self._followed
+            if is_first_or_last or together.others_read() or self._replies != self._times.replies:
                 seconds = math.nan
             self._times.observe_among(RoundAmong(drafter, len(round_.drafted), seconds))
             return

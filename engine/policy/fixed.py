@@ -13,7 +13,6 @@ class FixedLength:
 
     def __init__(self, length: int, reason: str = "") -> None:
         self._plan = Plan(length, reason or (f"fixed at {length}" if length else PLAIN_DECODING))
-        self._all_hint = True
 
     def begin(self, tokens: int) -> None:
         pass
@@ -23,7 +22,6 @@ class FixedLength:
         return self._plan.length
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
-        self._all_hint = None not in hints
         return self._plan
 
     def observe(self, round_: Round) -> None:
@@ -33,4 +31,4 @@ class FixedLength:
         pass
 
     def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
-        return self._plan.length == 0 or (bool(hints) and self._all_hint and not any(hints))
+        return self._plan.length == 0 or (bool(hints) and all(hint == 0 for hint in hints))

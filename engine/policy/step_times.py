@@ -14,10 +14,10 @@ the filter knows that. It begins with a prior (`PriorPrices`), and with what it 
 length, since attention grows with the context.
 
 Several replies at once share their passes, and a round of each takes as long as one of all. For each class of their
-number (2, 3 and 4, 5 to 8) there is a belief of its own (`for_replies`), in which prices are those of turns in which
-the most of the class all draft alike. Prior to any such turn, N replies with n drafted tokens are taken to be a pass of
-N (n + 1) rows; what other turns of the class take against these, of fewer replies or with drafts of different lengths,
-always goes by the prior (`turn_ratio`). Each reply tells the others what it plans
+number (2, 3 and 4, 5 to 8) there is a belief of its own (`for_replies`). Its prices are those of turns in which the
+largest number of the class takes part and all draft alike. Prior to any such turn, N replies with n drafted tokens are
+taken to be a pass of N (n + 1) rows. The time of a turn with fewer replies, or with drafts of different lengths, is
+converted by the ratio of the two in the prior (`turn_ratio`). Each reply tells the others what it plans
 (`PlanAmong`) and what came of it (`RoundAmong`), so that it can choose what serves all of them best.
 """
 
@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.policy.turns import PROBE_EVERY, QUIET_TURNS, PlanAmong, RoundAmong, Turns
+from engine.policy.joint_turns import JointTurns, PlanAmong, RoundAmong
 
 PLAIN, LONE, REPLAY, FIRST_PRICE = 0, 1, 2, 3  # places in the state; the prices follow
 LONE_PRICE = 1.08
@@ -161,9 +161,11 @@ class StepTimes:
 
     def __post_init__(self) -> None:
         self.replies = 1
-        self._fewer = dict[tuple[int, int], float]()  # of as many replies as these: `turn_ratio`, by drafter and length
+        self._even_ratios = dict[tuple[int, int], float]()  # `turn_ratio` where all draft alike, by drafter and length
         self._alone = self  # the times of one reply, where these are of several
-        self._turns = defaultdict[int, Turns](Turns)  # by `replies_class`, of all replies, whether or not they teach
+        self._turns = defaultdict[int, JointTurns](
+            JointTurns
+        )  # by `replies_class`, of all replies, whether or not they teach
         keys = [(drafter, length) for drafter, prior in enumerate(self.drafters) for length in prior.prices]
         self._place = {key: place for place, key in enumerate(keys, FIRST_PRICE)}
         self._drift = FORGOTTEN * _price_covariance(keys)
@@ -192,7 +194,7 @@ class StepTimes:
             return self
         times = self.of_several.setdefault(number, StepTimes(self.drafters, learns=self.learns)).for_reply()
         times.replies, times._alone = replies, self
-        times._fewer = {
+        times._even_ratios = {
             (drafter, n): prior.turn_ratio([n] * replies, number)
             for drafter, prior in enumerate(self.drafters)
             for n in (0, *prior.prices)
@@ -235,7 +237,7 @@ class StepTimes:
     @property
     def plain_s(self) -> float:
         """Seconds of a step in a run of plain ones."""
-        return math.exp(self._belief.mean[PLAIN]) * self._fewer.get((0, 0), 1.0)
+        return math.exp(self._belief.mean[PLAIN]) * self._even_ratios.get((0, 0), 1.0)
 
     @property
     def plain_doubt(self) -> float:
@@ -249,8 +251,8 @@ class StepTimes:
 
     @property
     def lone(self) -> float:
-        """The price of a plain step that is not submitted ahead. Budgets of several replies at once are kept in turns
-        that nobody submits ahead, so there it is 1."""
+        """The price of a plain step that is not submitted ahead. For several replies at once it is taken to be 1, and
+        `_between` counts it where few of them draft."""
         return math.exp(self._belief.mean[LONE]) if self.replies == 1 else 1.0
 
     @property
@@ -261,14 +263,16 @@ class StepTimes:
     def price(self, drafter: int, length: int) -> float:
         """Returns the price of a round with a draft of `length`, one of the lengths of this drafter's prior."""
         price = math.exp(self._belief.mean[self._place[drafter, length]])
-        return price * self._fewer[drafter, length] / self._fewer[drafter, 0] if self._fewer else price
+        return (
+            price * self._even_ratios[drafter, length] / self._even_ratios[drafter, 0] if self._even_ratios else price
+        )
 
     def turn_price(self, drafts: Sequence[tuple[int, int]]) -> float:
         """Returns the price of a turn of several replies. drafts: drafter and tokens of each."""
         drafter, lengths = self._dearest(drafts), [length for _, length in drafts]
         places, weights = self._between(drafter, sum(lengths) / len(lengths))
         mean = math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
-        return mean * self._turn_ratio(drafter, lengths) / self._fewer[drafter, 0]
+        return mean * self._turn_ratio(drafter, lengths) / self._even_ratios[drafter, 0]
 
     def _turn_ratio(self, drafter: int, lengths: Sequence[int]) -> float:
         return self.drafters[drafter].turn_ratio(lengths, replies_class(self.replies))
@@ -287,35 +291,24 @@ class StepTimes:
 
     @property
     def all_plain(self) -> bool:
-        """Whether it is time for several replies at once to go without drafts, all in the same turns, which tells what
-        a plain one takes."""
-        return self._turns_among.count >= self._turns_among.next_plain
+        """Whether several replies at once go without drafts in this turn; see `JointTurns.all_plain`."""
+        return self._turns_among.all_plain
 
     @property
     def may_probe(self) -> bool:
-        """Whether this turn may hold a draft that may not pay: all replies wait for it, so they probe in the same
-        turns."""
-        return self.replies == 1 or self._turns_among.count % PROBE_EVERY == 0
+        """Whether this turn may hold a draft that may not pay; see `JointTurns.may_probe`."""
+        return self.replies == 1 or self._turns_among.may_probe
 
     def goes_ahead(self, planned: bool, ready: bool) -> bool:
-        """Tells the others whether this reply is ready to submit its next round ahead, and returns whether it shall: if
-        nobody has drafted for some turns except as a probe, nobody may probe in the next one, and all were ready in the
-        turn before. So all go ahead in the same turns, and plan again in the same: one that went ahead alone would have
-        a pass to itself, which reads all weights for one row. planned: whether this reply planned for this turn; if
-        not, its round was submitted ahead, and the turn begins for it here."""
-        turns = self._turns_among
+        """Returns whether this reply submits its next round ahead; see `JointTurns.goes_ahead`. planned: whether it
+        planned for this turn; if not, its round was submitted ahead, and the turn begins for it here."""
         if not planned:
             self.begin_turn()
-            if self._alone in turns.planned:
-                self.plan_among(turns.planned[self._alone][1])
-        if ready:
-            turns.ready.add(self._alone)
-        drafts = any(plan.drafted for _, plan in turns.planned.values())
-        quiet = turns.quiet >= QUIET_TURNS and not drafts and (turns.count + 1) % PROBE_EVERY != 0
-        return quiet and len(turns.were_ready) >= self.replies
+            self._turns_among.keep_plan(self._alone)
+        return self._turns_among.goes_ahead(self._alone, ready)
 
     @property
-    def _turns_among(self) -> Turns:
+    def _turns_among(self) -> JointTurns:
         return self._alone._turns[replies_class(self.replies)]
 
     @property
@@ -333,20 +326,20 @@ class StepTimes:
             return
         self._clock.turns = turns.count
         self.elapse()
-        if turns.tells:
+        if turns.timed:
             rounds = list(turns.last.values())
             lengths, drafter = [one.drafted for one in rounds], self._dearest([one[:2] for one in rounds])
             places, weights = self._between(drafter, sum(lengths) / len(lengths))
-            # Those that tell later have waited for what the first has submitted meanwhile.
+            # Those that report later have waited for what the first has submitted meanwhile.
             even_s = rounds[0].seconds / self._turn_ratio(drafter, lengths)
             self._observe([PLAIN, *places], even_s, np.array([1.0, *weights]))
 
     def plan_among(self, plan: PlanAmong) -> None:
         """Lets the other replies know what this one will do."""
-        self._turns_among.planned[self._alone] = self._turns_among.count, plan
+        self._turns_among.plan(self._alone, plan)
 
     def observe_among(self, round_: RoundAmong) -> None:
-        """Tells of a round of this reply among those of others."""
+        """Reports a round of this reply among those of others."""
         self._turns_among.current[self._alone] = round_
 
     def observe_plain(self, seconds: float) -> None:

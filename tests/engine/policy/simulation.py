@@ -206,6 +206,7 @@ class _Reply:
         return self.length
 
     def look_ahead(self) -> None:
+        """Asks whether the next round will be plain, while this one is on the device."""
         self.sure = self.length == 0 and self.policy.next_is_plain()
 
     def end_round(self, clock_s: float) -> int:

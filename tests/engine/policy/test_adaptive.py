@@ -69,7 +69,7 @@ def test_a_fixed_length_is_plain_next_only_where_all_that_could_draft_have_said_
     policy.plan([0.0])
     assert policy.next_is_plain([0])
     policy.plan([0.0, None])
-    assert not policy.next_is_plain([0])
+    assert not policy.next_is_plain([0, None])
 
 
 def test_prices_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:

@@ -7,8 +7,8 @@ from statistics import mean
 import pytest
 
 from engine.policy.adaptive import Adaptive
+from engine.policy.joint_turns import PlanAmong, RoundAmong
 from engine.policy.step_times import CPU_PASSES, PriorPrices, StepTimes
-from engine.policy.turns import PlanAmong, RoundAmong
 from tests.engine.policy.machine_times import MachineTimes
 from tests.engine.policy.simulation import (
     LONGEST,
@@ -40,10 +40,12 @@ def test_so_are_they_with_every_drafter_and_text(at_once: int) -> None:
     assert min(share for (_, _, text), share in found.items() if text == "0% right") >= 0.9
 
 
-@pytest.mark.parametrize(("text", "least"), [("50% right", 0.97), ("80% right", 1.05)])
-def test_a_batch_that_nobody_follows_is_not_slower_than_plain(text: str, least: float) -> None:
+@pytest.mark.parametrize(
+    ("draft_s", "text", "least"), [(0.05, "50% right", 0.97), (0.05, "80% right", 1.05), (0.25, "70% right", 0.98)]
+)
+def test_a_batch_that_nobody_follows_is_not_slower_than_plain(draft_s: float, text: str, least: float) -> None:
     """Replies that end before the others leave these a pass of fewer rows, which is no price of drafts."""
-    costs = MachineTimes(CPU_PASSES, ((0, 0.0), (1, 0.05), (LONGEST, LONGEST * 0.05)))
+    costs = MachineTimes(CPU_PASSES, ((0, 0.0), (1, draft_s), (LONGEST, LONGEST * draft_s)))
     assert mean(batches(Learnt.prior(costs), costs, text, 8)) >= least
 
 
@@ -74,7 +76,7 @@ def test_so_many_replies_are_taken_to_be_a_pass_of_all_their_rows() -> None:
 
 
 def take_turn(views: Sequence[StepTimes], rounds: Sequence[RoundAmong]) -> None:
-    """Has replies take part in a turn with these rounds: all plan before any tells."""
+    """Has replies take part in a turn with these rounds: all plan before any reports."""
     for view, round_ in zip(views, rounds, strict=True):
         view.begin_turn()
         view.plan_among(PlanAmong(round_.drafter, round_.drafted, {0: 1.0, round_.drafted: 2.0}, 0.0))
@@ -129,15 +131,15 @@ def test_a_reply_that_takes_the_place_of_one_that_ended_belongs_to_its_own_turn(
     assert views[0].price(0, 1) == pytest.approx(drafted / plain, rel=0.05)
 
 
-def test_replies_that_ended_leave_no_turn_half_told() -> None:
-    """Eight replies end, some of them before the others, and others begin: their turns are their own again."""
+def test_replies_that_ended_do_not_shift_the_turns_of_those_that_follow() -> None:
+    """Eight replies end, some of them in mid-turn, and eight others begin: each of their turns has a round of each."""
     shared = StepTimes([PriorPrices("head", {1: 1.5})])
     for replies, ending in ((8, 5), (8, 0)):
         views = [shared.for_reply().for_replies(replies) for _ in range(replies)]
         for view in views:
             view.begin(0)
         for turn in range(80):
-            take_turn(views, [RoundAmong(0, 1, 0.2) if turn // 8 % 2 else RoundAmong(0, 0, 0.1)] * 8)
+            take_turn(views, [RoundAmong(0, 1, 0.2) if turn % 8 == 7 else RoundAmong(0, 0, 0.1)] * 8)
         for view in views[:ending]:
             view.begin_turn()
             view.observe_among(RoundAmong(0, 0, 0.1))
@@ -146,7 +148,7 @@ def test_replies_that_ended_leave_no_turn_half_told() -> None:
 
 
 def test_fewer_replies_than_the_class_has_teach_the_same() -> None:
-    """Five replies go by what eight have taught, and teach them, so what their rows are fewer is taken out."""
+    """Five replies go by what eight have taught, and teach them, so times are converted by the rows of both."""
     prior = PriorPrices("head", {1: 1.3, 2: 1.6}, passes=lambda rows: 1 + 0.1 * (rows - 1))  # 0.2 and 0.4 for drafting
     shared = StepTimes([prior])
     views = [shared.for_reply().for_replies(5) for _ in range(5)]
@@ -201,7 +203,7 @@ def test_plain_rounds_of_several_replies_stay_together(monkeypatch: pytest.Monke
     assert all(len(told) == 1 for told in turns.values()) and mean(True in told for told in turns.values()) > 0.7
 
 
-def asked(views: Sequence[StepTimes], planned: Sequence[bool], ready: Sequence[bool]) -> list[bool]:
+def who_goes_ahead(views: Sequence[StepTimes], planned: Sequence[bool], ready: Sequence[bool]) -> list[bool]:
     """Returns which replies go ahead in a plain turn."""
     told = []
     for view, plans, one in zip(views, planned, ready, strict=True):
@@ -221,12 +223,12 @@ def test_replies_go_ahead_together_or_not_at_all() -> None:
     for _ in range(16):
         take_turn(views, [RoundAmong(0, 0, 0.1)] * 2)
     yes, no = [True, True], [False, False]
-    assert asked(views, yes, yes) == no  # nobody has said before that it is ready
-    assert asked(views, yes, yes) == yes
-    assert asked(views, no, [True, False]) == yes
-    assert asked(views, no, yes) == no
-    assert asked(views, yes, yes) == yes
-    assert asked([view._alone.for_replies(3) for view in views], no, yes) == no
+    assert who_goes_ahead(views, yes, yes) == no  # nobody has said before that it is ready
+    assert who_goes_ahead(views, yes, yes) == yes
+    assert who_goes_ahead(views, no, [True, False]) == yes
+    assert who_goes_ahead(views, no, yes) == no
+    assert who_goes_ahead(views, yes, yes) == yes
+    assert who_goes_ahead([view._alone.for_replies(3) for view in views], no, yes) == no
 
 
 def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
