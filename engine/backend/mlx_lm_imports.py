@@ -1,6 +1,6 @@
 """Everything that Redline imports from mlx-lm, in one place.
 
-Importing this module changes how MLX's linear layers compute products on the CPU (`small_products`).
+Importing this module changes how MLX computes on the CPU (`small_products`, `cpu_functions`).
 """
 
 import sys
@@ -24,7 +24,7 @@ from mlx_lm.utils import _get_classes as model_classes
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from engine import backend
-from engine.backend import small_products
+from engine.backend import cpu_functions, small_products
 
 __all__ = [
     "ArraysCache",
@@ -54,6 +54,7 @@ __all__ = [
 ]
 
 small_products.install()
+cpu_functions.install()
 
 # Files of mlx_lm.models (0.32.2) whose own passes over several tokens are wrong, so that there is nothing exact
 # to verify with. Found by `python -m tests.programs.sweep`.

@@ -1,0 +1,173 @@
+"""Functions that MLX's CPU backend computes slowly on Linux, made of those that it computes quickly.
+
+It computes number by number there. An exponential (27 ns) is a polynomial each step of which calls the C library, a
+power (7 ns) is one call: so exponentials are powers of e here, no less accurate. And where other backends have one
+kernel, rotary embeddings and attention are many operations of 3 to 10 us each: a rotation works its angles out anew in
+every layer, and attention copies keys and values for each of the query heads that share them. (MLX 0.32.4; times of
+2026-11-30.)
+"""
+
+import math
+import sys
+import threading
+from functools import cache, lru_cache
+from typing import Any
+
+import mlx.core as mx
+
+from engine import backend
+
+_QUERIES_AT_ONCE = 256  # of a causal attention, so that few keys are computed with only to be masked
+
+
+def install() -> None:
+    """Puts these functions in the place of MLX's, if this process computes with that backend."""
+    if replaces():
+        replaced: dict[Any, list[Any]] = {mx: [exp, sigmoid, logsumexp], mx.fast: [rope, scaled_dot_product_attention]}
+        for module, functions in replaced.items():
+            for function in functions:
+                setattr(module, function.__name__, function)
+
+
+@cache
+def replaces() -> bool:
+    """Whether functions of MLX are replaced in this process."""
+    return sys.platform == "linux" and backend.describe().device == "cpu"
+
+
+def exp(a: Any, /, *, stream: Any = None) -> mx.array:
+    """`mx.exp`."""
+    return mx.power(math.e, a, stream=stream)
+
+
+def sigmoid(a: Any, /, *, stream: Any = None) -> mx.array:
+    """`mx.sigmoid`, at least 2e-35, since a power without bounds would have no gradient."""
+    return mx.reciprocal(mx.power(1 / math.e, mx.maximum(a, -80, stream=stream), stream=stream) + 1, stream=stream)
+
+
+def logsumexp(a: mx.array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> mx.array:
+    """`mx.logsumexp`, where some number along `axis` is finite."""
+    most = mx.max(a, axis, keepdims=True, stream=stream)
+    total = mx.sum(exp(a - most, stream=stream), axis, keepdims=keepdims, stream=stream)
+    return mx.log(total, stream=stream) + most.reshape(total.shape)
+
+
+def rope(
+    a: mx.array,
+    dims: int,
+    *,
+    traditional: bool,
+    base: float | None,
+    scale: float,
+    offset: int | mx.array,
+    freqs: mx.array | None = None,
+    stream: Any = None,
+) -> mx.array:
+    """`mx.fast.rope`. All layers of a pass share the cosines and sines of its positions."""
+    del stream
+    half, rest = dims // 2, a.shape[:-1]
+    cos, sin = _cos_and_sin(half, base, freqs, scale, offset, a.shape[-2], a.ndim, traditional, threading.get_ident())
+    if traditional:
+        pairs = a[..., :dims].reshape(*rest, half, 2)
+        turned = pairs * cos + pairs[..., ::-1] * sin
+    else:
+        pairs = a[..., :dims].reshape(*rest, 2, half)
+        turned = pairs * cos + pairs[..., ::-1, :] * sin
+    turned = turned.reshape(*rest, dims).astype(a.dtype)
+    return turned if dims == a.shape[-1] else mx.concatenate([turned, a[..., dims:]], -1)
+
+
+@lru_cache(maxsize=16)  # rotary embeddings of the target's kinds of layers and of the heads
+def _cos_and_sin(
+    half: int,
+    base: float | None,
+    freqs: mx.array | None,
+    scale: float,
+    offset: int | mx.array,
+    length: int,
+    ndim: int,
+    traditional: bool,
+    thread: int,
+) -> tuple[mx.array, mx.array]:
+    """Returns cosines, and sines with their signs, of the angles by which pairs turn; a pair is the axis of two.
+
+    offset: one for all texts, or (batch,). thread: the one that asks, as MLX's lazy arrays belong to a thread.
+    """
+    del thread
+    if freqs is None:
+        assert base is not None
+        freqs = mx.power(base, mx.arange(half) / half)
+    positions = mx.arange(length)
+    if isinstance(offset, mx.array) and offset.ndim:
+        offset = offset.reshape(-1, *[1] * (ndim - 2))
+    angles = ((positions + offset) * scale)[..., None] / freqs
+    cos, sin = mx.cos(angles), mx.sin(angles)
+    axis = -1 if traditional else -2
+    return mx.expand_dims(cos, axis), mx.stack([-sin, sin], axis)
+
+
+def scaled_dot_product_attention(
+    q: mx.array,
+    k: mx.array,
+    v: mx.array,
+    *,
+    scale: float,
+    mask: str | mx.array | None = None,
+    sinks: mx.array | None = None,
+    force_fused: bool = False,
+    stream: Any = None,
+) -> mx.array:
+    """`mx.fast.scaled_dot_product_attention`."""
+    del force_fused, stream
+    if not isinstance(mask, str):
+        return _attend(q, k, v, scale, mask, sinks)
+    queries, before, parts = q.shape[2], k.shape[2] - q.shape[2], []
+    for begin in range(0, queries, _QUERIES_AT_ONCE):
+        end = min(begin + _QUERIES_AT_ONCE, queries)
+        seen = slice(before + end)
+        causal = _causal_mask(end - begin, before + end, threading.get_ident())
+        parts.append(_attend(q[:, :, begin:end], k[:, :, seen], v[:, :, seen], scale, causal, sinks))
+    return mx.concatenate(parts, 2) if parts[1:] else parts[0]
+
+
+@lru_cache(maxsize=16)  # of the replies at once, in every layer
+def _causal_mask(queries: int, keys: int, thread: int) -> mx.array | None:
+    """Returns what hides from the last `queries` of `keys` tokens those after each, to be added to the scores."""
+    del thread
+    visible = mx.arange(keys - queries, keys)[:, None] >= mx.arange(keys)
+    return _additive(visible) if queries > 1 else None
+
+
+def _attend(
+    q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | None, sinks: mx.array | None
+) -> mx.array:
+    batch, heads, queries, width = q.shape
+    kept, keys = k.shape[1:3]
+    grouped = (batch, kept, heads // kept, queries)  # query heads by the keys that they share
+    together = (batch, kept, heads // kept * queries)
+    scores = (q * scale).reshape(*together, width) @ k.swapaxes(-1, -2)
+    scores = scores.reshape(*grouped, keys).astype(mx.float32)
+    if mask is not None:
+        scores = scores + _by_group(_additive(mask), kept)
+    most = mx.max(scores, -1, keepdims=True)
+    if sinks is not None:
+        sinks = sinks.reshape(kept, -1, 1, 1)
+        most = mx.maximum(most, sinks)
+    weights = exp(scores - most)
+    total = mx.sum(weights, -1, keepdims=True)
+    if sinks is not None:
+        total = total + exp(sinks - most)
+    attended = (weights.astype(v.dtype).reshape(*together, keys) @ v).reshape(*grouped, v.shape[-1])
+    return (attended / total).reshape(batch, heads, queries, v.shape[-1]).astype(q.dtype)
+
+
+def _additive(mask: mx.array) -> mx.array:
+    """Returns a mask to be added to scores."""
+    return mx.where(mask, 0.0, mx.finfo(mx.float32).min) if mask.dtype == mx.bool_ else mask
+
+
+def _by_group(mask: mx.array, kept: int) -> mx.array:
+    """Returns a mask, up to (batch, heads, queries, keys), with a further axis for query heads that share keys."""
+    if mask.ndim < 3:
+        return mask
+    return mx.unflatten(mask, -3, (min(kept, mask.shape[-3]), -1))
