@@ -22,13 +22,16 @@ _WAITS, _READS, _PLANS = "waits for the device", "reads a prompt", "plans its ne
 
 class Pass(Protocol):
     """A pass that a reply wants. group: passes of one group are run as one. size_bytes: of the weights that it reads,
-    as smaller models draft for larger ones."""
+    as smaller models draft for larger ones. reads: whether it reads a prompt."""
 
     @property
     def group(self) -> Hashable: ...
 
     @property
     def size_bytes(self) -> int: ...
+
+    @property
+    def reads(self) -> bool: ...
 
     def run(self) -> mx.array:
         """Runs this pass alone; returns lazy logits (rows, vocabulary)."""
@@ -57,6 +60,12 @@ class _Reply(greenlet):
             raise
         except BaseException as error:  # noqa: BLE001  broad: whoever drives it gets it
             self.failure = error
+
+    @property
+    def reads(self) -> bool:
+        """Whether it begins, or reads its prompt."""
+        wanted = self.wanted
+        return wanted in (None, _READS) if wanted is None or isinstance(wanted, str) else wanted.reads
 
     def hand_over(self, wanted: Pass | str) -> Any:
         """Has the driver go on, until that resumes this reply; returns the logits of the pass that was wanted."""
@@ -133,12 +142,12 @@ class Together:
         """Returns how many replies write in rounds now, the one that asks included; at least 1. The others begin, or
         read their prompts."""
         asking = getcurrent()
-        return max(1, sum(reply is asking or reply.wanted not in (None, _READS) for reply in self._replies))
+        return max(1, sum(reply is asking or not reply.reads for reply in self._replies))
 
     def reads(self) -> bool:
         """Whether a reply other than the one that asks begins, or reads its prompt."""
         asking = getcurrent()
-        return any(reply is not asking for reply in self._that(lambda wanted: wanted in (None, _READS)))
+        return any(reply is not asking and reply.reads and not reply.dead for reply in self._replies)
 
     def start(self, work: Callable[[], None]) -> None:
         """Begins a reply in the next turn. `work` writes all of it, and raises nothing."""

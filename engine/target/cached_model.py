@@ -28,6 +28,7 @@ from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
 PREFILL_CHUNK = 512
+MOST_READ_TOGETHER = 128  # tokens of a prompt that are read in one pass with those of others
 WAIT_S = 0.05  # of evaluating layers before a stop is noticed; the number of layers doubles, so up to about twice this
 REPLAY_LIMIT = 8
 
@@ -253,7 +254,8 @@ class CachedModel:
 
     def _build(self, tokens: mx.array, entries: Any, rows: TreeRows | None) -> mx.array:
         """Returns the lazy logits (n, vocabulary) of a pass, which other replies may share, and has the taps record."""
-        if self.shares_passes and not self._feeds and together.takes_part():
+        joins = not self._feeds or tokens.size <= MOST_READ_TOGETHER
+        if self.shares_passes and joins and together.takes_part():
             return together.run(self._joint_pass(tokens, entries, rows))
         self.rotation.apply()
         with self._recurrence.pass_over(tokens.size):
@@ -270,7 +272,7 @@ class CachedModel:
         positions = mx.arange(self.length, self.length + tokens.size) if rows is None else rows.positions
         size_bytes = self._sharing.size_bytes
         tokens = tokens.astype(mx.int32)
-        return JointPass(self.model, [tokens], entries, positions, self.rotation, record, size_bytes)
+        return JointPass(self.model, [tokens], entries, positions, self.rotation, record, size_bytes, self._feeds)
 
     def continue_from(
         self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None

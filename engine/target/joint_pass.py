@@ -45,7 +45,8 @@ class JointPass:
 
     inputs: token ids, or what a head reads, each (n, ...); may be lazy. entries: the reply's caches, one a layer.
     positions: (n,). rotation: by which frequencies its text is rotated. record: called once the pass is built, with the
-    rows of it that are this reply's. size_bytes: of the model's weights; 0 for a head, whose passes come first.
+    rows of it that are this reply's. size_bytes: of the model's weights; 0 for a head, whose passes come first. reads:
+    whether it only fills the caches, so that no round waits until the prompts of others are read.
     """
 
     model: Any
@@ -55,10 +56,11 @@ class JointPass:
     rotation: RotationByLength = field(default_factory=RotationByLength)
     record: Callable[[slice], None] = lambda _: None
     size_bytes: int = 0
+    reads: bool = False
 
     @property
     def group(self) -> Hashable:
-        return id(self.model), self.rotation.is_long
+        return id(self.model), self.rotation.is_long, self.reads
 
     def run(self) -> mx.array:
         self.rotation.apply()
@@ -95,6 +97,7 @@ class RowsPass:
     attends: Sequence[Callable[..., mx.array]] = ()
     weights: Hashable = None
     size_bytes = 0  # passes of heads come first
+    reads = False
 
     @property
     def group(self) -> Hashable:

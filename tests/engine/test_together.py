@@ -137,7 +137,22 @@ def test_what_all_want_of_a_model_is_one_pass() -> None:
     target.for_another_reply()
     model.rows.clear()
     write(target, replies)
-    assert model.rows == [19] * 4 + [4] * 6
+    assert model.rows == [4 * 19] + [4] * 6
+
+
+def test_short_prompts_are_read_in_one_pass_and_no_round_waits_for_them() -> None:
+    """Long prompts fill a pass by themselves."""
+    model: Any = Counting(network("qwen3"))
+    first = Wanted(text(0, 20), replace(COUPLED, max_tokens=6))
+    others = [Wanted(text(seed, length), COUPLED, delay=4) for seed, length in ((1, 30), (2, 129), (3, 130))]
+    target = CachedModel(model)
+    target.for_another_reply()
+    model.rows.clear()
+    write(target, [first, *others])
+    assert [rows for rows in model.rows if rows > 4] == [19, 129, 29 + 128]
+    assert model.rows.count(1) >= 5
+    for one in (first, *others):
+        assert one.told == alone(network("qwen3"), one).told
 
 
 def test_all_end_their_rounds_before_any_plans_another() -> None:
