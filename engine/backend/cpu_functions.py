@@ -18,6 +18,7 @@ import mlx.core as mx
 from engine import backend
 
 _QUERIES_AT_ONCE = 256  # of a causal attention, so that few keys are computed with only to be masked
+_FEW_SCORES, _FEW_QUERIES = 2500, 16  # of a query in all heads, and in a verify pass: MLX's softmax is quicker
 
 
 def install() -> None:
@@ -149,16 +150,21 @@ def _attend(
     scores = scores.reshape(*grouped, keys).astype(mx.float32)
     if mask is not None:
         scores = scores + _by_group(_additive(mask), kept)
+    few = heads * keys <= _FEW_SCORES and queries <= _FEW_QUERIES
+    weights = mx.softmax(scores, -1) if few and sinks is None else _softmax(scores, sinks)
+    attended = weights.astype(v.dtype).reshape(*together, keys) @ v
+    return attended.reshape(batch, heads, queries, v.shape[-1])
+
+
+def _softmax(scores: mx.array, sinks: mx.array | None) -> mx.array:
+    """Returns the weights of values by scores (batch, groups, heads, queries, keys). sinks: (groups x heads,)."""
     most = mx.max(scores, -1, keepdims=True)
     if sinks is not None:
-        sinks = sinks.reshape(kept, -1, 1, 1)
+        sinks = sinks.reshape(scores.shape[1], -1, 1, 1)
         most = mx.maximum(most, sinks)
     weights = exp(scores - most)
     total = mx.sum(weights, -1, keepdims=True)
-    if sinks is not None:
-        total = total + exp(sinks - most)
-    attended = (weights.astype(v.dtype).reshape(*together, keys) @ v).reshape(*grouped, v.shape[-1])
-    return (attended / total).reshape(batch, heads, queries, v.shape[-1]).astype(q.dtype)
+    return weights / (total if sinks is None else total + exp(sinks - most))
 
 
 def _additive(mask: mx.array) -> mx.array:
