@@ -221,14 +221,16 @@ class Adaptive:
         return self._followed
 
     def _goes_ahead(self, hints: Sequence[float | None]) -> bool:
-        """Returns whether this one of several replies submits its next round ahead. It is ready for that if it planned
-        this plain round, or if no drafter has found something since that would pay."""
-        if self._planned:
-            return self._times.goes_ahead(planned=True, ready=True)
-        self._hints = hints or self._hints
-        found = [self._best(drafter) for drafter, hint in enumerate(self._hints) if hint]
-        ready = not any(best.length and not best.probing for best in found)
-        return self._times.goes_ahead(planned=False, ready=ready)
+        """Returns whether this one of several replies submits its next round ahead. It is ready for that unless a
+        drafter has found something that would pay, or would draft two turns from now, when drafts may be tried."""
+        follows = not self._planned
+        if follows:
+            self._times.keep_plan()
+            self._hints = hints or self._hints
+        tries = self._times.may_probe(2)
+        asked = [one for one, hint in enumerate(self._hints) if hint != 0 and (tries or (follows and hint is not None))]
+        ready = not any(self._best(drafter, rounds=2).length for drafter in asked)
+        return self._times.goes_ahead(ready)
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
         """Returns whether the round after this plain one may be drafted. It is not yet known what a drafter that
@@ -257,7 +259,7 @@ class Adaptive:
             speed = expected[best] / self._round_price(drafter, best)
             sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
             return _Choice(drafter, best, speed, sure=sure)
-        if candidate.until_probe > rounds or not self._times.may_probe:
+        if candidate.until_probe > rounds or not self._times.may_probe(rounds):
             return _Choice(drafter)
         least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)

@@ -73,10 +73,10 @@ class JointTurns:
         """Whether it is time for all to go without drafts in the same turns, which shows what a plain one takes."""
         return self.count >= self.next_plain
 
-    @property
-    def may_probe(self) -> bool:
-        """Whether this turn may hold a draft that may not pay: all wait for it, so they probe in the same turns."""
-        return self.count % PROBE_EVERY == 0
+    def may_probe(self, turns: int) -> bool:
+        """Whether the turn that comes so many turns from now may hold a draft that may not pay: all wait for it, so
+        they probe in the same turns."""
+        return (self.count + turns) % PROBE_EVERY == 0
 
     def plan(self, reply: Hashable, plan: PlanAmong) -> None:
         """Takes what a reply plans for this turn."""
@@ -89,14 +89,13 @@ class JointTurns:
 
     def goes_ahead(self, reply: Hashable, ready: bool) -> bool:
         """Takes whether a reply is ready to submit its next round ahead, and returns whether it does: if nobody has
-        drafted for some turns except as a probe, nobody may probe in the next one, and all were ready in the turn
-        before. So all go ahead in the same turns and plan again in the same: one that went ahead alone would have a
-        pass to itself, which reads all weights for one row."""
+        drafted for some turns except as a probe, and all were ready in the turn before. So all go ahead in the same
+        turns and plan again in the same: one that went ahead alone would have a pass to itself, which reads all weights
+        for one row."""
         if ready:
             self.ready.add(reply)
         drafts = any(plan.drafted for _, plan in self.planned.values())
-        quiet = self.quiet >= QUIET_TURNS and not drafts and (self.count + 1) % PROBE_EVERY != 0
-        return quiet and len(self.were_ready) >= self.replies
+        return self.quiet >= QUIET_TURNS and not drafts and len(self.were_ready) >= self.replies
 
     def begin(self, replies: int) -> None:
         """Begins a turn of so many replies, unless another of them has done so."""

@@ -294,17 +294,18 @@ class StepTimes:
         """Whether several replies at once go without drafts in this turn; see `JointTurns.all_plain`."""
         return self._turns_among.all_plain
 
-    @property
-    def may_probe(self) -> bool:
-        """Whether this turn may hold a draft that may not pay; see `JointTurns.may_probe`."""
-        return self.replies == 1 or self._turns_among.may_probe
+    def may_probe(self, turns: int = 0) -> bool:
+        """Whether the turn that comes so many turns from now may hold a draft that may not pay; see
+        `JointTurns.may_probe`."""
+        return self.replies == 1 or self._turns_among.may_probe(turns)
 
-    def goes_ahead(self, planned: bool, ready: bool) -> bool:
-        """Returns whether this reply submits its next round ahead; see `JointTurns.goes_ahead`. planned: whether it
-        planned for this turn; if not, its round was submitted ahead, and the turn begins for it here."""
-        if not planned:
-            self.begin_turn()
-            self._turns_among.keep_plan(self._alone)
+    def keep_plan(self) -> None:
+        """Begins a turn for this reply with its last plan, as its round was submitted ahead."""
+        self.begin_turn()
+        self._turns_among.keep_plan(self._alone)
+
+    def goes_ahead(self, ready: bool) -> bool:
+        """Returns whether this reply submits its next round ahead; see `JointTurns.goes_ahead`."""
         return self._turns_among.goes_ahead(self._alone, ready)
 
     @property

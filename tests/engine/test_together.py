@@ -201,7 +201,7 @@ def test_where_nobody_drafts_all_submit_rounds_ahead_in_the_same_turns(monkeypat
         driver.start(partial(work, text(seed, 20)))
     while driver.running:
         driver.turn()
-    assert model.rows == [19] * 4 + [4] * 61
+    assert model.rows == [4 * 19] + [4] * 61
     assert len(ahead) > 4 * 30 and len(ahead) % 4 == 0
 
 

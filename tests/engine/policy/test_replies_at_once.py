@@ -181,7 +181,7 @@ def test_replies_of_different_texts_draft_differently() -> None:
 
 def test_plain_rounds_of_several_replies_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that went ahead alone would have a pass of its own, of all weights for one row. Once nobody has drafted in
-    some turns, all go ahead in the same turns, but for those in which drafts are tried again."""
+    some turns, all go ahead in the same turns, until somebody has a draft to try."""
     ahead = []
     for at_once in (1, 2):
         prices = PriorPrices("drafter", dict.fromkeys(range(1, LONGEST + 1), 20.0))
@@ -200,7 +200,7 @@ def test_plain_rounds_of_several_replies_stay_together(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Adaptive, "next_is_plain", noted)
     together(lambda: adaptive(learnt, at_once=4), times, "0% right", 4)
-    assert all(len(told) == 1 for told in turns.values()) and mean(True in told for told in turns.values()) > 0.7
+    assert all(len(told) == 1 for told in turns.values()) and mean(True in told for told in turns.values()) > 0.9
 
 
 def who_goes_ahead(views: Sequence[StepTimes], planned: Sequence[bool], ready: Sequence[bool]) -> list[bool]:
@@ -210,7 +210,9 @@ def who_goes_ahead(views: Sequence[StepTimes], planned: Sequence[bool], ready: S
         if plans:
             view.begin_turn()
             view.plan_among(PlanAmong(0, 0, {0: 1.0}, 0.0))
-        told.append(view.goes_ahead(plans, one))
+        else:
+            view.keep_plan()
+        told.append(view.goes_ahead(one))
     for view in views:
         view.observe_among(RoundAmong(0, 0, 0.1))
     return told
