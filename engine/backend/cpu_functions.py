@@ -17,7 +17,7 @@ import mlx.core as mx
 
 from engine import backend
 
-_QUERIES_AT_ONCE = 256  # of a causal attention, so that few keys are computed with only to be masked
+_QUERIES_AT_ONCE = 128  # of a causal attention, so that few keys are computed with only to be masked
 _FEW_SCORES, _FEW_QUERIES = 2500, 16  # of a query in all heads, and in a verify pass: MLX's softmax is quicker
 
 
@@ -67,7 +67,7 @@ def rope(
     """`mx.fast.rope`. All layers of a pass share the cosines and sines of its positions."""
     del stream
     half, rest = dims // 2, a.shape[:-1]
-    cos, sin = _cos_and_sin(half, base, freqs, scale, offset, a.shape[-2], a.ndim, traditional, threading.get_ident())
+    cos, sin = _known.cos_and_sin(half, base, freqs, scale, offset, a.shape[-2], a.ndim, traditional)
     if traditional:
         pairs = a[..., :dims].reshape(*rest, half, 2)
         turned = pairs * cos + pairs[..., ::-1] * sin
@@ -78,7 +78,6 @@ def rope(
     return turned if dims == a.shape[-1] else mx.concatenate([turned, a[..., dims:]], -1)
 
 
-@lru_cache(maxsize=16)  # rotary embeddings of the target's kinds of layers and of the heads
 def _cos_and_sin(
     half: int,
     base: float | None,
@@ -88,13 +87,11 @@ def _cos_and_sin(
     length: int,
     ndim: int,
     traditional: bool,
-    thread: int,
 ) -> tuple[mx.array, mx.array]:
     """Returns cosines, and sines with their signs, of the angles by which pairs turn; a pair is the axis of two.
 
-    offset: one for all texts, or (batch,). thread: the one that asks, as MLX's lazy arrays belong to a thread.
+    offset: one for all texts, or (batch,).
     """
-    del thread
     if freqs is None:
         assert base is not None
         freqs = mx.power(base, mx.arange(half) / half)
@@ -126,17 +123,27 @@ def scaled_dot_product_attention(
     for begin in range(0, queries, _QUERIES_AT_ONCE):
         end = min(begin + _QUERIES_AT_ONCE, queries)
         seen = slice(before + end)
-        causal = _causal_mask(end - begin, before + end, threading.get_ident())
+        causal = _known.causal_mask(end - begin, before + end)
         parts.append(_attend(q[:, :, begin:end], k[:, :, seen], v[:, :, seen], scale, causal, sinks))
     return mx.concatenate(parts, 2) if parts[1:] else parts[0]
 
 
-@lru_cache(maxsize=16)  # of the replies at once, in every layer
-def _causal_mask(queries: int, keys: int, thread: int) -> mx.array | None:
+def _causal_mask(queries: int, keys: int) -> mx.array | None:
     """Returns what hides from the last `queries` of `keys` tokens those after each, to be added to the scores."""
-    del thread
     visible = mx.arange(keys - queries, keys)[:, None] >= mx.arange(keys)
     return _additive(visible) if queries > 1 else None
+
+
+class _Known(threading.local):
+    """What all layers of a pass share, of the latest passes: several kinds of layers, heads, and replies at once each
+    have their own. MLX's lazy arrays belong to a thread."""
+
+    def __init__(self) -> None:
+        self.cos_and_sin = lru_cache(maxsize=16)(_cos_and_sin)
+        self.causal_mask = lru_cache(maxsize=16)(_causal_mask)
+
+
+_known = _Known()
 
 
 def _attend(
