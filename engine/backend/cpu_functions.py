@@ -47,8 +47,8 @@ def sigmoid(a: Any, /, *, stream: Any = None) -> mx.array:
 
 
 def logsumexp(a: mx.array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> mx.array:
-    """`mx.logsumexp`, where some number along `axis` is finite."""
-    most = mx.max(a, axis, keepdims=True, stream=stream)
+    """`mx.logsumexp`."""
+    most = mx.maximum(mx.max(a, axis, keepdims=True, stream=stream), -3e38, stream=stream)  # all may be -inf
     total = mx.sum(exp(a - most, stream=stream), axis, keepdims=keepdims, stream=stream)
     return mx.log(total, stream=stream) + most.reshape(total.shape)
 

@@ -61,6 +61,10 @@ def test_logsumexp(axis: Any, keepdims: bool) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
+def test_the_logsumexp_of_nothing_is_that_of_mlx() -> None:
+    assert cpu_functions.logsumexp(mx.full((2, 5), -mx.inf), -1).tolist() == [-np.inf, -np.inf]
+
+
 def rotated(x: Array, dims: int, traditional: bool, freqs: Array, positions: Array) -> Array:
     """Rotary embedding by complex numbers (arXiv 2104.09864): x (batch, heads, n, width), positions (batch, n)."""
     turns = np.exp(1j * positions[:, None, :, None] / freqs)
