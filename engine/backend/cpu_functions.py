@@ -62,12 +62,11 @@ def rope(
     scale: float,
     offset: int | mx.array,
     freqs: mx.array | None = None,
-    stream: Any = None,
 ) -> mx.array:
     """`mx.fast.rope`. All layers of a pass share the cosines and sines of its positions."""
-    del stream
     half, rest = dims // 2, a.shape[:-1]
-    cos, sin = _known.cos_and_sin(half, base, freqs, scale, offset, a.shape[-2], a.ndim, traditional)
+    turning: Any = base if freqs is None else freqs
+    cos, sin = _known.cos_and_sin(half, turning, scale, offset, a.shape[-2], a.ndim, traditional)
     if traditional:
         pairs = a[..., :dims].reshape(*rest, half, 2)
         turned = pairs * cos + pairs[..., ::-1] * sin
@@ -80,8 +79,7 @@ def rope(
 
 def _cos_and_sin(
     half: int,
-    base: float | None,
-    freqs: mx.array | None,
+    turning: float | mx.array,
     scale: float,
     offset: int | mx.array,
     length: int,
@@ -90,15 +88,13 @@ def _cos_and_sin(
 ) -> tuple[mx.array, mx.array]:
     """Returns cosines, and sines with their signs, of the angles by which pairs turn; a pair is the axis of two.
 
-    offset: one for all texts, or (batch,).
+    turning: the base, or the wavelengths over 2 pi, (half,). offset: one for all texts, or (batch,).
     """
-    if freqs is None:
-        assert base is not None
-        freqs = mx.power(base, mx.arange(half) / half)
+    wavelengths = turning if isinstance(turning, mx.array) else mx.power(turning, mx.arange(half) / half)
     positions = mx.arange(length)
     if isinstance(offset, mx.array) and offset.ndim:
         offset = offset.reshape(-1, *[1] * (ndim - 2))
-    angles = ((positions + offset) * scale)[..., None] / freqs
+    angles = ((positions + offset) * scale)[..., None] / wavelengths
     cos, sin = mx.cos(angles), mx.sin(angles)
     axis = -1 if traditional else -2
     return mx.expand_dims(cos, axis), mx.stack([-sin, sin], axis)
@@ -112,11 +108,8 @@ def scaled_dot_product_attention(
     scale: float,
     mask: str | mx.array | None = None,
     sinks: mx.array | None = None,
-    force_fused: bool = False,
-    stream: Any = None,
 ) -> mx.array:
     """`mx.fast.scaled_dot_product_attention`."""
-    del force_fused, stream
     if not isinstance(mask, str):
         return _attend(q, k, v, scale, mask, sinks)
     queries, before, parts = q.shape[2], k.shape[2] - q.shape[2], []
