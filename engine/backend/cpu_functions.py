@@ -1,10 +1,14 @@
-"""Functions that MLX's CPU backend computes slowly on Linux, made of those that it computes quickly.
+"""Functions of float32 that MLX's CPU backend computes slowly on Linux, made of those that it computes quickly.
 
-It computes number by number there. An exponential (27 ns) is a polynomial each step of which calls the C library, a
-power (7 ns) is one call: so exponentials are powers of e here, no less accurate. And where other backends have one
-kernel, rotary embeddings and attention are many operations of 3 to 10 us each: a rotation works its angles out anew in
-every layer, and attention copies keys and values for each of the query heads that share them. (MLX 0.32.4; times of
+It computes number by number there. An exponential (27 ns) is a polynomial each step of which calls the C library, and
+a power (7 ns) is one call. So exponentials are powers of e here, which are no less accurate. Where other backends have
+one kernel, rotary embeddings and attention are many operations of 3 to 10 us each: a rotation works its angles out anew
+in every layer, and attention copies keys and values for each of the query heads that share them. (MLX 0.32.4; times of
 2026-11-30.)
+
+Plain steps and verify passes keep MLX's attention: which kernels OpenBLAS takes for a product depends on queries times
+keys, so with query heads as rows of one product a step and a verify pass round differently at some lengths of a text
+and alike at others, and `engine.audit.identical_width` could not be sure.
 """
 
 import math
@@ -17,8 +21,12 @@ import mlx.core as mx
 
 from engine import backend
 
-_QUERIES_AT_ONCE = 128  # of a causal attention, so that few keys are computed with only to be masked
-_FEW_SCORES, _FEW_QUERIES = 2500, 16  # of a query in all heads, and in a verify pass: MLX's softmax is quicker
+_QUERIES_AT_ONCE = 128  # of a causal attention, so that few scores are computed only to be masked
+_MOST_VERIFIED = 32  # queries of a verify pass
+_LONGEST_SHARED = 512  # tokens whose angles are kept for the other layers of a pass
+
+_exp, _sigmoid, _logsumexp = mx.exp, mx.sigmoid, mx.logsumexp
+_attention = mx.fast.scaled_dot_product_attention
 
 
 def install() -> None:
@@ -36,18 +44,26 @@ def replaces() -> bool:
     return sys.platform == "linux" and backend.describe().device == "cpu"
 
 
+def _is_float32(a: Any) -> bool:
+    return isinstance(a, mx.array) and a.dtype == mx.float32
+
+
 def exp(a: Any, /, *, stream: Any = None) -> mx.array:
     """`mx.exp`."""
-    return mx.power(math.e, a, stream=stream)
+    return mx.power(math.e, a, stream=stream) if _is_float32(a) else _exp(a, stream=stream)
 
 
 def sigmoid(a: Any, /, *, stream: Any = None) -> mx.array:
-    """`mx.sigmoid`, at least 2e-35, since a power without bounds would have no gradient."""
-    return mx.reciprocal(mx.power(1 / math.e, mx.maximum(a, -80, stream=stream), stream=stream) + 1, stream=stream)
+    """`mx.sigmoid`, but at least 4e-18, as the gradient of a quotient with a larger power overflows."""
+    if not _is_float32(a):
+        return _sigmoid(a, stream=stream)
+    return mx.reciprocal(mx.power(1 / math.e, mx.maximum(a, -40, stream=stream), stream=stream) + 1, stream=stream)
 
 
 def logsumexp(a: mx.array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> mx.array:
     """`mx.logsumexp`."""
+    if not _is_float32(a):
+        return _logsumexp(a, axis, keepdims, stream=stream)
     most = mx.maximum(mx.max(a, axis, keepdims=True, stream=stream), -3e38, stream=stream)  # all may be -inf
     total = mx.sum(exp(a - most, stream=stream), axis, keepdims=keepdims, stream=stream)
     return mx.log(total, stream=stream) + most.reshape(total.shape)
@@ -66,7 +82,8 @@ def rope(
     """`mx.fast.rope`. All layers of a pass share the cosines and sines of its positions."""
     half, rest = dims // 2, a.shape[:-1]
     turning: Any = base if freqs is None else freqs
-    cos, sin = _known.cos_and_sin(half, turning, scale, offset, a.shape[-2], a.ndim, traditional)
+    find = _known.cos_and_sin if a.shape[-2] <= _LONGEST_SHARED else _cos_and_sin
+    cos, sin = find(half, turning, scale, offset, a.shape[-2], a.ndim, traditional)
     if traditional:
         pairs = a[..., :dims].reshape(*rest, half, 2)
         turned = pairs * cos + pairs[..., ::-1] * sin
@@ -109,31 +126,33 @@ def scaled_dot_product_attention(
     mask: str | mx.array | None = None,
     sinks: mx.array | None = None,
 ) -> mx.array:
-    """`mx.fast.scaled_dot_product_attention`."""
+    """`mx.fast.scaled_dot_product_attention`; of queries that read a prompt a few at a time."""
+    queries, keys = q.shape[2], k.shape[2]
+    if queries <= _MOST_VERIFIED or keys < queries or not all(map(_is_float32, (q, k, v))):
+        return _attention(q, k, v, scale=scale, mask=mask, sinks=sinks)
     if not isinstance(mask, str):
         return _attend(q, k, v, scale, mask, sinks)
-    queries, before, parts = q.shape[2], k.shape[2] - q.shape[2], []
+    parts, before = [], keys - queries
     for begin in range(0, queries, _QUERIES_AT_ONCE):
         end = min(begin + _QUERIES_AT_ONCE, queries)
         seen = slice(before + end)
-        causal = _known.causal_mask(end - begin, before + end)
-        parts.append(_attend(q[:, :, begin:end], k[:, :, seen], v[:, :, seen], scale, causal, sinks))
-    return mx.concatenate(parts, 2) if parts[1:] else parts[0]
+        hidden = mx.pad(_known.later_tokens(end - begin), [(0, 0), (before + begin, 0)])
+        parts.append(_attend(q[:, :, begin:end], k[:, :, seen], v[:, :, seen], scale, hidden, sinks))
+    return mx.concatenate(parts, 2)
 
 
-def _causal_mask(queries: int, keys: int) -> mx.array | None:
-    """Returns what hides from the last `queries` of `keys` tokens those after each, to be added to the scores."""
-    visible = mx.arange(keys - queries, keys)[:, None] >= mx.arange(keys)
-    return _additive(visible) if queries > 1 else None
+def _later_tokens(count: int) -> mx.array:
+    """Returns what hides from each of so many tokens those after it, to be added to scores: (count, count)."""
+    return _additive(mx.arange(count)[:, None] >= mx.arange(count))
 
 
 class _Known(threading.local):
-    """What all layers of a pass share, of the latest passes: several kinds of layers, heads, and replies at once each
+    """What the layers of a pass share, of the latest passes: several kinds of layers, heads, and replies at once each
     have their own. MLX's lazy arrays belong to a thread."""
 
     def __init__(self) -> None:
         self.cos_and_sin = lru_cache(maxsize=16)(_cos_and_sin)
-        self.causal_mask = lru_cache(maxsize=16)(_causal_mask)
+        self.later_tokens = lru_cache(maxsize=16)(_later_tokens)
 
 
 _known = _Known()
@@ -144,27 +163,20 @@ def _attend(
 ) -> mx.array:
     batch, heads, queries, width = q.shape
     kept, keys = k.shape[1:3]
-    grouped = (batch, kept, heads // kept, queries)  # query heads by the keys that they share
-    together = (batch, kept, heads // kept * queries)
-    scores = (q * scale).reshape(*together, width) @ k.swapaxes(-1, -2)
-    scores = scores.reshape(*grouped, keys).astype(mx.float32)
+    grouped = (batch, kept, heads // kept, queries, keys)  # query heads by the keys that they share
+    scores = ((q * scale).reshape(batch, kept, -1, width) @ k.swapaxes(-1, -2)).reshape(grouped)
     if mask is not None:
         scores = scores + _by_group(_additive(mask), kept)
-    few = heads * keys <= _FEW_SCORES and queries <= _FEW_QUERIES
-    weights = mx.softmax(scores, -1) if few and sinks is None else _softmax(scores, sinks)
-    attended = weights.astype(v.dtype).reshape(*together, keys) @ v
-    return attended.reshape(batch, heads, queries, v.shape[-1])
-
-
-def _softmax(scores: mx.array, sinks: mx.array | None) -> mx.array:
-    """Returns the weights of values by scores (batch, groups, heads, queries, keys). sinks: (groups x heads,)."""
     most = mx.max(scores, -1, keepdims=True)
     if sinks is not None:
-        sinks = sinks.reshape(scores.shape[1], -1, 1, 1)
+        sinks = sinks.reshape(kept, -1, 1, 1)
         most = mx.maximum(most, sinks)
     weights = exp(scores - most)
     total = mx.sum(weights, -1, keepdims=True)
-    return weights / (total if sinks is None else total + exp(sinks - most))
+    if sinks is not None:
+        total = total + exp(sinks - most)
+    attended = (weights.reshape(batch, kept, -1, keys) @ v).reshape(*grouped[:-1], v.shape[-1])
+    return (attended / total).reshape(batch, heads, queries, v.shape[-1])
 
 
 def _additive(mask: mx.array) -> mx.array:

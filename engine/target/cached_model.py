@@ -28,7 +28,7 @@ from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
 PREFILL_CHUNK = 512
-MOST_READ_TOGETHER = 128  # tokens of a prompt that are read in one pass with those of others
+MOST_READ_TOGETHER = PREFILL_CHUNK // 8  # the most tokens of a prompt that are read in one pass with those of others
 WAIT_S = 0.05  # of evaluating layers before a stop is noticed; the number of layers doubles, so up to about twice this
 REPLAY_LIMIT = 8
 
@@ -115,6 +115,7 @@ class CachedModel:
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._feeds = False  # whether nobody reads the logits of the pass that is built
+        self._joins_others = False  # whether such a pass is joined with those of other replies that read a prompt
 
     def new_cache(self) -> ModelCache:
         """Returns another cache for the same model, with nothing in it."""
@@ -178,7 +179,7 @@ class CachedModel:
         Closing the iterator between chunks is fine: `length` says how far it got.
         """
         for start, end in self._chunks(len(tokens), chunk):
-            self.feed(tokens[start:end])
+            self.feed(tokens[start:end], joins_others=end - start <= MOST_READ_TOGETHER)
             stopped = self._evaluate_layers(cancelled)
             mx.clear_cache()  # a chunk's buffers fit no decoding step
             yield end
@@ -209,13 +210,14 @@ class CachedModel:
         """Returns how the next `count` tokens are cut into passes: start and end of each, counted from here."""
         return [(start, min(start + chunk, count)) for start in range(0, count, chunk)]
 
-    def feed(self, tokens: Sequence[int]) -> None:
-        """Puts tokens into the cache; nothing is evaluated and no logits are kept."""
-        self._feeds = True
+    def feed(self, tokens: Sequence[int], joins_others: bool = False) -> None:
+        """Puts tokens into the cache; nothing is evaluated and no logits are kept. joins_others: whether they are read
+        in one pass with the prompts of other replies."""
+        self._feeds, self._joins_others = True, joins_others
         try:
             self.forward(mx.array(list(tokens), mx.int32))
         finally:
-            self._feeds = False
+            self._feeds = self._joins_others = False
 
     def forward(self, tokens: mx.array, tree: DraftTree | None = None) -> mx.array:
         """Feeds (n,) token ids, which may be lazy; returns lazy logits (n, vocabulary).
@@ -254,8 +256,7 @@ class CachedModel:
 
     def _build(self, tokens: mx.array, entries: Any, rows: TreeRows | None) -> mx.array:
         """Returns the lazy logits (n, vocabulary) of a pass, which other replies may share, and has the taps record."""
-        joins = not self._feeds or tokens.size <= MOST_READ_TOGETHER
-        if self.shares_passes and joins and together.takes_part():
+        if self.shares_passes and (self._joins_others or not self._feeds) and together.takes_part():
             return together.run(self._joint_pass(tokens, entries, rows))
         self.rotation.apply()
         with self._recurrence.pass_over(tokens.size):

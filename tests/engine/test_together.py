@@ -144,15 +144,44 @@ def test_short_prompts_are_read_in_one_pass_and_no_round_waits_for_them() -> Non
     """Long prompts fill a pass by themselves."""
     model: Any = Counting(network("qwen3"))
     first = Wanted(text(0, 20), replace(COUPLED, max_tokens=6))
-    others = [Wanted(text(seed, length), COUPLED, delay=4) for seed, length in ((1, 30), (2, 129), (3, 130))]
+    others = [Wanted(text(seed, length), COUPLED, delay=4) for seed, length in ((1, 30), (2, 65), (3, 66))]
     target = CachedModel(model)
     target.for_another_reply()
     model.rows.clear()
     write(target, [first, *others])
-    assert [rows for rows in model.rows if rows > 4] == [19, 129, 29 + 128]
+    assert [rows for rows in model.rows if rows > 4] == [19, 65, 29 + 64]
     assert model.rows.count(1) >= 5
     for one in (first, *others):
         assert one.told == alone(network("qwen3"), one).told
+
+
+def test_a_draft_model_that_catches_up_in_a_round_is_not_taken_to_read_a_prompt() -> None:
+    """After plain rounds it has missed more tokens than ride in a pass; the others go on counting its reply."""
+
+    class Late(FixedLength):
+        def __init__(self) -> None:
+            super().__init__(4)
+            self.round = 0
+
+        def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+            self.round += 1
+            counts.append(driver.at_once())
+            return super().plan(hints) if self.round > 12 else Plan(0, "waits")
+
+    def work(prompt: list[int]) -> None:
+        session = session_of(target.for_another_reply())
+        drafter = drafts.for_another_reply(session.target)
+        for _ in session.continue_tokens(Prompt(prompt), replace(COUPLED, max_tokens=40), drafter, Late()):
+            pass
+
+    counts, driver, drafts = list[int](), Together(), draft_model(NEARBY["qwen3"], SIZE)
+    target = CachedModel(network("qwen3"))
+    for seed in range(3):
+        driver.start(partial(work, text(seed, 20)))
+    while driver.running == 3:
+        driver.turn()
+    driver.close()
+    assert len(counts) > 3 * 15 and set(counts[3:]) == {3}
 
 
 def test_all_end_their_rounds_before_any_plans_another() -> None:
