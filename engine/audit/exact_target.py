@@ -36,9 +36,9 @@ class ExactTarget(CachedModel):
         here = self.length
         return [(start - here, min(end - here, count)) for start, end in self.blocks.passes(here, here + count)]
 
-    def feed(self, tokens: Sequence[int]) -> None:
+    def feed(self, tokens: Sequence[int], joins_others: bool = False) -> None:
         end = self.length + len(tokens)
-        super().feed(tokens)
+        super().feed(tokens, joins_others)
         self.rewind(end)
 
     def forward(self, tokens: mx.array, tree: DraftTree | None = None) -> mx.array:
