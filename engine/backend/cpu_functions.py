@@ -26,7 +26,7 @@ _MOST_VERIFIED = 32  # queries of a verify pass
 _LONGEST_SHARED = 512  # tokens whose angles are kept for the other layers of a pass
 
 _exp, _sigmoid, _logsumexp = mx.exp, mx.sigmoid, mx.logsumexp
-_attention = mx.fast.scaled_dot_product_attention
+_rope, _attention = mx.fast.rope, mx.fast.scaled_dot_product_attention
 
 
 def install() -> None:
@@ -80,6 +80,8 @@ def rope(
     freqs: mx.array | None = None,
 ) -> mx.array:
     """`mx.fast.rope`. All layers of a pass share the cosines and sines of its positions."""
+    if not _is_float32(a):
+        return _rope(a, dims, traditional=traditional, base=base, scale=scale, offset=offset, freqs=freqs)
     half, rest = dims // 2, a.shape[:-1]
     turning: Any = base if freqs is None else freqs
     find = _known.cos_and_sin if a.shape[-2] <= _LONGEST_SHARED else _cos_and_sin
@@ -90,7 +92,7 @@ def rope(
     else:
         pairs = a[..., :dims].reshape(*rest, 2, half)
         turned = pairs * cos + pairs[..., ::-1, :] * sin
-    turned = turned.reshape(*rest, dims).astype(a.dtype)
+    turned = turned.reshape(*rest, dims)
     return turned if dims == a.shape[-1] else mx.concatenate([turned, a[..., dims:]], -1)
 
 
