@@ -83,33 +83,36 @@ def rope(
     if not _is_float32(a):
         return _rope(a, dims, traditional=traditional, base=base, scale=scale, offset=offset, freqs=freqs)
     half, rest = dims // 2, a.shape[:-1]
-    turning: Any = base if freqs is None else freqs
-    find = _known.cos_and_sin if a.shape[-2] <= _LONGEST_SHARED else _cos_and_sin
-    cos, sin = find(half, turning, scale, offset, a.shape[-2], a.ndim, traditional)
+    base_or_freqs: Any = base if freqs is None else freqs
+    cos_and_sin = _shared.cos_and_sin if a.shape[-2] <= _LONGEST_SHARED else _cos_and_sin
+    cos, sin = cos_and_sin(half, base_or_freqs, scale, offset, a.shape[-2], a.ndim, traditional)
     if traditional:
         pairs = a[..., :dims].reshape(*rest, half, 2)
-        turned = pairs * cos + pairs[..., ::-1] * sin
+        rotated = pairs * cos + pairs[..., ::-1] * sin
     else:
         pairs = a[..., :dims].reshape(*rest, 2, half)
-        turned = pairs * cos + pairs[..., ::-1, :] * sin
-    turned = turned.reshape(*rest, dims)
-    return turned if dims == a.shape[-1] else mx.concatenate([turned, a[..., dims:]], -1)
+        rotated = pairs * cos + pairs[..., ::-1, :] * sin
+    rotated = rotated.reshape(*rest, dims)
+    return rotated if dims == a.shape[-1] else mx.concatenate([rotated, a[..., dims:]], -1)
 
 
 def _cos_and_sin(
     half: int,
-    turning: float | mx.array,
+    base_or_freqs: float | mx.array,
     scale: float,
     offset: int | mx.array,
     length: int,
     ndim: int,
     traditional: bool,
 ) -> tuple[mx.array, mx.array]:
-    """Returns cosines, and sines with their signs, of the angles by which pairs turn; a pair is the axis of two.
+    """Returns the cosines of the angles by which pairs of numbers are rotated, and their sines: minus the sine for the
+    first number of a pair, the sine for the second. A pair is an axis of two.
 
-    turning: the base, or the wavelengths over 2 pi, (half,). offset: one for all texts, or (batch,).
+    base_or_freqs: the base, or what MLX calls frequencies: wavelengths over 2 pi, (half,). offset: one for all texts,
+    or (batch,).
     """
-    wavelengths = turning if isinstance(turning, mx.array) else mx.power(turning, mx.arange(half) / half)
+    given = isinstance(base_or_freqs, mx.array)
+    wavelengths = base_or_freqs if given else mx.power(base_or_freqs, mx.arange(half) / half)
     positions = mx.arange(length)
     if isinstance(offset, mx.array) and offset.ndim:
         offset = offset.reshape(-1, *[1] * (ndim - 2))
@@ -128,7 +131,7 @@ def scaled_dot_product_attention(
     mask: str | mx.array | None = None,
     sinks: mx.array | None = None,
 ) -> mx.array:
-    """`mx.fast.scaled_dot_product_attention`; of queries that read a prompt a few at a time."""
+    """`mx.fast.scaled_dot_product_attention`. Only that of prompts is computed here, some of its queries at a time."""
     queries, keys = q.shape[2], k.shape[2]
     if queries <= _MOST_VERIFIED or keys < queries or not all(map(_is_float32, (q, k, v))):
         return _attention(q, k, v, scale=scale, mask=mask, sinks=sinks)
@@ -138,56 +141,56 @@ def scaled_dot_product_attention(
     for begin in range(0, queries, _QUERIES_AT_ONCE):
         end = min(begin + _QUERIES_AT_ONCE, queries)
         seen = slice(before + end)
-        hidden = mx.pad(_known.later_tokens(end - begin), [(0, 0), (before + begin, 0)])
+        hidden = mx.pad(_shared.later_tokens(end - begin), [(0, 0), (before + begin, 0)])
         parts.append(_attend(q[:, :, begin:end], k[:, :, seen], v[:, :, seen], scale, hidden, sinks))
     return mx.concatenate(parts, 2)
 
 
 def _later_tokens(count: int) -> mx.array:
-    """Returns what hides from each of so many tokens those after it, to be added to scores: (count, count)."""
+    """Returns the mask, added to scores, that hides from each of `count` tokens those after it: (count, count)."""
     return _additive(mx.arange(count)[:, None] >= mx.arange(count))
 
 
-class _Known(threading.local):
-    """What the layers of a pass share, of the latest passes: several kinds of layers, heads, and replies at once each
-    have their own. MLX's lazy arrays belong to a thread."""
+class _SharedByLayers(threading.local):
+    """What the layers of a pass share. The latest few are kept, since kinds of layers, heads and replies at once differ
+    in it; each thread keeps its own, since MLX's lazy arrays belong to a thread."""
 
     def __init__(self) -> None:
         self.cos_and_sin = lru_cache(maxsize=16)(_cos_and_sin)
         self.later_tokens = lru_cache(maxsize=16)(_later_tokens)
 
 
-_known = _Known()
+_shared = _SharedByLayers()
 
 
 def _attend(
     q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | None, sinks: mx.array | None
 ) -> mx.array:
+    """Returns attention (arXiv 1706.03762) whose query heads are the rows of one product for each head of keys."""
     batch, heads, queries, width = q.shape
-    kept, keys = k.shape[1:3]
-    grouped = (batch, kept, heads // kept, queries, keys)  # query heads by the keys that they share
-    scores = ((q * scale).reshape(batch, kept, -1, width) @ k.swapaxes(-1, -2)).reshape(grouped)
+    key_heads, keys = k.shape[1:3]
+    grouped = (batch, key_heads, heads // key_heads, queries, keys)
+    scores = ((q * scale).reshape(batch, key_heads, -1, width) @ k.swapaxes(-1, -2)).reshape(grouped)
     if mask is not None:
-        scores = scores + _by_group(_additive(mask), kept)
+        scores = scores + _by_key_head(_additive(mask), key_heads)
     most = mx.max(scores, -1, keepdims=True)
     if sinks is not None:
-        sinks = sinks.reshape(kept, -1, 1, 1)
+        sinks = sinks.reshape(key_heads, -1, 1, 1)
         most = mx.maximum(most, sinks)
     weights = exp(scores - most)
     total = mx.sum(weights, -1, keepdims=True)
     if sinks is not None:
         total = total + exp(sinks - most)
-    attended = (weights.reshape(batch, kept, -1, keys) @ v).reshape(*grouped[:-1], v.shape[-1])
+    attended = (weights.reshape(batch, key_heads, -1, keys) @ v).reshape(*grouped[:-1], v.shape[-1])
     return (attended / total).reshape(batch, heads, queries, v.shape[-1])
 
 
 def _additive(mask: mx.array) -> mx.array:
-    """Returns a mask to be added to scores."""
+    """Returns a mask that is added to scores."""
     return mx.where(mask, 0.0, mx.finfo(mx.float32).min) if mask.dtype == mx.bool_ else mask
 
 
-def _by_group(mask: mx.array, kept: int) -> mx.array:
-    """Returns a mask, up to (batch, heads, queries, keys), with a further axis for query heads that share keys."""
-    if mask.ndim < 3:
-        return mask
-    return mx.unflatten(mask, -3, (min(kept, mask.shape[-3]), -1))
+def _by_key_head(mask: mx.array, key_heads: int) -> mx.array:
+    """Returns a mask of up to four axes, (batch, heads, queries, keys), whose heads, if it has any, become two axes:
+    heads of keys, and query heads that share them."""
+    return mask if mask.ndim < 3 else mx.unflatten(mask, -3, (min(key_heads, mask.shape[-3]), -1))

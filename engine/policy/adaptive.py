@@ -227,9 +227,9 @@ class Adaptive:
         if follows:
             self._times.keep_plan()
             self._hints = hints or self._hints
-        tries = self._times.may_probe(2)
-        asked = [one for one, hint in enumerate(self._hints) if hint != 0 and (tries or (follows and hint is not None))]
-        ready = not any(self._best(drafter, rounds=2).length for drafter in asked)
+        may_probe = self._times.may_probe(2)
+        has_news = [hint != 0 and (may_probe or (follows and hint is not None)) for hint in self._hints]
+        ready = not any(news and self._best(drafter, rounds=2).length for drafter, news in enumerate(has_news))
         return self._times.goes_ahead(ready)
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:

@@ -102,12 +102,12 @@ def test_a_rotation_keeps_shape_and_dtype_without_heads() -> None:
 def test_the_layers_of_a_pass_share_their_angles_and_other_passes_have_their_own() -> None:
     settings: Any = {"traditional": False, "base": 1e4, "scale": 1.0}
     positions, others = mx.array([1, 2]), mx.array([3, 4])
-    cpu_functions._known.cos_and_sin.cache_clear()
+    cpu_functions._shared.cos_and_sin.cache_clear()
     first, *_, last = [
         cpu_functions.rope(normal(2, 3, 1, 16), 16, **settings, offset=place)
         for place in (positions, positions, others, positions, others)
     ]
-    assert cpu_functions._known.cos_and_sin.cache_info().misses == 2
+    assert cpu_functions._shared.cos_and_sin.cache_info().misses == 2
     assert not mx.allclose(first, last).item()
 
 
