@@ -43,7 +43,7 @@ class Noise:
             return mx.random.gumbel((1, vocabulary), key=key)
         keys = self.keys(stream, positions, salt)
         if positions.size == 1:  # the same noise by fewer operations, which each plain step would wait for
-            return mx.random.gumbel((1, vocabulary), key=keys[0])
+            return mx.random.gumbel((1, vocabulary), key=keys.squeeze(0))
         return mx.vmap(lambda key: mx.random.gumbel((vocabulary,), key=key))(keys)
 
     def uniform(self, stream: Stream, positions: mx.array) -> mx.array:
@@ -52,7 +52,7 @@ class Noise:
 
     def uniforms(self, stream: Stream, position: int, count: int) -> mx.array:
         """Returns `count` uniform numbers on [0, 1) for one position, (count,)."""
-        return mx.random.uniform(shape=(count,), key=self.keys(stream, mx.array([position]))[0])
+        return mx.random.uniform(shape=(count,), key=self.keys(stream, mx.array([position])).squeeze(0))
 
 
 def _mix(seed: int, stream: int) -> int:

@@ -76,7 +76,7 @@ def _reject(sampler: Sampler, logp: mx.array, draft: Draft, position: int) -> tu
         return accepted._replace(draws=uniforms), None
     uniforms = noise.uniform(Stream.ACCEPT, position_range(position, tokens.size))
     n = acceptance.rejection_length(logp, tokens, logq, uniforms)
-    gumbel = noise.gumbel(Stream.CHOICE, (position + n)[None], vocabulary)[0]
+    gumbel = noise.gumbel(Stream.CHOICE, (position + n)[None], vocabulary).squeeze(0)
     token, rest = acceptance.rejection_token(logp, tokens, logq, n, gumbel)
     return acceptance.with_token_at(tokens, n, token)._replace(draws=uniforms), rest
 

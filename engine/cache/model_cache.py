@@ -360,7 +360,7 @@ def _rows(leaf: Any, held: Any, start: int, end: int) -> mx.array:
     """Returns rows [start, end) of keys or values, (heads, end - start, head_dim), dequantized."""
     if not isinstance(held, mx.array):
         weight, scales, biases = (part[..., start:end, :] for part in held)
-        return mx.dequantize(weight, scales, biases, leaf.group_size, leaf.bits)[0]
+        return mx.dequantize(weight, scales, biases, leaf.group_size, leaf.bits).squeeze(0)
     return held[0, :, start:end]
 
 

@@ -161,7 +161,7 @@ class _Selector(nn.Module):
         (1, hidden) of a slot and the tokens (n,) that may come before it."""
         found = largest(logits, self._candidates)
         wanted = self.predecessor_codebook[before] * self.hidden_projection(hidden)
-        scores = mx.take_along_axis(logits, found, -1) + wanted @ self.successor_codebook[found[0]].T
+        scores = mx.take_along_axis(logits, found, -1) + wanted @ self.successor_codebook[found.squeeze(0)].T
         others = mx.full((before.size, logits.shape[-1]), -math.inf, scores.dtype)
         return mx.put_along_axis(others, mx.broadcast_to(found, scores.shape), scores, -1)
 

@@ -69,7 +69,7 @@ class _Clusters(nn.Module):
 
     def tokens(self, hidden: mx.array) -> mx.array:
         """Returns the tokens (n,) of the clusters that are best for a state (1, hidden)."""
-        best = mx.argpartition(-self.centroids(hidden)[0], self._best - 1)[: self._best]
+        best = mx.argpartition(-self.centroids(hidden).squeeze(0), self._best - 1)[: self._best]
         return self.token_ordering.reshape(self.centroids.weight.shape[0], -1)[best].reshape(-1)
 
 

@@ -168,4 +168,4 @@ class Medusa(LatestStateDrafter):
         def by_row(states: mx.array) -> mx.array:
             return mx.moveaxis(self.heads(states, depth), 0, 2)
 
-        return run(RowsPass(by_row, [state], weights=(id(self.heads), depth)))[0]
+        return run(RowsPass(by_row, [state], weights=(id(self.heads), depth))).squeeze(0)

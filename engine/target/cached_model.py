@@ -260,7 +260,7 @@ class CachedModel:
             return together.run(self._joint_pass(tokens, entries, rows))
         self.rotation.apply()
         with self._recurrence.pass_over(tokens.size):
-            logits: mx.array = self.model(tokens[None], cache=entries)[0]
+            logits: mx.array = self.model(tokens[None], cache=entries).squeeze(0)
         if self.taps is not None:
             self.taps.record(self.length)
         return logits

@@ -64,7 +64,7 @@ class JointPass:
 
     def run(self) -> mx.array:
         self.rotation.apply()
-        out: mx.array = self.model(*(rows[None] for rows in self.inputs), cache=self.entries)[0]
+        out: mx.array = self.model(*(rows[None] for rows in self.inputs), cache=self.entries).squeeze(0)
         self.record(slice(None))
         return out
 
@@ -104,7 +104,7 @@ class RowsPass:
         return self.weights or self.network
 
     def run(self) -> mx.array:
-        return self.network(*(rows[None] for rows in self.inputs), *self.attends)[0]
+        return self.network(*(rows[None] for rows in self.inputs), *self.attends).squeeze(0)
 
     def run_with(self, others: Sequence[RowsPass]) -> list[mx.array]:
         passes = [self, *others]
@@ -227,7 +227,7 @@ def _run_rows(model: Any, passes: Sequence[JointPass], counts: Sequence[int]) ->
     layers = zip(*(one.entries for one in passes), strict=True)
     entries = [JointEntry(layer, counts, positions) for layer in layers]
     inputs = [mx.concatenate([*rows]) for rows in zip(*(one.inputs for one in passes), strict=True)]
-    out: mx.array = model(*(rows[None] for rows in inputs), cache=entries)[0]
+    out: mx.array = model(*(rows[None] for rows in inputs), cache=entries).squeeze(0)
     return out
 
 

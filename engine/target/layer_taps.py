@@ -65,7 +65,7 @@ class LayerTaps:
     def record(self, start: int, place: slice | None = None) -> None:
         """Records what the pass that has just been built computed for the tokens from `start` on. place: which of its
         rows are theirs, where other replies share the pass; they read the same hooks."""
-        rows = [hook_.seen[0] if place is None else hook_.seen[0, place] for hook_ in self._hooks]
+        rows = [hook_.seen.squeeze(0) if place is None else hook_.seen[0, place] for hook_ in self._hooks]
         for hook_ in self._hooks if place is None else ():
             hook_.clear()
         self.cut(start)

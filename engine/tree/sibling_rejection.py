@@ -124,4 +124,4 @@ def rest_after_refusals(logp: mx.array, draft: mx.array, logq: mx.array, sibling
     rows = _Rows.of(logp, draft, logq, siblings, row[None])
     for rank in range(siblings.most):
         rows = rows.refused(rank, 1)
-    return (_rest(rows.p, rows.q, rows.a[:, None]) / rows.mass[:, None])[0]
+    return (_rest(rows.p, rows.q, rows.a[:, None]) / rows.mass[:, None]).squeeze(0)

@@ -93,7 +93,7 @@ class TargetStateReader:
     def _try(self) -> tuple[mx.array, mx.array]:
         """Returns the model's logits of a short text, and the plain product with its output matrix."""
         tokens = np.array([1 + i % 7 for i in range(_TRIAL)], np.int32)
-        logits = self._network(mx.array(tokens)[None])[0].astype(mx.float32)
+        logits = self._network(mx.array(tokens)[None]).squeeze(0).astype(mx.float32)
         raw = self._matrix(self._states(tokens)[:, self.width :]).astype(mx.float32)
         return logits, raw
 
