@@ -78,6 +78,10 @@ class JointTurns:
         they probe in the same turns."""
         return (self.count + turns) % PROBE_EVERY == 0
 
+    def compare(self) -> None:
+        """Begins a run of plain turns, if none is under way: the machine seems to have another speed now."""
+        self.next_plain = min(self.next_plain, self.count)
+
     def plan(self, reply: Hashable, plan: PlanAmong) -> None:
         """Takes what a reply plans for this turn."""
         self.planned[reply] = self.count, plan

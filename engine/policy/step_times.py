@@ -51,7 +51,8 @@ FIRST_NOISE = 0.15  # of the time of one round, before it is known how quiet the
 MIN_NOISE, MAX_NOISE, NOISE_WEIGHT = 0.05, 0.5, 0.05  # bounds of it later; weight of a round in it
 DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distribution
 OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
-JUMP, JUMP_ROUNDS = 0.7, 2  # of the plain step when so many rounds in a row were outliers of one kind
+JUMP, JUMP_ROUNDS = 0.7, 4  # of the plain step when so many rounds in a row were outliers of one kind: two or three
+# are often another program's, and a machine that has another speed now loses nothing by two rounds more
 JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
 MAX_KEPT = 4096  # turns whose `turn_ratio` is kept
 MAX_MORE = 1.5  # of what a round takes by itself: one that took longer for other work tells nothing
@@ -333,7 +334,8 @@ class StepTimes:
             places, weights = self._between(drafter, sum(lengths) / len(lengths))
             # Those that report later have waited for what the first has submitted meanwhile.
             even_s = rounds[0].seconds / self._turn_ratio(drafter, lengths)
-            self._observe([PLAIN, *places], even_s, np.array([1.0, *weights]))
+            if self._observe([PLAIN, *places], even_s, np.array([1.0, *weights])) and places:
+                turns.compare()
 
     def plan_among(self, plan: PlanAmong) -> None:
         """Lets the other replies know what this one will do."""

@@ -259,9 +259,17 @@ def together(
     return (tokens - began[0]) / (clock_s - began[1])
 
 
-def batches(learnt: Learnt, costs: MachineTimes, text: str, at_once: int, number: int = 3) -> list[float]:
+def batches(
+    learnt: Learnt,
+    costs: MachineTimes,
+    text: str,
+    at_once: int,
+    number: int = 3,
+    late: Callable[[], float] = _on_time,
+) -> list[float]:
     """Returns how many times as fast as plain decoding `at_once` adaptive replies are that begin together and that
-    nobody follows, until all are over; of so many such batches, one after another."""
+    nobody follows, until all are over; of so many such batches, one after another, by the time that the machine would
+    take if it did nothing else. late: as in `World`."""
     found = []
     for batch in range(number):
         writing: list[_Reply] = []
@@ -270,13 +278,14 @@ def batches(learnt: Learnt, costs: MachineTimes, text: str, at_once: int, number
             policy = adaptive(learnt, at_once=lambda now=writing: len(now))  # type: ignore[misc]
             writing.append(_Reply(policy, flags(kind, batch * at_once + place)))
             policy.begin(TOKENS)
-        clock_s = 0.0
+        clock_s = spent_s = 0.0
         while writing:
-            clock_s += _turn_s(writing, costs)
+            turn_s = _turn_s(writing, costs)
+            spent_s, clock_s = spent_s + turn_s, clock_s + turn_s * late()
             for reply in writing:
                 reply.end_round(clock_s)
             writing[:] = [reply for reply in writing if reply.at < TOKENS]
-        found.append(TOKENS * costs.pass_s(at_once) / clock_s)
+        found.append(TOKENS * costs.pass_s(at_once) / spent_s)
     return found
 
 
@@ -383,6 +392,7 @@ def adaptive(learnt: Learnt, usual: Sequence[float] = (), at_once: int | Callabl
 WORLDS: dict[str, Callable[[str], World]] = {
     "quiet": lambda name: World(),
     "noisy": lambda name: World(late=_every_fifth_late(name)),
+    "interrupted": lambda name: World(late=interrupted(name)),
     "slowing": lambda name: World(speed=lambda share: 1.0 if share < 0.5 else 2.0),
     "attentive": lambda name: World(rise=0.3),
     "hybrid": lambda name: World(refusal=0.4),
@@ -393,6 +403,18 @@ WORLDS: dict[str, Callable[[str], World]] = {
 def _every_fifth_late(name: str) -> Callable[[], float]:
     rng, number = random.Random(name), count()
     return lambda: math.exp(rng.gauss(0, 0.05)) * (2 if next(number) % 5 == 4 else 1)
+
+
+def interrupted(name: str) -> Callable[[], float]:
+    """Returns what is late where another program takes half of the machine for three rounds, about once in 50."""
+    rng, left = random.Random(name), 0
+
+    def late() -> float:
+        nonlocal left
+        left = left - 1 if left else 3 * (rng.random() < 1 / 50)
+        return math.exp(rng.gauss(0, 0.07)) * (rng.uniform(1.5, 2.1) if left else 1)
+
+    return late
 
 
 def cases(

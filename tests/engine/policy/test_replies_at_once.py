@@ -17,6 +17,7 @@ from tests.engine.policy.simulation import (
     batches,
     costs_of,
     flags,
+    interrupted,
     prior_of,
     shares_together,
     speed,
@@ -47,6 +48,18 @@ def test_a_batch_that_nobody_follows_is_not_slower_than_plain(draft_s: float, te
     """Replies that end before the others leave these a pass of fewer rows, which is no price of drafts."""
     costs = MachineTimes(CPU_PASSES, ((0, 0.0), (1, draft_s), (LONGEST, LONGEST * draft_s)))
     assert mean(batches(Learnt.prior(costs), costs, text, 8)) >= least
+
+
+@pytest.mark.parametrize(("draft_s", "text"), [(0.05, "drifting"), (0.25, "mixed")])
+def test_another_program_for_three_turns_does_not_change_what_drafts_are_believed_to_take(
+    draft_s: float, text: str
+) -> None:
+    """It slows down few turns in a row, which are no reason to doubt all that was learnt."""
+    costs = MachineTimes(CPU_PASSES, ((0, 0.0), (1, draft_s), (LONGEST, LONGEST * draft_s)))
+    found = [
+        speed_ for name in "abcdef" for speed_ in batches(Learnt.prior(costs), costs, text, 8, late=interrupted(name))
+    ]
+    assert mean(found) >= 0.98 and min(found) >= 0.93
 
 
 def drafted(at_once: int) -> float:
