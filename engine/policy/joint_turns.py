@@ -11,7 +11,7 @@ from typing import NamedTuple
 UNSETTLED, PLAIN_TURNS, MAX_PLAIN = 4, 3, 14  # plain turns that are not timed yet, those timed after them, and the most
 PLAIN_EVERY, PLAIN_EVERY_IF_SURE = 64, 192  # turns from one run of plain ones to the next, and where drafts surely pay
 QUIET_TURNS = 4  # in a row without drafts other than probes, after which replies submit their rounds ahead
-PROBE_EVERY = 8  # a draft that may not pay is made only in one of so many
+PROBE_EVERY = 16  # a draft that may not pay is made only in one of so many
 
 
 @dataclass(frozen=True)
