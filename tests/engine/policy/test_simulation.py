@@ -27,7 +27,7 @@ SOME = ("M4 Pro", "M5 Max, 70B", "here", "stepped")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 2.0, 0.5])
-@pytest.mark.parametrize("world", [name for name in WORLDS if name != "noisy"])
+@pytest.mark.parametrize("world", [name for name in WORLDS if name not in ("noisy", "interrupted")])
 def test_it_is_never_slower_than_plain_and_soon_as_good_as_the_best_fixed_length(world: str, factor: float) -> None:
     found = list(cases(world, factor, replies=3, curves=SOME))
     assert min(case.slowest for case in found) >= 0.93
@@ -38,9 +38,10 @@ def test_it_is_never_slower_than_plain_and_soon_as_good_as_the_best_fixed_length
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [2.0, 0.5])
-def test_a_machine_that_is_late_every_fifth_time_is_told_from_a_slow_one(factor: float) -> None:
+@pytest.mark.parametrize("world", ["noisy", "interrupted"])
+def test_a_machine_that_is_late_now_and_then_is_told_from_a_slow_one(world: str, factor: float) -> None:
     """What is lost there is lost where drafting hardly pays: no round tells a late one from a dear one."""
-    found = list(cases("noisy", factor, replies=3, curves=SOME))
+    found = list(cases(world, factor, replies=3, curves=SOME))
     assert sum(case.slowest < 0.97 for case in found) <= 0.06 * len(found)
     assert mean(case.later for case in found) >= 0.965
 
