@@ -8,7 +8,7 @@ import pytest
 
 from engine.policy.adaptive import Adaptive
 from engine.policy.joint_turns import PlanAmong, RoundAmong
-from engine.policy.step_times import CPU_PASSES, PriorPrices, StepTimes
+from engine.policy.step_times import CPU_PASSES, JUMP_ROUNDS, PriorPrices, StepTimes
 from tests.engine.policy.machine_times import MachineTimes
 from tests.engine.policy.simulation import (
     LONGEST,
@@ -114,6 +114,18 @@ def test_turns_are_told_once_and_by_all() -> None:
     assert views[0].plain_s == views[1].plain_s == pytest.approx(0.1, rel=0.1)
     assert views[1].price(0, 2) == pytest.approx(3.0, rel=0.15)
     assert shared.learnt == {} and shared.of_several[2].learnt.keys() == {0}
+
+
+def test_once_the_machine_has_another_speed_all_compare_with_plain_turns() -> None:
+    """Drafted turns alone would not tell whether they or all turns take another time."""
+    shared = StepTimes([PriorPrices("head", {1: 1.3, 2: 1.5, 4: 2.0})])
+    views = [shared.for_reply().for_replies(2) for _ in range(2)]
+    take_turns(views)
+    compared = []
+    for _ in range(JUMP_ROUNDS + 1):
+        take_turn(views, [RoundAmong(0, 2, 0.9)] * 2)
+        compared.append(views[0].all_plain)
+    assert compared == [False] * JUMP_ROUNDS + [True]
 
 
 def test_replies_that_teach_nothing_know_what_the_others_drafted() -> None:
