@@ -5,7 +5,11 @@
 #   same integer in a tuple, a[0, :] or a[0, ...], becomes Slice and Squeeze, which share the buffer; so does squeeze(0).
 # Package: mlx 0.32.4 with mlx-cpu, Linux on x86-64. Date: 2026-11-30.
 # Output seen:
-#   @@
+#   a[0]         Gather Squeeze    134.2 MB more, 94.8 ms
+#   a[-1]        Gather Squeeze    134.2 MB more, 103.5 ms
+#   a[0, :]      Slice Squeeze       0.0 MB more,  0.0 ms
+#   a[0, ...]    Slice Squeeze       0.0 MB more,  0.0 ms
+#   a[0:1]       Slice               0.0 MB more,  0.0 ms
 # Follows: where a pass ends, a batch of one is taken apart by squeeze(0). With `logits[0]` every verify pass copies
 #   its rows times the vocabulary once more, and each prompt its states once for every layer that a drafter reads.
 set -euo pipefail
