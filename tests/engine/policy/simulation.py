@@ -406,12 +406,13 @@ def _every_fifth_late(name: str) -> Callable[[], float]:
 
 
 def interrupted(name: str) -> Callable[[], float]:
-    """Returns what is late where another program takes half of the machine for three rounds, about once in 50."""
+    """Returns how much longer each round takes, as `World.late` does, where another program takes half of the machine
+    for three of them, about once in 50."""
     rng, left = random.Random(name), 0
 
     def late() -> float:
         nonlocal left
-        left = left - 1 if left else 3 * (rng.random() < 1 / 50)
+        left = left - 1 if left else (3 if rng.random() < 1 / 50 else 0)
         return math.exp(rng.gauss(0, 0.07)) * (rng.uniform(1.5, 2.1) if left else 1)
 
     return late

@@ -56,9 +56,7 @@ def test_another_program_for_three_turns_does_not_change_what_drafts_are_believe
 ) -> None:
     """It slows down few turns in a row, which are no reason to doubt all that was learnt."""
     costs = MachineTimes(CPU_PASSES, ((0, 0.0), (1, draft_s), (LONGEST, LONGEST * draft_s)))
-    found = [
-        speed_ for name in "abcdef" for speed_ in batches(Learnt.prior(costs), costs, text, 8, late=interrupted(name))
-    ]
+    found = [once for name in "abcdef" for once in batches(Learnt.prior(costs), costs, text, 8, late=interrupted(name))]
     assert mean(found) >= 0.98 and min(found) >= 0.93
 
 
