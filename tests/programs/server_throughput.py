@@ -1,7 +1,7 @@
 """How long several requests at once take from servers that speak OpenAI's protocol, each asked in turn.
 
     uv run python -m tests.programs.server_throughput URL [URL ...] [--at-once 8] [--tokens 128] [--repeats 2]
-                                                      [--model NAME ...] [--key-env VAR ...]
+                                                      [--model NAME]... [--key-env VAR]...
 
 Each request is one of the shortest prompts of the benchmark, greedy, streamed, from a connection of its own. Printed
 are, for each server, the medians over the repeats of the seconds until all replies are there, the seconds per hundred
