@@ -67,6 +67,14 @@ def queues() -> bool:
     return bool(mx.default_device().type == mx.DeviceType.gpu)
 
 
+def prompt_chunk() -> int:
+    """Returns how many tokens of a prompt are read in one pass. On a GPU as many as mlx-lm takes (`generate_step` of
+    0.32): more rows make products quicker, those of experts most, by a fifth from 512 to 2,048 tokens on Apple Silicon
+    (waybarrios/vllm-mlx pull request 174, lmstudio-ai/lmstudio-js issue 507). On the CPU more than 512 are no quicker
+    (engine/NOTES.md, 2026-11-30) and take more memory."""
+    return 2048 if queues() else 512
+
+
 def raise_if_machine_lost(error: BaseException) -> None:
     """Raises MachineLostError where `error` says that a process of the same group is gone. MLX raises it from whatever
     is evaluated next, so whoever catches any error to go on without a drafter or a request asks here first. Often MLX

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine import together
+from engine import backend, together
 from engine.backend.mlx_lm_imports import why_unsound
 from engine.cache.model_cache import ModelCache
 from engine.cache.snapshot import Snapshot, arrays_in
@@ -27,7 +27,7 @@ from engine.target.recurrence_replay import RecurrenceReplay
 from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
-PREFILL_CHUNK = 512
+PREFILL_CHUNK = backend.prompt_chunk()  # the most tokens of a prompt that are read in one pass
 MOST_READ_TOGETHER = PREFILL_CHUNK // 8  # the most tokens of a prompt that are read in one pass with those of others
 WAIT_S = 0.05  # of evaluating layers before a stop is noticed; the number of layers doubles, so up to about twice this
 REPLAY_LIMIT = 8
