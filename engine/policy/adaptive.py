@@ -161,7 +161,8 @@ class Adaptive:
             drafter, probing = self._choice.drafter, self._choice.probing
             expected = self._tokens(drafter) if self._hints[drafter] != 0 else {0: 1.0}
             sure = self._choice.sure and not probing
-            self._times.plan_among(PlanAmong(drafter, plan.length, expected, self._budget.left, sure, probing))
+            among = PlanAmong(drafter, plan.length, expected, self._budget.left, sure, probing)
+            self._times.turns.plan(self._alone, among)
         return plan
 
     def _plan(self, hints: Sequence[float | None]) -> Plan:
@@ -204,7 +205,7 @@ class Adaptive:
     def skip(self, round_: Round) -> None:
         self._time_s = round_.time_s
         if self._times.replies > 1:
-            self._times.observe_among(RoundAmong(0, len(round_.drafted), math.nan))
+            self._times.turns.current[self._alone] = RoundAmong(0, len(round_.drafted), math.nan)
         else:
             self._times.elapse()
         self._pass_tokens(round_)
@@ -223,14 +224,15 @@ class Adaptive:
     def _goes_ahead(self, hints: Sequence[float | None]) -> bool:
         """Returns whether this one of several replies submits its next round ahead. It is ready for that unless a
         drafter has found something that would pay, or would draft two turns from now, when drafts may be tried."""
-        follows = not self._planned
+        follows, turns = not self._planned, self._times.turns
         if follows:
-            self._times.keep_plan()
+            self._times.begin_turn()
+            turns.keep_plan(self._alone)
             self._hints = hints or self._hints
-        may_probe = self._times.may_probe(2)
+        may_probe = turns.may_probe(2)
         has_news = [hint != 0 and (may_probe or (follows and hint is not None)) for hint in self._hints]
         ready = not any(news and self._best(drafter, rounds=2).length for drafter, news in enumerate(has_news))
-        return self._times.goes_ahead(ready)
+        return turns.goes_ahead(self._alone, ready)
 
     def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
         """Returns whether the round after this plain one may be drafted. It is not yet known what a drafter that
@@ -259,7 +261,7 @@ class Adaptive:
             speed = expected[best] / self._round_price(drafter, best)
             sure = speed * math.exp(-DOUBT * self._times.doubt(drafter, best)) > 1
             return _Choice(drafter, best, speed, sure=sure)
-        if candidate.until_probe > rounds or not self._times.may_probe(rounds):
+        if candidate.until_probe > rounds or not (self._times.replies == 1 or self._times.turns.may_probe(rounds)):
             return _Choice(drafter)
         least = min(lengths, key=lambda n: self._round_price(drafter, n) - expected[n])
         return _Choice(drafter, least, expected[least] / self._round_price(drafter, least), probing=True)
@@ -271,7 +273,7 @@ class Adaptive:
 
         Most is the highest geometric mean over the replies, so that no reply becomes quicker by a share while others
         become slower by more: proportional fairness (Kelly 1997, "Charging and rate control for elastic traffic")."""
-        plans = self._times.others
+        plans = self._times.turns.others(self._alone)
         unknown = [(drafter, 0)] * (self._times.replies - 1 - len(plans))  # begin in this turn, and wait for no draft
 
         def speed(length: int, theirs: list[tuple[int, int]]) -> float:
@@ -295,7 +297,7 @@ class Adaptive:
     def _should_compare(self, choice: _Choice) -> bool:
         """Returns whether a plain step is due: nobody knows how long one takes, or drafting may not pay."""
         if self._times.replies > 1:
-            return self._times.all_plain
+            return self._times.turns.all_plain
         if math.isnan(self._time_s):  # the first round cannot be timed, as it reads the prompt too
             return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
         due = self._until_plain <= (-SURE_FOR if choice.sure else 0)
@@ -316,7 +318,7 @@ class Adaptive:
     def _budget_left(self) -> float:
         """Returns what a draft may lose, in plain steps: of several replies at once the mean, as it is not likely that
         the drafts of all are refused."""
-        others = self._times.others if self._times.replies > 1 else []
+        others = self._times.turns.others(self._alone) if self._times.replies > 1 else []
         return (self._budget.left + sum(one.budget for one in others)) / (1 + len(others))
 
     def _is_too_risky(self) -> bool:
@@ -369,7 +371,7 @@ class Adaptive:
             is_first_or_last = self._planned == self._followed
             if is_first_or_last or together.others_read() or self._replies != self._times.replies:
                 seconds = math.nan
-            self._times.observe_among(RoundAmong(drafter, len(round_.drafted), seconds))
+            self._times.turns.current[self._alone] = RoundAmong(drafter, len(round_.drafted), seconds)
             return
         self._times.elapse()
         if math.isnan(seconds):

@@ -83,13 +83,18 @@ class JointTurns:
         self.next_plain = min(self.next_plain, self.count)
 
     def plan(self, reply: Hashable, plan: PlanAmong) -> None:
-        """Takes what a reply plans for this turn."""
+        """Takes what a reply plans for this turn, so that the others can choose what serves all of them best."""
         self.planned[reply] = self.count, plan
 
     def keep_plan(self, reply: Hashable) -> None:
         """Takes the last plan of a reply for this turn too, as its round was submitted ahead."""
         if reply in self.planned:
             self.plan(reply, self.planned[reply][1])
+
+    def others(self, reply: Hashable) -> list[PlanAmong]:
+        """Returns what the other replies planned last: those that plan before this one, already for the turn that it
+        plans for. So each improves on what the others do, and their choices settle."""
+        return [plan for other, (_, plan) in self.planned.items() if other is not reply]
 
     def goes_ahead(self, reply: Hashable, ready: bool) -> bool:
         """Takes whether a reply is ready to submit its next round ahead, and returns whether it does: if nobody has

@@ -17,8 +17,8 @@ Several replies at once share their passes, and a round of each takes as long as
 number (2, 3 and 4, 5 to 8) there is a belief of its own (`for_replies`). Its prices are those of turns in which the
 largest number of the class takes part and all draft alike. Prior to any such turn, N replies with n drafted tokens are
 taken to be a pass of N (n + 1) rows. The time of a turn with fewer replies, or with drafts of different lengths, is
-converted by the ratio of the two in the prior (`turn_ratio`). Each reply tells the others what it plans
-(`PlanAmong`) and what came of it (`RoundAmong`), so that it can choose what serves all of them best.
+converted by the ratio of the two in the prior (`turn_ratio`). What the replies plan, and what came of it, they tell
+each other in `JointTurns`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.policy.joint_turns import JointTurns, PlanAmong, RoundAmong
+from engine.policy.joint_turns import JointTurns
 
 PLAIN, LONE, REPLAY, FIRST_PRICE = 0, 1, 2, 3  # places in the state; the prices follow
 LONE_PRICE = 1.08
@@ -164,9 +164,7 @@ class StepTimes:
         self.replies = 1
         self._even_ratios = dict[tuple[int, int], float]()  # `turn_ratio` where all draft alike, by drafter and length
         self._alone = self  # the times of one reply, where these are of several
-        self._turns = defaultdict[int, JointTurns](
-            JointTurns
-        )  # by `replies_class`, of all replies, whether or not they teach
+        self._turns = defaultdict[int, JointTurns](JointTurns)  # by `replies_class`
         keys = [(drafter, length) for drafter, prior in enumerate(self.drafters) for length in prior.prices]
         self._place = {key: place for place, key in enumerate(keys, FIRST_PRICE)}
         self._drift = FORGOTTEN * _price_covariance(keys)
@@ -291,38 +289,14 @@ class StepTimes:
         return math.sqrt(max(0.0, self._belief.covariance[place, place]))
 
     @property
-    def all_plain(self) -> bool:
-        """Whether several replies at once go without drafts in this turn; see `JointTurns.all_plain`."""
-        return self._turns_among.all_plain
-
-    def may_probe(self, turns: int = 0) -> bool:
-        """Whether the turn that comes so many turns from now may hold a draft that may not pay; see
-        `JointTurns.may_probe`."""
-        return self.replies == 1 or self._turns_among.may_probe(turns)
-
-    def keep_plan(self) -> None:
-        """Begins a turn for this reply with its last plan, as its round was submitted ahead."""
-        self.begin_turn()
-        self._turns_among.keep_plan(self._alone)
-
-    def goes_ahead(self, ready: bool) -> bool:
-        """Returns whether this reply submits its next round ahead; see `JointTurns.goes_ahead`."""
-        return self._turns_among.goes_ahead(self._alone, ready)
-
-    @property
-    def _turns_among(self) -> JointTurns:
+    def turns(self) -> JointTurns:
+        """The turns of as many replies as these times are of, whether or not their rounds teach anything."""
         return self._alone._turns[replies_class(self.replies)]
-
-    @property
-    def others(self) -> list[PlanAmong]:
-        """What the other replies planned last: those that plan before this one, already for the turn that it plans for.
-        So each improves on what the others do, and their choices settle."""
-        return [plan for reply, (_, plan) in self._turns_among.planned.items() if reply is not self._alone]
 
     def begin_turn(self) -> None:
         """Begins a turn for this reply, and learns from the one before if it took part in that: from the pass that all
         shared. Replies that teach others learn from each turn once, and one that does not by itself."""
-        turns, self._belief = self._turns_among, self.learnt.get(self._class, self._belief)
+        turns, self._belief = self.turns, self.learnt.get(self._class, self._belief)
         turns.begin(self.replies)
         if self._clock.turns == turns.count or self._alone not in turns.last:
             return
@@ -336,14 +310,6 @@ class StepTimes:
             even_s = rounds[0].seconds / self._turn_ratio(drafter, lengths)
             if self._observe([PLAIN, *places], even_s, np.array([1.0, *weights])) and places:
                 turns.compare()
-
-    def plan_among(self, plan: PlanAmong) -> None:
-        """Lets the other replies know what this one will do."""
-        self._turns_among.plan(self._alone, plan)
-
-    def observe_among(self, round_: RoundAmong) -> None:
-        """Reports a round of this reply among those of others."""
-        self._turns_among.current[self._alone] = round_
 
     def observe_plain(self, seconds: float) -> None:
         """Learns from a step within a run of plain ones."""

@@ -90,9 +90,9 @@ def take_turn(views: Sequence[StepTimes], rounds: Sequence[RoundAmong]) -> None:
     """Has replies take part in a turn with these rounds: all plan before any reports."""
     for view, round_ in zip(views, rounds, strict=True):
         view.begin_turn()
-        view.plan_among(PlanAmong(round_.drafter, round_.drafted, {0: 1.0, round_.drafted: 2.0}, 0.0))
+        view.turns.plan(view._alone, PlanAmong(round_.drafter, round_.drafted, {0: 1.0, round_.drafted: 2.0}, 0.0))
     for view, round_ in zip(views, rounds, strict=True):
-        view.observe_among(round_)
+        view.turns.current[view._alone] = round_
 
 
 def take_turns(views: Sequence[StepTimes]) -> None:
@@ -122,7 +122,7 @@ def test_once_the_machine_has_another_speed_all_compare_with_plain_turns() -> No
     compared = []
     for _ in range(JUMP_ROUNDS + 1):
         take_turn(views, [RoundAmong(0, 2, 0.9)] * 2)
-        compared.append(views[0].all_plain)
+        compared.append(views[0].turns.all_plain)
     assert compared == [False] * JUMP_ROUNDS + [True]
 
 
@@ -135,7 +135,7 @@ def test_replies_that_teach_nothing_know_what_the_others_drafted() -> None:
     for view in views:
         assert view.plain_s == pytest.approx(0.1, rel=0.1)
         assert view.price(0, 2) == pytest.approx(3.0, rel=0.15)
-        assert len(view.others) == 1
+        assert len(view.turns.others(view._alone)) == 1
     assert shared.learnt == {} and shared.of_several == {}
 
 
@@ -165,7 +165,7 @@ def test_replies_that_ended_do_not_shift_the_turns_of_those_that_follow() -> Non
             take_turn(views, [RoundAmong(0, 1, 0.2) if turn % 8 == 7 else RoundAmong(0, 0, 0.1)] * 8)
         for view in views[:ending]:
             view.begin_turn()
-            view.observe_among(RoundAmong(0, 0, 0.1))
+            view.turns.current[view._alone] = RoundAmong(0, 0, 0.1)
     assert views[0].plain_s == pytest.approx(0.1, rel=0.02)
     assert views[0].price(0, 1) == pytest.approx(2.0, rel=0.02)
 
@@ -218,7 +218,7 @@ def test_plain_rounds_of_several_replies_stay_together(monkeypatch: pytest.Monke
 
     def noted(self: Adaptive) -> bool:
         goes_ahead = look(self)
-        turns.setdefault(self._times._turns_among.count, set()).add(goes_ahead)
+        turns.setdefault(self._times.turns.count, set()).add(goes_ahead)
         return goes_ahead
 
     monkeypatch.setattr(Adaptive, "next_is_plain", noted)
@@ -230,14 +230,14 @@ def who_goes_ahead(views: Sequence[StepTimes], planned: Sequence[bool], ready: S
     """Returns which replies go ahead in a plain turn."""
     told = []
     for view, plans, one in zip(views, planned, ready, strict=True):
+        view.begin_turn()
         if plans:
-            view.begin_turn()
-            view.plan_among(PlanAmong(0, 0, {0: 1.0}, 0.0))
+            view.turns.plan(view._alone, PlanAmong(0, 0, {0: 1.0}, 0.0))
         else:
-            view.keep_plan()
-        told.append(view.goes_ahead(one))
+            view.turns.keep_plan(view._alone)
+        told.append(view.turns.goes_ahead(view._alone, one))
     for view in views:
-        view.observe_among(RoundAmong(0, 0, 0.1))
+        view.turns.current[view._alone] = RoundAmong(0, 0, 0.1)
     return told
 
 
