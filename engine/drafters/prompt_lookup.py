@@ -13,10 +13,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import mlx.core as mx
 
-from engine.drafters import Draft, DraftContext, Drafter, Traits, empty_draft
+from engine.drafters import Draft, DraftContext, Drafter, Traits
 from engine.drafters.suffix_index import END, LONGEST_MATCH, Matches, SuffixIndex
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
@@ -78,11 +79,9 @@ class PromptLookup(Drafter):
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         self.sync(context.tokens, context.cancelled)
-        if self.traits.branches:
-            tokens, parents = self.branches(length)
-            return Draft(mx.array(tokens, mx.int32), tree=DraftTree.of(parents)) if tokens else empty_draft()
-        found = self.continuation(length)
-        return Draft(mx.array(found, mx.int32)) if found else empty_draft()
+        tokens, parents = self.grow(length)
+        tree = DraftTree.of(parents) if self.traits.branches and tokens else None
+        return Draft(mx.array(tokens, mx.int32), tree=tree)
 
     def draft_class(self, context: DraftContext) -> float:
         """Returns the class of the longest match, as a share of the longest that there can be; 0 without a match that
@@ -90,42 +89,33 @@ class PromptLookup(Drafter):
         late; to wait for one costs more (`engine/NOTES.md`)."""
         self.sync(context.tokens, context.cancelled)
         if self._class is None:
-            longest = self._longest()
-            drafts = next(self._grower(min(1, longest))(None, 0), None) is not None
-            self._class = next(one for one in _CLASSES if longest >= one) / LONGEST_MATCH if drafts else 0.0
+            tokens, _ = self.grow(1)
+            self._class = next(one for one in _CLASSES if self._longest() >= one) / LONGEST_MATCH if tokens else 0.0
         return self._class
 
-    def continuation(self, length: int) -> list[int]:
-        """Returns the tokens that followed most of the places, at most `length`."""
-        grow = self._grower(min(length, DRAFT_FACTOR * self._longest()))
-        chain: list[int] = []
-        best = next(grow(None, 0), None)
-        while best is not None:
-            chain.append(best.token)
-            best = next(grow(best, len(chain)), None)
-        return chain
-
-    def branches(self, length: int) -> tuple[list[int], list[int]]:
+    def grow(self, length: int) -> tuple[list[int], list[int]]:
         """Returns the `length` likeliest tokens of all continuations, and the parent of each; as deep as matches are
-        long. Likeliest first, which puts parents before their children."""
-        grow = self._grower(min(length, DRAFT_FACTOR * self._longest()))
+        long. Likeliest first, which puts parents before their children. Without branches each token is the one that
+        followed most of the places of the token before it."""
+        depth = min(length, DRAFT_FACTOR * self._longest())
+        children = self._children(depth)
         tokens: list[int] = []
         parents: list[int] = []
         waiting: list[tuple[float, int, int, int, _Node]] = []
         entered = 0
 
-        def enter(parent: int, node: _Node | None, depth: int) -> None:
+        def enter(parent: int, node: _Node | None, level: int) -> None:
             nonlocal entered
-            for child in grow(node, depth):
-                heapq.heappush(waiting, (-child.share, entered, parent, depth, child))
+            for child in islice(children(node, level), None if self.traits.branches else 1):
+                heapq.heappush(waiting, (-child.share, entered, parent, level, child))
                 entered += 1
 
         enter(-1, None, 0)
         while waiting and len(tokens) < length:
-            _, _, parent, depth, node = heapq.heappop(waiting)
+            _, _, parent, level, node = heapq.heappop(waiting)
             tokens.append(node.token)
             parents.append(parent)
-            enter(len(tokens) - 1, node, depth + 1)
+            enter(len(tokens) - 1, node, level + 1)
         return tokens, parents
 
     def rewind(self, length: int) -> None:
@@ -150,7 +140,7 @@ class PromptLookup(Drafter):
         """Returns the length of the longest match, 0 if there is none."""
         return max((int(found.lengths[0]) for _, found in self._matches() if found.lengths.size), default=0)
 
-    def _grower(self, depth: int) -> Callable[[_Node | None, int], Iterator[_Node]]:
+    def _children(self, depth: int) -> Callable[[_Node | None, int], Iterator[_Node]]:
         """Returns a function that gives the children of a node at this depth (None: of the root), the likeliest first,
         down to `depth`."""
         rows: list[list[int]] = []
