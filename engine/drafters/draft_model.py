@@ -61,11 +61,6 @@ class DraftModel(Drafter):
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
         self._positions = position_limit(model.model) or sys.maxsize
 
-    @property
-    def ids(self) -> mx.array | None:
-        """The tokens that the columns of its logits stand for, (width,); None for all."""
-        return self.needs.token_map
-
     def for_another_reply(self, target: CachedModel) -> DraftModel:
         other = self._with_same_weights()
         other.model = self.model.for_another_reply()
@@ -89,13 +84,13 @@ class DraftModel(Drafter):
         def next_logits(token: mx.array) -> mx.array:
             return self._target_logits(self.model.forward(token))
 
-        return draw_chain(context, self._target_logits(logits), next_logits, length, self.ids)
+        return draw_chain(context, self._target_logits(logits), next_logits, length, self.needs.token_map)
 
     def _block(self, context: DraftContext, length: int, mask_id: int) -> Draft:
         """Returns a chain whose tokens all come from one pass; each is drawn by itself."""
         masks = mx.full(length - 1, mask_id, mx.int32)
         logits, _ = self.model.continue_from(self._readable(context.tokens), masks)
-        draft = draw_rows(context, self._target_logits(logits), self.ids)
+        draft = draw_rows(context, self._target_logits(logits), self.needs.token_map)
         self.model.rewind(len(context.tokens))
         return draft
 
@@ -128,9 +123,9 @@ class DraftModel(Drafter):
         return tokens if self.model.vocabulary >= self._width else _Bounded(tokens, self.model.vocabulary - 1)
 
     def _target_logits(self, logits: mx.array) -> mx.array:
-        """Returns logits (n, own vocabulary) as (n, target's), where only shared ids are possible; those of `ids` as
-        they are."""
-        if self.ids is not None:
+        """Returns logits (n, own vocabulary) as (n, target's), where only shared ids are possible; those of a token
+        map as they are."""
+        if self.needs.token_map is not None:
             return logits.astype(mx.float32)
         logits = logits[:, : self._shared].astype(mx.float32)
         missing = self._width - self._shared
