@@ -25,7 +25,6 @@ before where there is a sequential part, and the best paths are kept (DDTree, ar
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import mlx.core as mx
@@ -34,7 +33,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_chain
-from engine.drafters.dynamic_tree import DynamicTree, TreeHead
+from engine.drafters.dynamic_tree import DynamicTree
 from engine.drafters.head_drafter import HeadDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
@@ -74,7 +73,7 @@ class _Attention(HeadAttention):
         self._window, self._causal = config.windows[layer], config.causal[layer]
 
     def after(self, rope: Any, cache: KVCache) -> Attend:
-        """Returns the attention of a block after the context in the cache, which it leaves as it was."""
+        """Returns the attention of a block after the context in the cache, which it leaves as it was. rope: rotates."""
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
             known, rows = cache.offset, queries.shape[2]
@@ -199,10 +198,6 @@ class DFlashHead(LayeredHead):
         elif config.sequential != "none":
             self.markov_head = _Markov(config)
 
-    def make_caches(self) -> list[KVCache]:
-        """Returns empty caches of the context, one a layer."""
-        return [KVCache() for _ in self.layers]
-
     def remember(self, states: mx.array, *keeps: Callable[[mx.array, mx.array], mx.array]) -> mx.array:
         """Has each layer keep the keys, not rotated yet, and values of the target's states (..., feature_size) of
         committed tokens, as context; returns the context rows (..., hidden)."""
@@ -216,12 +211,6 @@ class DFlashHead(LayeredHead):
         context: mx.array = self.hidden_norm(self.fc(states))
         return context
 
-    def after(self, caches: Sequence[KVCache], rope: Any = None) -> list[Attend]:
-        """Returns the attention of each layer, for a block after the context in the caches. rope: what rotates, None
-        for the head's own as it rotates now."""
-        layers = zip(self.layers, caches, strict=True)
-        return [layer.self_attn.after(self.rope if rope is None else rope, cache) for layer, cache in layers]
-
     def __call__(self, embedded: mx.array, *attends: Attend) -> mx.array:
         """Returns the normed states of blocks whose inputs are embedded as (batch, n, hidden), in the same shape."""
         x = (embedded * self.config.embedding_scale).astype(self.dtype)
@@ -230,10 +219,11 @@ class DFlashHead(LayeredHead):
         normed: mx.array = self.norm(x)
         return normed
 
-    def logits(self, hidden: mx.array, project: Callable[[mx.array], mx.array]) -> mx.array:
-        """Returns logits (n, width) of states (n, hidden). project: the target's output matrix, used by heads without
-        one of their own."""
-        logits = (self.lm_head if "lm_head" in self else project)(hidden) * self.config.output_multiplier
+    def logits(self, hidden: mx.array, project: Callable[[mx.array], mx.array] | None = None) -> mx.array:
+        """Returns logits (n, width) of states (n, hidden). project: the target's output matrix, for a head without one
+        of its own."""
+        output: Any = self.lm_head if "lm_head" in self else project
+        logits: mx.array = output(hidden) * self.config.output_multiplier
         softcap = self.config.softcap
         return mx.tanh(logits / softcap) * softcap if softcap else logits
 
@@ -255,6 +245,7 @@ class DFlash(HeadDrafter):
     """
 
     name = "dflash"
+    head: DFlashHead
 
     def __init__(
         self,
@@ -267,9 +258,8 @@ class DFlash(HeadDrafter):
         self.head, config = head, head.config
         self._from_anchor = config.from_anchor if from_anchor is None else from_anchor
         traits = Traits(trees, one_pass=True, longest=config.block - (not self._from_anchor))
-        super().__init__(
-            target, Needs(taps or config.taps, token_map=head.token_map), traits, head.make_caches(), [head.rope]
-        )
+        needs = Needs(taps or config.taps, token_map=head.token_map)
+        super().__init__(target, needs, traits, [KVCache() for _ in head.layers], [head.rope])
 
     def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
         def keeps(cache: KVCache) -> Callable[[mx.array, mx.array], mx.array]:
@@ -286,7 +276,7 @@ class DFlash(HeadDrafter):
         """A tree reads the slots level by level: what it knows of a node is its token, and no pass is needed."""
         last, deepest = context.tokens[-1], min(length, self.traits.longest or length)
         block, before = self._block(last, deepest), mx.array([last], mx.int32)
-        rows = self._logits(block)
+        rows = self.logits(block)
         slots = iter([slice(slot, slot + 1) for slot in range(deepest)])
         ids = self.needs.token_map
 
@@ -295,25 +285,21 @@ class DFlash(HeadDrafter):
             return self.head.following(rows[slot], block[slot], tokens.reshape(-1))
 
         if self.traits.branches and length > 1:
-            head = TreeHead(lambda _hidden, tokens, *_: tokens[:, None], next_logits, ids)
-            return DynamicTree(head, context, length, deepest).draft(before[:, None])
-        return draw_chain(context, next_logits(before), next_logits, deepest, ids)
 
-    def _logits(self, block: mx.array) -> mx.array:
-        """Returns the logits (n, width) of the slots' states (n, hidden)."""
-        if "lm_head" not in self.head:
-            return self.head.logits(block, self.target.unembed)
-        own = partial(self.head.logits, project=self.head.lm_head)
-        return run(RowsPass(own, [block], weights=(id(self.head), "output")))
+            def steps(_hidden: mx.array, tokens: mx.array, _position: int, _mask: mx.array) -> mx.array:
+                return tokens[:, None]
+
+            return DynamicTree(context, length, steps, next_logits, ids, deepest=deepest).draft(before[:, None])
+        return draw_chain(context, next_logits(before), next_logits, deepest, ids)
 
     def _block(self, last: int, length: int) -> mx.array:
         """Returns the states (length, hidden) of the slots after the token `last`."""
         config = self.head.config
         inputs = length if self._from_anchor else length + 1
         block = mx.array([last] + [config.mask_id] * (inputs - 1), mx.int32)
-        embed = self.head.embed_tokens if config.own_embedding else self.target.embed
-        attends = self.head.after(self._caches, self._rotate)
-        wanted = RowsPass(self.head.__call__, [embed(block)], attends)
+        layers = zip(self.head.layers, self._caches, strict=True)
+        attends = [layer.self_attn.after(self._rotate, cache) for layer, cache in layers]
+        wanted = RowsPass(self.head.__call__, [self.embed(block)], attends)
         return (wanted.run() if config.conv_kernel else run(wanted))[-length:]  # a convolution goes along one block
 
     def _rotate(self, rows: mx.array, offset: int) -> mx.array:

@@ -43,52 +43,49 @@ class _Children(NamedTuple):
 class _Frontier(NamedTuple):
     """The nodes that are expanded next: (rows, ...) of each.
 
-    hidden: the head's state after it. places: among all candidates. counts: (rows, vocabulary) for the penalties, or
-    None.
+    hidden: the head's state after it. places: among all candidates. lineage: which of the drafted rows it sees. counts:
+    (rows, vocabulary) for the penalties, or None.
     """
 
     hidden: mx.array
     places: mx.array
     scores: mx.array
     ranks: mx.array
+    lineage: mx.array
     counts: mx.array | None
 
 
-class TreeHead(NamedTuple):
-    """What a tree asks of a head.
+class DynamicTree:
+    """One tree of at most `length` nodes, drafted by a head.
 
-    steps(hidden, tokens, position, mask): a pass over rows at one position, see `Eagle3.steps`. logits: from states
-    (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None for all. known: how
-    many pairs of the committed sequence its cache holds.
+    steps(hidden, tokens, position, mask): a pass of the head over rows at one position, see `Eagle3.steps`. logits:
+    from states (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None for all.
+    known: how many pairs of the committed sequence its cache holds. deepest: levels at most.
     """
 
-    steps: Steps
-    logits: Callable[[mx.array], mx.array]
-    ids: mx.array | None
-    known: int = 0
-
-
-class DynamicTree:
-    """One tree of at most `length` nodes. deepest: levels at most."""
-
-    def __init__(self, head: TreeHead, context: DraftContext, length: int, deepest: int = DEEPEST) -> None:
-        self.steps, self.logits, self.ids, self.known = head
-        self.context = context
-        self.length = length
-        self.depth = min(length, deepest)
-        self.breadth = min(BREADTH, context.sampler.vocabulary if head.ids is None else head.ids.size)
+    def __init__(
+        self,
+        context: DraftContext,
+        length: int,
+        steps: Steps,
+        logits: Callable[[mx.array], mx.array],
+        ids: mx.array | None,
+        known: int = 0,
+        deepest: int = DEEPEST,
+    ) -> None:
+        self.context, self.length, self.depth = context, length, min(length, deepest)
+        self.steps, self.logits, self.ids, self.known = steps, logits, ids, known
+        self.breadth = min(BREADTH, context.sampler.vocabulary if ids is None else ids.size)
         self.levels: list[_Children] = []
         self.logprobs: list[mx.array] = []
 
     def draft(self, hidden: mx.array) -> Draft:
         """Returns the tree that grows from the head's state at the last committed token, (1, hidden)."""
-        zero = mx.zeros(1)
-        counts = self.context.counts.rows()
-        frontier = _Frontier(hidden, mx.array([-1], mx.int32), zero, zero, counts)
-        lineage = mx.zeros((1, 0), mx.bool_)
+        zero, above = mx.zeros(1), mx.zeros((1, 0), mx.bool_)
+        frontier = _Frontier(hidden, mx.array([-1], mx.int32), zero, zero, above, self.context.counts.rows())
         children = self._children(frontier)
         while len(self.levels) < self.depth:
-            frontier, lineage = self._expand(frontier, lineage, children)
+            frontier = self._expand(frontier, children)
             children = self._children(frontier)
         return self._best()
 
@@ -117,18 +114,18 @@ class DynamicTree:
         self.logprobs.append(found.logprobs)
         return children
 
-    def _expand(self, frontier: _Frontier, lineage: mx.array, children: _Children) -> tuple[_Frontier, mx.array]:
-        """Runs the head over the best of the children; also returns which drafted rows each of them sees."""
+    def _expand(self, frontier: _Frontier, children: _Children) -> _Frontier:
+        """Runs the head over the best of the children."""
         best = _greatest(children.ranks, self.breadth)
         row, tokens = best // self.breadth, children.tokens[best]
-        lineage = mx.concatenate([lineage[row], mx.eye(best.size, dtype=mx.bool_)], 1)
+        lineage = mx.concatenate([frontier.lineage[row], mx.eye(best.size, dtype=mx.bool_)], 1)
         mask = mx.concatenate([mx.ones((best.size, self.known), mx.bool_), lineage], 1)
         hidden = self.steps(frontier.hidden[row], tokens, self.known + len(self.levels) - 1, mask)
         before = sum(level.tokens.size for level in self.levels[:-1])
         counts = frontier.counts
         if counts is not None:
             counts = counts[row] + (tokens[:, None] == mx.arange(counts.shape[-1])[None]).astype(counts.dtype)
-        return _Frontier(hidden, best + before, children.scores[best], children.ranks[best], counts), lineage
+        return _Frontier(hidden, best + before, children.scores[best], children.ranks[best], lineage, counts)
 
     def _best(self) -> Draft:
         """Returns the best of all candidates, parents before children and siblings in order, as candidates are."""

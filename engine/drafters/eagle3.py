@@ -29,7 +29,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_rows
-from engine.drafters.dynamic_tree import DynamicTree, TreeHead
+from engine.drafters.dynamic_tree import DynamicTree
 from engine.drafters.head_drafter import PairDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
@@ -137,6 +137,7 @@ class Eagle3(PairDrafter):
     """Drafts with `head` for `target`. trees: whether to branch; else chains. A parallel head drafts chains."""
 
     name = "eagle3"
+    head: Eagle3Head
 
     def __init__(self, head: Eagle3Head, target: CachedModel, trees: bool = False) -> None:
         self.head = head
@@ -148,19 +149,14 @@ class Eagle3(PairDrafter):
     def fuse(self, states: mx.array) -> mx.array:
         return run(RowsPass(self.head.fuse, [states.astype(self.head.dtype)]))
 
-    def logits(self, hidden: mx.array) -> mx.array:
-        if "lm_head" in self.head:
-            return run(RowsPass(self.head.logits, [hidden]))
-        return self.head.logits(hidden, self.target.unembed)
-
     def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
         mask_id = self.head.config.mask_id
         if length > 1 and mask_id is not None:
             return self._block(context, hidden[-1:], length, mask_id)
         if length == 1 or not self.traits.branches:
             return super().draft(context, hidden, length)
-        head = TreeHead(self.steps, self.logits, self.needs.token_map, self.known)
-        return DynamicTree(head, context, length).draft(hidden[-1:])
+        tree = DynamicTree(context, length, self.steps, self.logits, self.needs.token_map, self.known)
+        return tree.draft(hidden[-1:])
 
     def steps(
         self, hidden: mx.array, tokens: mx.array, position: int | None = None, mask: mx.array | None = None
@@ -174,8 +170,7 @@ class Eagle3(PairDrafter):
         place = first if position is None else position
         windows = zip(self._caches, self.head.config.windows, strict=True)
         attends = [self._attend(cache, first, place, mask, window) for cache, window in windows]
-        embed = self.head.embed_tokens if self.head.config.own_embedding else self.target.embed
-        return run(RowsPass(self.head.__call__, [hidden, embed(tokens).astype(hidden.dtype)], attends))
+        return run(RowsPass(self.head.__call__, [hidden, self.embed(tokens).astype(hidden.dtype)], attends))
 
     def _attend(self, cache: KVCache, first: int, position: int, mask: mx.array | None, window: int | None) -> Attend:
         """Returns the attention of one layer after `first` pairs, see `steps`. window: how many pairs a row sees."""

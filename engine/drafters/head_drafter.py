@@ -25,17 +25,21 @@ from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_d
 from engine.drafters.chain import draw_chain
 from engine.rotary_embedding import RotationByLength
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.joint_pass import RowsPass
 from engine.target.layer_taps import NORMED
 from engine.target.target_view import TargetView
+from engine.together import run
 
 
 class HeadDrafter(Drafter):
     """Drafts for `target` with a head whose caches, one a layer, are `caches`. rotary: the modules that rotate its
-    keys, where the length of a text may change how. lag: how many tokens after its own an entry is made of.
+    keys, where the length of a text may change how. head: the network. lag: how many tokens after its own an entry is
+    made of.
 
     Raises ModelError for a target whose states cannot be read.
     """
 
+    head: Any
     lag = 0
 
     def __init__(
@@ -61,6 +65,19 @@ class HeadDrafter(Drafter):
     def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
         """Returns at most `length` tokens. hidden: what `extend` returned of the tokens that the draft follows. What it
         adds to the caches is dropped afterwards."""
+
+    def embed(self, tokens: mx.array) -> mx.array:
+        """Returns the embedding of ids (n,), (n, hidden): the head's own, if it has one, else the target's."""
+        embedded: mx.array = (self.head.embed_tokens if "embed_tokens" in self.head else self.target.embed)(tokens)
+        return embedded
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Returns logits (n, width) of states (n, hidden), by the head's own output matrix if it has one, else by the
+        target's."""
+        if "lm_head" in self.head:
+            return run(RowsPass(self.head.logits, [hidden]))
+        logits: mx.array = self.head.logits(hidden, self.target.unembed)
+        return logits
 
     @property
     def known(self) -> int:
@@ -127,10 +144,6 @@ class PairDrafter(HeadDrafter):
     def steps(self, hidden: mx.array, tokens: mx.array) -> mx.array:
         """Runs the head over one pair a row, (n, hidden) and (n,), that follow each other after the pairs in the
         cache; returns the next hidden states (n, hidden)."""
-
-    @abstractmethod
-    def logits(self, hidden: mx.array) -> mx.array:
-        """Returns logits (n, width) of hidden states (n, hidden)."""
 
     def extend(self, states: mx.array, following: Sequence[int]) -> mx.array:
         return self.steps(self.fuse(states), mx.array(list(following), mx.int32))

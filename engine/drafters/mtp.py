@@ -102,18 +102,14 @@ class MtpHead(nn.Module):
         """The type that the head computes in."""
         return self.norm.weight.dtype
 
-    def make_caches(self) -> list[KVCache]:
-        """Returns empty caches for the layer."""
-        return [KVCache() for _ in range(self.form.caches)]
-
     def __call__(
         self, hidden: mx.array, embedded: mx.array, cache: Sequence[Any], mask: mx.array | None = None
     ) -> mx.array:
         """Returns the hidden states one token on for every row: (batch, n, hidden) twice, to the same shape; see
         `normed`.
 
-        cache: `make_caches`, or in training what has their methods. mask: what each row sees of the cache; None: all up
-        to itself, as far as the window reaches.
+        cache: a KVCache for each of `form.caches`, or in training what has its methods. mask: what each row sees of the
+        cache; None: all up to itself, as far as the window reaches.
         """
         x = self.fc(self.read(hidden, embedded))
         if mask is None:
@@ -135,9 +131,10 @@ class Mtp(PairDrafter):
     """
 
     name = "mtp"
+    head: MtpHead
 
     def __init__(self, head: MtpHead, target: CachedModel, tap: int = NORMED, ids: mx.array | None = None) -> None:
-        super().__init__(target, Needs((tap,), token_map=ids), Traits(), head.make_caches())
+        super().__init__(target, Needs((tap,), token_map=ids), Traits(), [KVCache() for _ in range(head.form.caches)])
         self.head = head
         self._project = head.project or (None if ids is None else output_of_some(target.model, ids))
 
@@ -150,7 +147,7 @@ class Mtp(PairDrafter):
         return super().for_another_reply(target)
 
     def steps(self, hidden: mx.array, tokens: mx.array) -> mx.array:
-        embedded = self.target.embed(tokens).astype(hidden.dtype)
+        embedded = self.embed(tokens).astype(hidden.dtype)
         positions = mx.arange(self.known, self.known + tokens.size)
         wanted = JointPass(self.head, [hidden, embedded], self._caches, positions)
         return run(wanted) if self.target.shares_passes and len(self._caches) == 1 else wanted.run()

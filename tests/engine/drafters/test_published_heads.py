@@ -66,7 +66,9 @@ def test_the_first_slot_follows_the_last_token() -> None:
     drafter = random_block(network("qwen3_5"), "dspark")
     found, q = greedy_draft(drafter, "qwen3_5", 1)
     head, target = drafter.head, drafter.target
-    hidden = head(target.embed(mx.array([[PROMPT[-1]]])), *head.after(drafter._caches))[0]
+    layers = zip(head.layers, drafter._caches, strict=True)
+    attends = [layer.self_attn.after(head.rope, cache) for layer, cache in layers]
+    hidden = head(target.embed(mx.array([[PROMPT[-1]]])), *attends)[0]
     logits = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[-1]]))
     assert found == [mx.argmax(logits).item()]
     assert q == [pytest.approx(mx.max(mx.softmax(logits)).item(), rel=1e-4)]

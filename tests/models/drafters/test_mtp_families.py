@@ -7,6 +7,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.backend.mlx_lm_imports import KVCache
 from engine.drafters import DraftContext
 from engine.drafters.mtp import Mtp, MtpHead
 from engine.errors import ModelError
@@ -50,7 +51,7 @@ def test_a_head_computes_what_its_layer_computes_over_all_pairs_at_once(name: st
     hidden, embedded = inputs()
     raw = reference(hidden, embedded)
     want = reference.norm("norm", raw)
-    caches, out = head.make_caches(), []
+    caches, out = [KVCache() for _ in range(head.form.caches)], []
     for start, end in ((0, 6), (6, 7), (7, 15), (15, 16), (16, PAIRS)):
         head(hidden[:, :2], embedded[:, 1:3], caches)
         head(hidden[:, :1], embedded[:, :1], caches)
