@@ -83,11 +83,6 @@ class AcceptanceCounts:
         self.accepted = [share * count for count in self.accepted]
 
     @property
-    def trials(self) -> float:
-        """How many places of drafts were decided on."""
-        return sum(self.reached)
-
-    @property
     def rates(self) -> tuple[float, ...]:
         """The acceptance rate of each place that was reached often enough to tell it from that of all together."""
         pairs = zip(self.accepted, self.reached, strict=True)
@@ -104,13 +99,14 @@ class AcceptanceEstimate:
 
     def __init__(self, longest: int, earlier: AcceptanceCounts | None = None) -> None:
         earlier = earlier or AcceptanceCounts()
-        self._prior = self._weights = _prior(sum(earlier.accepted), earlier.trials)
+        self._prior = self._weights = _prior(sum(earlier.accepted), sum(earlier.reached))
         self._factors = [1.0] * longest
         rates = earlier.rates
         if rates and rates[0] > 0:  # else no other place is ever reached
             ratios = [rate / common for rate, common in zip(rates, self.probs(), strict=False)]
             together = sum(map(mul, ratios, earlier.reached)) / sum(earlier.reached[: len(ratios)])
-            self._factors[: len(ratios)] = [_bounded(ratio / together) for ratio in ratios]
+            least, most = PLACE_FACTORS
+            self._factors[: len(ratios)] = [min(max(ratio / together, least), most) for ratio in ratios]
 
     def probs(self) -> list[float]:
         """Returns the probability at each place, given that the places before it were accepted: (longest,)."""
@@ -186,11 +182,6 @@ class TreeExpectedLength:
     def elapse(self, tokens: int) -> None:
         fades = TREE_MEMORY**tokens
         self._accepted, self._predicted = fades * self._accepted, fades * self._predicted
-
-
-def _bounded(factor: float) -> float:
-    low, high = PLACE_FACTORS
-    return min(max(factor, low), high)
 
 
 def _prior(accepted: float, trials: float) -> tuple[float, ...]:

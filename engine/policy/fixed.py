@@ -12,14 +12,11 @@ class FixedLength:
     """Always the same draft length; 0 is plain decoding. reason: why this one, if not because the user chose it."""
 
     def __init__(self, length: int, reason: str = "") -> None:
+        self.length = length
         self._plan = Plan(length, reason or (f"fixed at {length}" if length else PLAIN_DECODING))
 
     def begin(self, tokens: int) -> None:
         pass
-
-    @property
-    def length(self) -> int:
-        return self._plan.length
 
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         return self._plan
@@ -31,4 +28,4 @@ class FixedLength:
         pass
 
     def next_is_plain(self, hints: Sequence[float | None] = ()) -> bool:
-        return self._plan.length == 0 or (bool(hints) and all(hint == 0 for hint in hints))
+        return self.length == 0 or (bool(hints) and all(hint == 0 for hint in hints))
