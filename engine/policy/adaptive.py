@@ -301,7 +301,7 @@ class Adaptive:
         if math.isnan(self._time_s):  # the first round cannot be timed, as it reads the prompt too
             return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
         due = self._until_plain <= (-SURE_FOR if choice.sure else 0)
-        return not self._times.knows_plain or (due and self._times.learns)
+        return self._times.learns and (due or self._times.plain_doubt >= 1)
 
     def _useful(self, drafter: int) -> list[int]:
         """Returns the draft lengths that may pay if nearly all of them are accepted."""

@@ -26,9 +26,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -75,7 +75,7 @@ def pass_price(rows: int, gpu: bool) -> float:
     return float(np.interp(rows, widths, prices) + beyond)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PriorPrices:
     """How long rounds with a drafter are taken to be before any was seen: in plain steps, by draft length. Made where
     the pair is known, in `app/inference/learnt_rounds.py`.
@@ -86,7 +86,6 @@ class PriorPrices:
     name: str
     prices: Mapping[int, float]
     passes: Callable[[int], float] = field(default=lambda rows: pass_price(rows, gpu=False))
-    _ratios: dict[tuple[int, ...], float] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def drafting(self, length: int) -> float:
         """Returns how long one reply's draft takes without its verify pass, in plain steps."""
@@ -106,17 +105,10 @@ class PriorPrices:
 
         return {n: one_pass(replies * (n + 1)) + self.passes(replies) * drafting.get(n, 0.0) for n in (0, *prices)}
 
-    def turn_ratio(self, lengths: Sequence[int], replies: int) -> float:
+    @lru_cache(MAX_KEPT)  # noqa: B019  there are few priors, and they are small
+    def turn_ratio(self, lengths: tuple[int, ...], replies: int) -> float:
         """Returns how many times as long a turn takes in which there is a reply for each of these draft `lengths`, as
-        one of so many `replies` that all draft their mean."""
-        key = (replies, *sorted(lengths))
-        if len(self._ratios) > MAX_KEPT:
-            self._ratios.clear()
-        if key not in self._ratios:
-            self._ratios[key] = self._compute_turn_ratio(lengths, replies)
-        return self._ratios[key]
-
-    def _compute_turn_ratio(self, lengths: Sequence[int], replies: int) -> float:
+        one of so many `replies` that all draft their mean. Sorted lengths are computed once."""
         known, drafting = [0, *self.prices], [0.0, *map(self.drafting, self.prices)]
         even = [
             math.log(self.passes(replies * (n + 1)) + self.passes(replies) * seconds)
@@ -134,9 +126,6 @@ class Belief:
 
     mean: Any
     covariance: Any
-
-    def copy(self) -> Belief:
-        return Belief(self.mean.copy(), self.covariance.copy())
 
 
 @dataclass
@@ -174,9 +163,8 @@ class StepTimes:
 
     def copy(self, learns: bool = True) -> StepTimes:
         """Returns the same times apart from these, and whether they go on learning."""
-        learnt = {number: belief.copy() for number, belief in self.learnt.items()}
         of_several = {number: times.copy(learns) for number, times in self.of_several.items()}
-        made = StepTimes(self.drafters, learnt, learns, of_several)
+        made = StepTimes(self.drafters, deepcopy(self.learnt), learns, of_several)
         made._turns = self._turns
         return made
 
@@ -194,7 +182,7 @@ class StepTimes:
         times = self.of_several.setdefault(number, StepTimes(self.drafters, learns=self.learns)).for_reply()
         times.replies, times._alone = replies, self
         times._even_ratios = {
-            (drafter, n): prior.turn_ratio([n] * replies, number)
+            (drafter, n): prior.turn_ratio((n,) * replies, number)
             for drafter, prior in enumerate(self.drafters)
             for n in (0, *prior.prices)
         }
@@ -216,7 +204,7 @@ class StepTimes:
         if self.replies > 1 and self._class in self.learnt:
             self._belief = self.learnt[self._class]  # that of all replies at once
             return
-        self._belief = self.belief_after(context).copy()
+        self._belief = deepcopy(self.belief_after(context))
         self.elapse(NEXT_PRICES)
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
 
@@ -228,7 +216,7 @@ class StepTimes:
             self.begin(context)
             return
         plain = self._belief.mean[PLAIN]
-        self._class, self._belief = number, self.belief_after(context).copy()
+        self._class, self._belief = number, deepcopy(self.belief_after(context))
         self._belief.mean[PLAIN] = plain
         self.elapse(NEXT_CLASS)
         self._belief.covariance[PLAIN, PLAIN] += NEXT_REPLY**2
@@ -240,13 +228,8 @@ class StepTimes:
 
     @property
     def plain_doubt(self) -> float:
-        """The standard deviation of the logarithm of `plain_s`."""
+        """The standard deviation of the logarithm of `plain_s`; from 1 on nothing is known of it."""
         return self._deviation(PLAIN)
-
-    @property
-    def knows_plain(self) -> bool:
-        """Whether anything is known of the time of a plain step, or never will be."""
-        return not self.learns or bool(self._belief.covariance[PLAIN, PLAIN] < 1)
 
     @property
     def lone(self) -> float:
@@ -268,18 +251,18 @@ class StepTimes:
 
     def turn_price(self, drafts: Sequence[tuple[int, int]]) -> float:
         """Returns the price of a turn of several replies. drafts: drafter and tokens of each."""
-        drafter, lengths = self._dearest(drafts), [length for _, length in drafts]
-        places, weights = self._between(drafter, sum(lengths) / len(lengths))
+        drafter, places, weights, ratio = self._parts_of_turn(drafts)
         mean = math.exp(float((self._belief.mean[places] * weights).sum())) if places else 1.0
-        return mean * self._turn_ratio(drafter, lengths) / self._even_ratios[drafter, 0]
+        return mean * ratio / self._even_ratios[drafter, 0]
 
-    def _turn_ratio(self, drafter: int, lengths: Sequence[int]) -> float:
-        return self.drafters[drafter].turn_ratio(lengths, replies_class(self.replies))
-
-    def _dearest(self, drafts: Sequence[tuple[int, int]]) -> int:
-        """Returns the drafter that the others of a turn wait for: the one whose draft takes longest by the prior."""
+    def _parts_of_turn(self, drafts: Sequence[tuple[int, int]]) -> tuple[int, list[int], list[float], float]:
+        """Returns the drafter that the others of a turn wait for, the one whose draft takes longest by the prior; the
+        prices of the mean length and their shares, see `_between`; and the `turn_ratio`. drafts: as in `turn_price`."""
         made = [draft for draft in drafts if draft[1]]
-        return max(made, key=lambda draft: self.drafters[draft[0]].drafting(draft[1]))[0] if made else 0
+        drafter = max(made, key=lambda draft: self.drafters[draft[0]].drafting(draft[1]))[0] if made else 0
+        lengths = sorted(length for _, length in drafts)
+        ratio = self.drafters[drafter].turn_ratio(tuple(lengths), replies_class(self.replies))
+        return drafter, *self._between(drafter, sum(lengths) / len(lengths)), ratio
 
     def doubt(self, drafter: int, length: int) -> float:
         """Returns the standard deviation of the logarithm of a price."""
@@ -304,11 +287,9 @@ class StepTimes:
         self.elapse()
         if turns.timed:
             rounds = list(turns.last.values())
-            lengths, drafter = [one.drafted for one in rounds], self._dearest([one[:2] for one in rounds])
-            places, weights = self._between(drafter, sum(lengths) / len(lengths))
+            _, places, weights, ratio = self._parts_of_turn([one[:2] for one in rounds])
             # Those that report later have waited for what the first has submitted meanwhile.
-            even_s = rounds[0].seconds / self._turn_ratio(drafter, lengths)
-            if self._observe([PLAIN, *places], even_s, np.array([1.0, *weights])) and places:
+            if self._observe([PLAIN, *places], rounds[0].seconds / ratio, np.array([1.0, *weights])) and places:
                 turns.compare()
 
     def observe_plain(self, seconds: float) -> None:

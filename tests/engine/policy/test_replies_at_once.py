@@ -259,11 +259,11 @@ def test_replies_go_ahead_together_or_not_at_all() -> None:
 def test_a_turn_goes_by_its_rows_and_by_its_longest_draft() -> None:
     """Three draft one token and one drafts three, so one reply drafts twice more, alone, while the others wait."""
     prior = PriorPrices("small model", {1: 1.25, 2: 1.5, 3: 1.75}, passes=lambda rows: 1 + 0.05 * (rows - 1))
-    assert [prior.turn_ratio([n] * 4, 4) for n in (0, 1, 2, 3)] == pytest.approx([1.0] * 4)
+    assert [prior.turn_ratio((n,) * 4, 4) for n in (0, 1, 2, 3)] == pytest.approx([1.0] * 4)
     one, rows = [1.25 - 1.05, 1.5 - 1.1, 1.75 - 1.15], 1 + 0.05 * 9  # drafting takes that; ten rows
     even = [1 + 0.05 * (4 * n - 1) + 1.15 * drafting for n, drafting in ((2, one[0]), (3, one[1]))]
     takes = rows + 1.15 * one[0] + (one[2] - one[0])
-    assert prior.turn_ratio([1, 3, 1, 1], 4) == pytest.approx(takes / (even[0] * even[1]) ** 0.5)
+    assert prior.turn_ratio((1, 3, 1, 1), 4) == pytest.approx(takes / (even[0] * even[1]) ** 0.5)
 
 
 def test_while_somebody_reads_turns_tell_nothing() -> None:
