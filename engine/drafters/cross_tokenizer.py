@@ -200,13 +200,9 @@ class CrossTokenizerModel(Drafter):
         """Returns own tokens of these bytes, each with the place where it ends: the tokenizer's, or where it makes
         other bytes of them the longest that fit, one after the other. A byte that no token has belongs to the one
         before it."""
-        text = rest.decode(errors="replace")
-        for given in (text, text.removeprefix(" ")):  # SentencePiece may put a space before what it is given
-            found = [token for token in self._bytes.encode(given) if token < self.model.vocabulary]
-            if b"".join(self._bytes.drafter[token] for token in found) == rest:
-                return list(zip(found, accumulate(len(self._bytes.drafter[token]) for token in found), strict=True))
-        pairs: list[tuple[int, int]] = []
-        place = 0
+        found = _tokens_of(rest, self._bytes.encode, self._bytes.drafter)
+        pairs = list(zip(found, accumulate(len(self._bytes.drafter[token]) for token in found), strict=True))
+        place = pairs[-1][1] if pairs else 0
         while place < len(rest):
             sizes = range(min(_LONGEST_TOKEN, len(rest) - place), 0, -1)
             size = next((size for size in sizes if rest[place : place + size] in self._splitter), 0)
@@ -246,7 +242,7 @@ class TextDrafter(CrossTokenizerModel):
         if count <= 0:
             return empty_draft()
         text, ending = self._draft_text(self._likeliest(count))
-        found = self._in_target_tokens(text)[:length]
+        found = _tokens_of(text, self._bytes.encode_target, self._bytes.target)[:length]
         self._target_ends = list(accumulate(len(self._bytes.target[token]) for token in found))
         self._accepted = min(self.model.length - len(self._tokens), len(self._drafted))
         if ending is not None and len(found) < length and (self._target_ends or [0])[-1] == len(text):
@@ -278,21 +274,22 @@ class TextDrafter(CrossTokenizerModel):
             self._drafted.append((token, len(text)))
         return _whole_characters(text), None
 
-    def _in_target_tokens(self, text: bytes) -> list[int]:
-        """Returns the target's tokens of a text, none where they are other bytes."""
-        words, known = text.decode(errors="replace"), self._bytes.target
-        for given in (words, words.removeprefix(" ")):  # SentencePiece may put a space before what it is given
-            found = list(self._bytes.encode_target(given))
-            if all(token < len(known) for token in found) and b"".join(known[token] for token in found) == text:
-                return found
-        return []
-
     def _own_count(self, kept: int) -> int:
         end = self._target_ends[min(kept, len(self._target_ends)) - 1] if kept and self._target_ends else 0
         return bisect_right([place for _, place in self._drafted], end)
 
     def _kept_draft(self, new: Sequence[int], begin: int) -> list[tuple[int, int]]:
         return [(own, begin + end) for own, end in self._drafted[: self._accepted]]
+
+
+def _tokens_of(data: bytes, encode: Callable[[str], Sequence[int]], known: Sequence[bytes]) -> list[int]:
+    """Returns the tokens that `encode` makes of a text, none where they are other bytes. known: the bytes of each."""
+    text = data.decode(errors="replace")
+    for given in (text, text.removeprefix(" ")):  # SentencePiece may put a space before what it is given
+        found = [token for token in encode(given) if token < len(known)]
+        if b"".join(known[token] for token in found) == data:
+            return found
+    return []
 
 
 def _whole_characters(data: bytes) -> bytes:
