@@ -20,7 +20,7 @@ from models.training.training_plan import KINDS, TrainingOptions
 
 if TYPE_CHECKING:
     from app.command_line import Commands
-    from models.forecast.forecast import RoundTimes
+    from engine.policy.step_times import DrafterTimes
     from models.loader import Loaded
     from models.training.plan_measurement import PreparedTraining
     from models.training.training_plan import TrainingPlan
@@ -173,7 +173,7 @@ def _train(args: argparse.Namespace, options: Options, place: Workspace, wanted:
     else:
         plan, prompts = _unfinished_plan(args, target, place), load_prompts(place.prompts_file)
 
-    def times_of(folder: Path) -> RoundTimes:
+    def times_of(folder: Path) -> DrafterTimes:
         trees = plan.kind == "medusa"  # the only kind whose trees are evaluated too
         return learn_times(options, target, folder, trees)
 

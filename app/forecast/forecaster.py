@@ -21,7 +21,7 @@ from engine.policy.step_times import DrafterTimes
 from engine.session import Prompt, Session
 from engine.settings import AcceptanceRule, SamplingSettings
 from models.drafters.drafter_kind import LONGEST_CHAIN
-from models.forecast.forecast import Forecast, RoundTimes, forecast_reply
+from models.forecast.forecast import Forecast, forecast_reply
 from models.forecast.target_text import TargetText, read_text
 from models.kept_files import KeptFiles
 from models.loader import Loaded
@@ -41,7 +41,7 @@ class Forecaster:
         longest = min(max(part.longest for part in drafter.parts), LONGEST_CHAIN)
         self.lengths: Sequence[int] = TREE_SIZES if drafter.branches else range(1, longest + 1)
         times = LearntRounds(target, drafter, root).times_of()
-        self.times: Sequence[RoundTimes] = [DrafterTimes(times, part) for part in range(len(drafter.parts))]
+        self.times = [DrafterTimes(times, part) for part in range(len(drafter.parts))]
         self.step: Callable[[str], None] = lambda text: None
         found = backend.describe()
         self._key = (found.device, found.library, found.dtype, fingerprint(target), session.context)

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.drafters import Drafter
+from engine.policy.step_times import DrafterTimes
 from engine.settings import SamplingSettings
 from models.expected_rounds import Floats, expected_rounds
 from models.forecast.target_text import TargetOutputs, TargetText
@@ -20,19 +21,6 @@ from models.forecast.text_drafts import TextDrafts, drafts_along
 DraftLength = int | None  # tokens, in a tree its nodes; 0 is plain decoding, None is auto
 _SAMPLES, _INTERVAL = 1000, (0.025, 0.975)  # of the bootstrap: the middle 95 % of so many samples
 _MIN_PROMPTS = 3  # with fewer, the spread between prompts is not known
-
-
-class RoundTimes(Protocol):
-    """How long the rounds of one drafter take. learnt: whether on this machine; else these are typical times."""
-
-    @property
-    def learnt(self) -> bool: ...
-
-    def plain_s(self, context: int) -> float:
-        """Returns the seconds of a plain step after `context` tokens."""
-
-    def round_s(self, length: int, context: int) -> float:
-        """Returns the seconds of a round with `length` >= 1 drafted tokens, or tree nodes, after `context` tokens."""
 
 
 class RoundTotals(NamedTuple):
@@ -49,7 +37,7 @@ class RoundTotals(NamedTuple):
     kept: Floats
 
     @classmethod
-    def of(cls, drafts: TextDrafts, text: TargetText, times: Sequence[RoundTimes]) -> RoundTotals:
+    def of(cls, drafts: TextDrafts, text: TargetText, times: Sequence[DrafterTimes]) -> RoundTotals:
         """times: of each drafter."""
         expected = expected_rounds(drafts.survival, drafts.levels)
         contexts = range(text.prompt, len(text.tokens))
@@ -75,7 +63,7 @@ def forecast_reply(
     drafters: Sequence[Drafter],
     lengths: Sequence[int],
     sampling: SamplingSettings,
-    times: Sequence[RoundTimes],
+    times: Sequence[DrafterTimes],
 ) -> ReplyForecast:
     """Returns the forecast of one reply with each of these draft lengths, which rise. times: of each drafter.
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from engine.backend import to_numpy
 from engine.policy.expected_length import TREE_SIZES
+from engine.policy.step_times import DrafterTimes
 from models.expected_rounds import expected_rounds, survival_probs
-from models.forecast.forecast import RoundTimes
 from models.training.batches import Batch
 from models.training.trainee import Trainee
 
@@ -129,7 +129,7 @@ class TrainingVerdict:
 
 
 def assess(
-    scores: HeldOutScores, times: RoundTimes, tree: Sequence[float] = (), trouble: str | None = None
+    scores: HeldOutScores, times: DrafterTimes, tree: Sequence[float] = (), trouble: str | None = None
 ) -> TrainingVerdict:
     """Returns rates from counts, and speed-ups from rates and round times. tree: the acceptance probabilities of
     the nodes of a static tree. trouble: why the target cannot verify one, None where it can."""
@@ -148,12 +148,12 @@ def assess(
     return replace(found, words=f"{words}; no trees on this target: {trouble}" if tree and trouble else words)
 
 
-def _speedups(tau: Sequence[float], times: RoundTimes) -> list[float]:
+def _speedups(tau: Sequence[float], times: DrafterTimes) -> list[float]:
     """Returns the speed-up over plain decoding for draft lengths from 0, where it is 1."""
     return [1.0, *(t * _share(times, length) for length, t in enumerate(tau) if length)]
 
 
-def _share(times: RoundTimes, length: int) -> float:
+def _share(times: DrafterTimes, length: int) -> float:
     """Returns a plain step as a share of a round. No round takes less than a step."""
     return min(1.0, times.plain_s(CONTEXT) / times.round_s(length, CONTEXT))
 
@@ -183,7 +183,7 @@ def _praise(verdict: TrainingVerdict) -> str:
     return f"worth using: {', '.join(gains)}"
 
 
-def _advise(scores: HeldOutScores, best: float, times: RoundTimes) -> str:
+def _advise(scores: HeldOutScores, best: float, times: DrafterTimes) -> str:
     """Returns the sentence for a drafter that is not worth using: why, and what would help."""
     if not scores.tokens[0] and not scores.warm_roots:
         return "not known to be worth using: no text was left to judge it by; give more minutes, or more prompts"
@@ -198,7 +198,7 @@ def _advise(scores: HeldOutScores, best: float, times: RoundTimes) -> str:
     return f"not worth using on this machine: {best:.2f}x at best, because {why}"
 
 
-def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, times: RoundTimes) -> dict[str, Any]:
+def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, times: DrafterTimes) -> dict[str, Any]:
     """Returns the fields of the report, ready for JSON, with rounded numbers."""
 
     def short(values: Sequence[float]) -> list[float]:

@@ -17,9 +17,9 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.policy.step_times import DrafterTimes
 from engine.target.tree_trial import why_no_trees
 from models.durable_files import write_json
-from models.forecast.forecast import RoundTimes
 from models.loader import Loaded
 from models.package_versions import version_of
 from models.training.batches import Batches, schedule
@@ -46,7 +46,7 @@ from models.training.workspace import MANIFEST, Workspace
 
 STAGES = ("writing", "reading", "training", "judging")
 _CHECKED = 6  # held-out conversations that the loss is looked at with while training
-TimesOf = Callable[[Path], RoundTimes]
+TimesOf = Callable[[Path], DrafterTimes]
 Shards = Sequence[Sequence[Conversation]]
 
 

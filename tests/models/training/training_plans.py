@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.forecast.forecast import RoundTimes
+from engine.policy.step_times import DrafterTimes
 from models.loader import Loaded
 from models.training.batches import Batches
 from models.training.corpus import Conversation, choose_draft_vocabulary
@@ -100,7 +100,7 @@ def as_tuples(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]
 
 
 def begin_fit(
-    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), times: RoundTimes = CHEAP
+    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), times: DrafterTimes = CHEAP
 ) -> Generator[TrainingProgress, None, None]:
     """A fit that goes on as far as it is asked."""
     place = Workspace(out)
@@ -110,7 +110,7 @@ def begin_fit(
 
 
 def fit(
-    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), times: RoundTimes = CHEAP
+    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), times: DrafterTimes = CHEAP
 ) -> Workspace:
     """A whole fit."""
     for _ in begin_fit(target, out, plan, prompts, times):
