@@ -107,17 +107,13 @@ class LayeredHead(DraftVocabularyHead):
             self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
         if config.own_embedding:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self._rope = rotary_embedding(
+        self.rope = rotary_embedding(
             config.head_dim,
             config.rope_theta,
             config.rope_interleaved,
             config.rope_scaling,
             config.max_position_embeddings,
         )
-
-    @property
-    def rope(self) -> Any:
-        return self._rope
 
     @property
     def dtype(self) -> mx.Dtype:
