@@ -11,7 +11,7 @@ An embedding or an output matrix that is a copy of the target's is left on the d
 how much is drafted is decided beforehand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import mlx.core as mx
 from engine.drafters.dflash import DFlash, DFlashConfig, DFlashHead, Sequential
 from engine.errors import PairError
 from engine.target.model_layout import embed, layers_of
+from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import (
@@ -31,7 +32,6 @@ from models.drafters.head_folder import (
 )
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, copies_output, is_copy
-from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 
 _NOT_LOADED = ("confidence_head.", "verifier_", "d2t", "t2d", "rotary_emb.")
@@ -57,17 +57,17 @@ class DFlashFiles(OwnFolderFiles):
         with building(folder.path):
             return DFlashHead(config)
 
-    def variants(self, head: DFlashHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+    def variants(self, head: DFlashHead, path: Path, target: Loaded, trees: bool) -> Variants:
         """Two things are disputed: whether layer ids name inputs or outputs (mlx-dspark reads Speculators' as outputs,
         vLLM as inputs), and whether the first slot of a DSpark head proposes (its config may not say)."""
         make, config = partial(DFlash, head, target.model, trees=trees), head.config
-        variants = [Variant("the layers that its config names", make)]
+        variants = {"the layers that its config names": make}
         later = tuple(tap + 1 for tap in config.taps)
         if max(later) <= len(layers_of(target.network)):
-            variants.append(Variant("each layer one later", partial(make, taps=later)))
+            variants["each layer one later"] = partial(make, taps=later)
         if "markov" in config.sequential:
             slot = "no first slot" if config.from_anchor else "its first slot"
-            variants.append(Variant(slot, partial(make, from_anchor=not config.from_anchor)))
+            variants[slot] = partial(make, from_anchor=not config.from_anchor)
         return variants
 
 

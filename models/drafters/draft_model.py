@@ -5,6 +5,7 @@ and the drafter's tokens are only accepted less often.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from engine.backend.mlx_lm_imports import why_unsound_type
@@ -13,9 +14,8 @@ from engine.drafters.draft_model import DraftModel
 from engine.errors import ModelError, PairError
 from models.chat_templates import read_templates
 from models.drafters.draft_vocabulary_file import apply_draft_vocabulary
-from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter
+from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, Variants
 from models.drafters.head_files import usual_acceptance
-from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 from models.loader import load as load_model
 from models.memory.memory_verdict import Share
@@ -109,16 +109,14 @@ def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
         encode_target=target.tokenizer.pieces,
     )
 
-    def variant(name: str, kind: type[CrossTokenizerModel]) -> Variant:
-        def make() -> CrossTokenizerModel:
-            loaded.model.rewind(0)
-            return kind(loaded.model, tokens, loaded.name)
+    def make(kind: type[CrossTokenizerModel]) -> CrossTokenizerModel:
+        loaded.model.rewind(0)
+        return kind(loaded.model, tokens, loaded.name)
 
-        return Variant(name, make)
-
-    variants = (variant("tokens that both have", CrossTokenizerModel), variant("its text", TextDrafter))
+    shared = partial(make, CrossTokenizerModel)
+    variants: Variants = {"tokens that both have": shared, "its text": partial(make, TextDrafter)}
     note = "it has a different tokenizer; a short trial decides whether it drafts shared tokens or text"
-    return LoadedDrafter(variants[0].make(), step_price=_step_price(loaded, target), note=note, variants=variants)
+    return LoadedDrafter(shared(), step_price=_step_price(loaded, target), note=note, variants=variants)
 
 
 def _step_price(loaded: Loaded, target: Loaded) -> float:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from engine.drafters import Drafter
-    from models.drafters.variant_trial import Variant
     from models.loader import Loaded
     from models.memory.memory_verdict import Share
     from models.model_folder import ModelFolder
 
+Variants = Mapping[str, Callable[[], "Drafter"]]
+"""The ways to read a head, the one that sources recommend first: what each does, for people, and what makes a drafter
+that reads the head so."""
 LONGEST_CHAIN = 8  # tokens, of which the policy considers drafts; a fixed draft length may be greater
 
 
@@ -47,7 +49,7 @@ class LoadedDrafter:
     usual_acceptance: the probability that each token of a chain is accepted after those before it, as measured when it
     was made. tree_tau: the mean acceptance length by nodes of a tree, likewise. step_price: what one of its passes is
     taken to cost before any was timed, in plain steps of the target. note: what the user should know, or "". variants:
-    the ways to read a head whose files leave it open, the one that sources recommend first, which `drafter` is.
+    of a head whose files leave open how it is read; `drafter` is the first one.
     """
 
     drafter: Drafter
@@ -55,7 +57,7 @@ class LoadedDrafter:
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     step_price: float = 0.0
     note: str = ""
-    variants: tuple[Variant, ...] = ()
+    variants: Variants = field(default_factory=dict)
 
 
 def join_notes(*notes: str) -> str:

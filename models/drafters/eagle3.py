@@ -19,7 +19,8 @@ memory than the head; an embedding that is no copy is a reason to refuse, unless
 (`embed_requires_grad`; P-EAGLE). A head without an output matrix reads the target's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -27,7 +28,7 @@ import mlx.core as mx
 from engine.drafters.eagle3 import Eagle3, Eagle3Config, Eagle3Head
 from engine.errors import PairError
 from engine.target.model_layout import embed
-from models.drafters.drafter_kind import speculator_algorithm
+from models.drafters.drafter_kind import Variants, speculator_algorithm
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import (
@@ -40,7 +41,6 @@ from models.drafters.head_folder import (
 )
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, is_copy
-from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 
 _EMBEDDING = "embed_tokens.weight"
@@ -64,7 +64,7 @@ class Eagle3Files(OwnFolderFiles):
         with building(folder.path):
             return Eagle3Head(config)
 
-    def variants(self, head: Eagle3Head, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+    def variants(self, head: Eagle3Head, path: Path, target: Loaded, trees: bool) -> Variants:
         """Sources disagree about two things: ids within eagle_config are outputs of layers to SGLang and inputs to
         vLLM, and where nothing says `norm_before_residual`, it is true to vLLM and false to Speculators and SafeAILab,
         except of P-EAGLE heads, where it is false to all."""
@@ -77,11 +77,14 @@ class Eagle3Files(OwnFolderFiles):
             residuals.append(("the normed residual", True))
         both = len(layers) > 1 and len(residuals) > 1
 
-        def variant(ids: str, taps: tuple[int, ...], residual: str, normed: bool) -> Variant:
-            name = f"{ids} and {residual}" if both else ids if len(layers) > 1 else residual
-            return Variant(name, lambda: Eagle3(head.read_as(taps, normed), target.model, trees))
+        def make(taps: tuple[int, ...], normed: bool) -> Eagle3:
+            return Eagle3(head.read_as(taps, normed), target.model, trees)
 
-        return [variant(*one, *other) for one in layers for other in residuals]
+        return {
+            f"{ids} and {residual}" if both else ids if len(layers) > 1 else residual: partial(make, taps, normed)
+            for ids, taps in layers
+            for residual, normed in residuals
+        }
 
 
 FILES = Eagle3Files()

@@ -4,7 +4,7 @@ Format: transformers, `models/gemma4_assistant/configuration_gemma4_assistant.py
 `text_config`; transformers from 5.22 on writes the width of the full layers' heads under `per_layer_config`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from mlx_lm.models import gemma4_text
 
 from engine.drafters.gemma4_assistant import AssistantConfig, AssistantHead, Gemma4Assistant
 from engine.errors import ModelError, PairError
+from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import layer_count
 from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, building
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
-from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 from models.model_config import text_of
 
@@ -45,14 +45,14 @@ class AssistantFiles(OwnFolderFiles):
     def borrowed_output(self, head: AssistantHead, folder: Path, shape: TargetShape) -> float:
         return 0.0
 
-    def variants(self, head: AssistantHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+    def variants(self, head: AssistantHead, path: Path, target: Loaded, trees: bool) -> Variants:
         """At which position an assistant stands is disputed: vLLM, SGLang and mlx-vlm take that of the last token that
         the target has seen, transformers the one after it."""
         make = partial(Gemma4Assistant, head, target.model, kv_layers(path, target.folder.config, head))
-        return [
-            Variant("the position of the last token seen", make),
-            Variant("the position after the last token seen", partial(make, later=True)),
-        ]
+        return {
+            "the position of the last token seen": make,
+            "the position after the last token seen": partial(make, later=True),
+        }
 
 
 FILES = AssistantFiles()

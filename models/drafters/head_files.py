@@ -5,7 +5,7 @@ variants is made.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ import mlx.core as mx
 
 from engine.target.model_layout import output_of
 from engine.target.tree_trial import why_no_trees
-from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, join_notes
+from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, Variants, join_notes
 from models.drafters.head_folder import Fields, HeadFolder, open_head, read_ids
 from models.drafters.head_weights import evaluate_weights, fill, head_footprint, match_precision, share_of
 from models.drafters.target_match import TargetShape, check_made_for, dtype_of, shape_in, shape_of
-from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object
 from models.loader import Loaded
 from models.memory.memory_verdict import Share
@@ -41,8 +40,8 @@ class HeadFiles(DrafterFiles):
         """
 
     @abstractmethod
-    def variants(self, head: Any, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
-        """Returns the ways to read a head, the one that sources recommend first. trees: whether to branch."""
+    def variants(self, head: Any, path: Path, target: Loaded, trees: bool) -> Variants:
+        """Returns the ways to read a head. trees: whether to branch."""
 
     def load_head(self, path: Path, target: Loaded) -> Any:
         """Returns the head in the type that the target computes in. Raises what `build` raises."""
@@ -59,8 +58,8 @@ class HeadFiles(DrafterFiles):
         branches, trees_note = tree_drafting(target, trees and self.can_branch)
         head = self.load_head(folder, target)
         precision_note = match_precision(head, target.network)
-        variants = tuple(self.variants(head, folder, target, branches))
-        drafter = variants[0].make()
+        variants = self.variants(head, folder, target, branches)
+        drafter = next(iter(variants.values()))()
         if trees and not trees_note and not drafter.traits.branches:
             trees_note = "drafts chains, not trees: a head of this kind cannot draft trees"
         return LoadedDrafter(

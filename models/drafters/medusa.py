@@ -20,11 +20,11 @@ from engine.drafters.medusa import Medusa, MedusaConfig, MedusaHeads, default_tr
 from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
+from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, open_head, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of
-from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 
 RankPath = tuple[int, ...]
@@ -55,9 +55,9 @@ class MedusaFiles(OwnFolderFiles):
         config = head.config
         return 0.0 if config.own_output else config.draft_vocab_size / config.vocab_size
 
-    def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+    def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Variants:
         tree = tree_in(open_head(path, self.begins).config, heads.config.num_heads)
-        return [Variant("as stored", lambda: Medusa(heads, tree, target.model, trees))]
+        return {"as stored": lambda: Medusa(heads, tree, target.model, trees)}
 
 
 FILES = MedusaFiles()

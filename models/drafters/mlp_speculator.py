@@ -7,17 +7,17 @@ model*.safetensors   speculator.{emb,proj,head}.{stage}.weight, speculator.ln.{s
                      are tied, those of the first stage and the second projection, the others being copies
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import mlx.core as mx
 
 from engine.drafters.mlp_speculator import MlpSpeculator, MlpSpeculatorConfig, MlpSpeculatorNetwork
 from engine.target.layer_taps import NORMED
+from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import OwnFolderFiles
 from models.drafters.head_folder import Fields, HeadFolder
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
-from models.drafters.variant_trial import Variant
 from models.loader import Loaded
 
 _PREFIX = "speculator."
@@ -37,8 +37,8 @@ class MlpSpeculatorFiles(OwnFolderFiles):
     def borrowed_output(self, head: MlpSpeculatorNetwork, folder: Path, shape: TargetShape) -> float:
         return 0.0
 
-    def variants(self, head: MlpSpeculatorNetwork, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
-        return [Variant("as stored", lambda: MlpSpeculator(head, target.model))]
+    def variants(self, head: MlpSpeculatorNetwork, path: Path, target: Loaded, trees: bool) -> Variants:
+        return {"as stored": lambda: MlpSpeculator(head, target.model)}
 
 
 FILES = MlpSpeculatorFiles()

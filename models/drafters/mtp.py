@@ -17,7 +17,7 @@ filled by mlx-lm's own conversion where the upstream tensors have other shapes.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from engine.target.model_layout import layers_of, matrix_rows
 from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabulary_size, write_draft_vocabulary
+from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, load_tensors, speculators_fields, write_head
 from models.drafters.head_weights import entries_footprint, fill
@@ -41,7 +42,6 @@ from models.drafters.target_match import (
     check_width,
     copies_output,
 )
-from models.drafters.variant_trial import Variant
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
 from models.memory.memory_verdict import Share
@@ -128,17 +128,17 @@ class MtpFiles(HeadFiles):
             return 0.0
         return (vocabulary_size(folder) or shape.rows) / shape.rows  # of a draft vocabulary the rows alone
 
-    def variants(self, head: MtpHead, path: Path, target: Loaded, trees: bool) -> Sequence[Variant]:
+    def variants(self, head: MtpHead, path: Path, target: Loaded, trees: bool) -> Variants:
         """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's
         and transformers' code take the one after the final norm, llama.cpp's notes the one before it. The one that the
         head's form names comes first."""
         before = len(layers_of(target.network))
         ids = None if head.project else read_draft_vocabulary(path, target.model.vocabulary)
-        variants = [
-            Variant("the state after the final norm", lambda: Mtp(head, target.model, NORMED, ids)),
-            Variant("the state before the final norm", lambda: Mtp(head, target.model, before, ids)),
-        ]
-        return variants if head.form.reads_normed else variants[::-1]
+        variants = {
+            "the state after the final norm": lambda: Mtp(head, target.model, NORMED, ids),
+            "the state before the final norm": lambda: Mtp(head, target.model, before, ids),
+        }
+        return variants if head.form.reads_normed else dict(reversed(variants.items()))
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         """With a draft vocabulary it has copies of some rows of the target's output matrix."""

@@ -9,9 +9,9 @@ What trials found is kept in the cache folder, by drafter and target.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +26,7 @@ from models.paths import cache_dir
 if TYPE_CHECKING:
     from engine.drafters import Drafter
     from engine.events import Round
-    from models.drafters.drafter_kind import LoadedDrafter
+    from models.drafters.drafter_kind import LoadedDrafter, Variants
     from models.loader import Loaded
 
 TOKENS = 64  # of the answer that each variant drafts along
@@ -39,14 +39,6 @@ _MARGIN = 0.1  # by how much another variant must be accepted more often than th
 _Rate = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One way to read a head. name: what it does, for people. make: returns a drafter that reads it so."""
-
-    name: str
-    make: Callable[[], Drafter]
-
-
 def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_root: Path | None = None) -> LoadedDrafter:
     """Returns `found` with the variant that was accepted most often for `target`, and says so where it is not the
     first.
@@ -56,7 +48,7 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     """
     if len(found.variants) < 2:
         return found
-    key, names = _trial_key(folder, target.folder.path), [variant.name for variant in found.variants]
+    key, names = _trial_key(folder, target.folder.path), list(found.variants)
     kept_rates = _kept_rates(key, cache_root)
     rates = list(kept_rates.values())
     if list(kept_rates) != names:
@@ -67,22 +59,20 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     best = _best(rates)
     if best == 0:
         return found
-    kept, usual = found.variants[best], found.variants[0]
+    kept, usual = names[best], names[0]
     target.model.forget_taps(found.drafter.needs.taps, found.drafter.needs.latest_only)
-    note = (
-        f"uses {kept.name}: {rates[best]:.0%} of its drafts were accepted in a trial, {rates[0]:.0%} with {usual.name}"
-    )
-    return replace(found, drafter=kept.make(), note=join_notes(found.note, note))
+    note = f"uses {kept}: {rates[best]:.0%} of its drafts were accepted in a trial, {rates[0]:.0%} with {usual}"
+    return replace(found, drafter=found.variants[kept](), note=join_notes(found.note, note))
 
 
-def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float]:
+def try_variants(variants: Variants, target: Loaded) -> list[float]:
     """Returns which share of the tokens that each variant drafts along one answer is accepted, 0 for one that cannot
     run; nothing where the answer is too short to tell. Only the first variant's layer taps stay
     on the target. Raises ModelError where the first variant cannot run."""
     rates, first = [], None
-    for number, variant in enumerate(variants):
+    for make in variants.values():
         try:
-            drafter = variant.make()
+            drafter = make()
             rounds = _answer(drafter, target)
             accepted, drafted = sum(one.accepted for one in rounds), sum(len(one.drafted) for one in rounds)
             first = first or drafter.needs
@@ -91,7 +81,7 @@ def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float]:
         except Exception as error:  # broad: a wrong reading may fail anywhere in MLX
             raise_if_machine_lost(error)
             target.model.cache.reset()
-            if number == 0:
+            if first is None:
                 raise ModelError(f"the drafter cannot run ({error}): choose another drafter") from error
             accepted, drafted = 0, _MIN_DRAFTED
         if drafted < _MIN_DRAFTED:

@@ -70,7 +70,7 @@ def test_the_convention_that_a_head_was_trained_with_is_found_out(
     points, normed = READINGS[reading]
     path = silent(tmp_path / "head", fitted_head(points, normed, target, text))
     found = FILES.load(path, target, False)
-    assert [variant.name for variant in found.variants] == list(READINGS)
+    assert list(found.variants) == list(READINGS)
     kept = choose_variant(found, path, target, tmp_path)
     config = kept.drafter.head.config  # type: ignore[attr-defined]
     assert (config.taps, config.norm_before_residual) == (points, normed) and kept.drafter.needs.taps == points

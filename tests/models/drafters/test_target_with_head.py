@@ -134,7 +134,7 @@ def test_the_state_that_a_pack_was_measured_with_comes_first(folder: Path, targe
     for path, taps in ((folder, (NORMED, layers)), (pack, (layers, NORMED))):
         found = FILES.load(path, target, False)
         assert found.drafter.needs.taps == taps[:1]
-        assert [one.make().needs.taps for one in found.variants] == [(tap,) for tap in taps]
+        assert [make().needs.taps for make in found.variants.values()] == [(tap,) for tap in taps]
 
 
 @pytest.mark.slow
@@ -144,16 +144,18 @@ def test_only_the_kept_variant_leaves_hooks_on_the_target(
     """Each pass would go on noting states that nobody reads."""
     fresh = load(folder)
     found = kind_of(folder, folder).files.load(folder, fresh, False)
-    assert found.drafter.needs.taps != found.variants[1].make().needs.taps
+    makes = list(found.variants.values())
+    assert found.drafter.needs.taps != makes[1]().needs.taps
     for best, tapped in ((0, {NORMED}), (1, {len(layers_of(fresh.network))})):
-        variants = found.variants if best == 0 else found.variants[::-1]
-        kept = choose_variant(replace(found, drafter=variants[0].make(), variants=variants), folder, fresh, tmp_path)
+        variants = found.variants if best == 0 else dict(reversed(found.variants.items()))
+        first = next(iter(variants.values()))()
+        kept = choose_variant(replace(found, drafter=first, variants=variants), folder, fresh, tmp_path)
         assert set(kept.drafter.needs.taps) == tapped
         assert {point for points, _ in fresh.model._known_taps for point in points} == tapped
         fresh.model.forget_taps(kept.drafter.needs.taps)
         shutil.rmtree(tmp_path / "trials")
     monkeypatch.setattr("models.drafters.variant_trial.try_variants", lambda variants, target: [0.0, 1.0])
-    kept = choose_variant(replace(found, drafter=found.variants[0].make()), folder, fresh, tmp_path)
+    kept = choose_variant(replace(found, drafter=makes[0]()), folder, fresh, tmp_path)
     assert [points for points, _ in fresh.model._known_taps] == [kept.drafter.needs.taps] != [(NORMED,)]
     fresh.model.forget_taps(kept.drafter.needs.taps)
     assert not any(vars(layer).get("_hooks") for layer in layers_of(fresh.network))

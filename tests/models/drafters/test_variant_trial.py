@@ -18,7 +18,7 @@ from engine.target.cached_model import CachedModel
 from models.drafters import variant_trial
 from models.drafters.drafter_kind import LoadedDrafter
 from models.drafters.gemma4_assistant import FILES
-from models.drafters.variant_trial import TOKENS, Variant, choose_variant
+from models.drafters.variant_trial import TOKENS, choose_variant
 from models.loader import Loaded, load
 from tests.engine.conversations import read
 from tests.engine.replies import PROMPT, Scripted, attach
@@ -46,18 +46,18 @@ def heads(truth: tuple[int, list[int]]) -> Callable[[int], Callable[[], Drafter]
     return maker
 
 
-def pair_of(*variants: Variant) -> LoadedDrafter:
-    return LoadedDrafter(variants[0].make(), note="a note", variants=variants)
+def pair_of(**variants: Callable[[], Drafter]) -> LoadedDrafter:
+    return LoadedDrafter(next(iter(variants.values()))(), note="a note", variants=variants)
 
 
 def test_the_variant_that_is_accepted_most_is_kept_and_named(
     heads: Callable[[int], Callable[[], Drafter]], target: Loaded, toy_folder: Path, tmp_path: Path
 ) -> None:
-    right, wrong = Variant("the right state", heads(9)), Variant("the wrong state", heads(2))
-    kept = choose_variant(pair_of(wrong, right), toy_folder, target, tmp_path)
-    assert kept.note.startswith("a note; uses the right state: ") and kept.note.endswith("% with the wrong state")
-    assert kept.drafter is not None and kept.drafter._wrong == right.make()._wrong  # type: ignore[attr-defined]
-    first, alone = pair_of(right, wrong), LoadedDrafter(right.make())
+    right, wrong = heads(9), heads(2)
+    kept = choose_variant(pair_of(wrong=wrong, right=right), toy_folder, target, tmp_path)
+    assert kept.note.startswith("a note; uses right: ") and kept.note.endswith("% with wrong")
+    assert kept.drafter is not None and kept.drafter._wrong == right()._wrong  # type: ignore[attr-defined]
+    first, alone = pair_of(right=right, wrong=wrong), LoadedDrafter(right())
     assert choose_variant(first, toy_folder, target, tmp_path / "other") is first
     assert choose_variant(alone, toy_folder, target, tmp_path / "none") is alone and not (tmp_path / "none").exists()
 
@@ -78,7 +78,7 @@ def test_a_trial_is_made_once_for_a_head_and_a_target(
         return real(variants, of)  # type: ignore[arg-type]
 
     monkeypatch.setattr(variant_trial, "try_variants", counted)
-    pair = pair_of(Variant("one", heads(2)), Variant("two", heads(9)))
+    pair = pair_of(one=heads(2), two=heads(9))
     notes = {choose_variant(pair, toy_folder, target, tmp_path).note for _ in range(3)}
     assert len(made) == 1 and len(notes) == 1
     head = tmp_path / "head"
@@ -111,10 +111,7 @@ def test_a_lost_machine_is_no_finding(
     def lost() -> Drafter:
         raise RuntimeError("[ring] connection to a peer was lost")
 
-    for variants in (
-        (Variant("one", heads(2)), Variant("two", lost)),
-        (Variant("one", lost), Variant("two", heads(2))),
-    ):
+    for variants in ({"one": heads(2), "two": lost}, {"one": lost, "two": heads(2)}):
         with pytest.raises(MachineLostError):
             choose_variant(LoadedDrafter(heads(2)(), variants=variants), toy_folder, target, tmp_path)
     assert not list(tmp_path.iterdir())
