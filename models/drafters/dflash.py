@@ -23,18 +23,12 @@ from engine.target.model_layout import embed, layers_of
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import OwnFolderFiles
-from models.drafters.head_folder import (
-    Fields,
-    HeadFolder,
-    building,
-    speculators_fields,
-    write_head,
-)
+from models.drafters.head_folder import Fields, HeadFolder, building, speculators_fields, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, copies_output, is_copy
 from models.loader import Loaded
 
-_NOT_LOADED = ("confidence_head.", "verifier_", "d2t", "t2d", "rotary_emb.")
+_NOT_LOADED = "confidence_head."
 _RENAMED = {"midlayer.": "layers.0.", "encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
 
 
@@ -42,7 +36,13 @@ class DFlashFiles(OwnFolderFiles):
     can_branch = own_embedding = own_vocabulary = True
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        tensors = _tensors(folder)
+        tensors = {}
+        for stored, value in folder.weights().items():
+            name = stored.removeprefix("model.").replace("codebook.weight", "codebook")
+            for prefix, replacement in _RENAMED.items():
+                name = replacement + name.removeprefix(prefix) if name.startswith(prefix) else name
+            if not name.startswith(_NOT_LOADED):
+                tensors[name] = value
         if target is None:
             return tensors
         embedding, output = tensors.get("embed_tokens.weight"), tensors.get("lm_head.weight")
@@ -92,18 +92,6 @@ def save_dflash(path: Path, head: DFlashHead, about: Mapping[str, object]) -> No
         "transformer_layer_config": written_fields(config, "qwen3"),
     }
     write_head(path, fields, "model.safetensors", stored_tensors(head, mx.float16))
-
-
-def _tensors(folder: HeadFolder) -> dict[str, mx.array]:
-    """Returns the tensors by the names of `DFlashHead`, lazily."""
-    found = {}
-    for stored, value in folder.load().items():
-        name = stored.removeprefix("model.").replace("codebook.weight", "codebook")
-        for prefix, replacement in _RENAMED.items():
-            name = replacement + name.removeprefix(prefix) if name.startswith(prefix) else name
-        if not name.startswith(_NOT_LOADED) and "rotary_emb." not in name:
-            found[name] = value
-    return found
 
 
 # --- config.json -------------------------------------------------------------------------------

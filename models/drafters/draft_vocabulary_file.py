@@ -41,9 +41,7 @@ def read_draft_vocabulary(path: Path, vocabulary: int) -> mx.array | None:
     ModelError for a damaged file."""
     if not (path / NAME).is_file():
         return None
-    folder = open_head(path, (NAME,))
-    entry = folder.tensors.get("d2t")
-    return read_ids(folder, folder.load(), entry.shape[0] if entry and entry.shape else vocabulary, vocabulary)
+    return read_ids(open_head(path, (NAME,)), vocabulary_size(path) or vocabulary, vocabulary)
 
 
 def vocabulary_size(path: Path) -> int:

@@ -31,30 +31,20 @@ from engine.target.model_layout import embed
 from models.drafters.drafter_kind import Variants, speculator_algorithm
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import OwnFolderFiles
-from models.drafters.head_folder import (
-    Fields,
-    HeadFolder,
-    building,
-    open_head,
-    speculators_fields,
-    write_head,
-)
+from models.drafters.head_folder import Fields, HeadFolder, building, read_config, speculators_fields, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, is_copy
 from models.loader import Loaded
 
 _EMBEDDING = "embed_tokens.weight"
 _IDS = "eagle_aux_hidden_state_layer_ids"
-_BESIDE = ("d2t", "t2d", "verifier_lm_head.weight", "verifier_norm.weight")
-_DERIVED = "rotary_emb.inv_freq"  # some keep it, though the config says it
 
 
 class Eagle3Files(OwnFolderFiles):
     can_branch = own_vocabulary = True
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        named = {name.replace("midlayer.", "layers.0.", 1): value for name, value in folder.load().items()}
-        tensors = {name: value for name, value in named.items() if name not in _BESIDE and not name.endswith(_DERIVED)}
+        tensors = {name.replace("midlayer.", "layers.0.", 1): value for name, value in folder.weights().items()}
         if _EMBEDDING in tensors and not _has_own_embedding(folder, tensors[_EMBEDDING], target):
             del tensors[_EMBEDDING]
         return tensors
@@ -68,7 +58,7 @@ class Eagle3Files(OwnFolderFiles):
         """Sources disagree about two things: ids within eagle_config are outputs of layers to SGLang and inputs to
         vLLM, and where nothing says `norm_before_residual`, it is true to vLLM and false to Speculators and SafeAILab,
         except of P-EAGLE heads, where it is false to all."""
-        top, config = open_head(path).config, head.config
+        top, config = read_config(path), head.config
         layers = [("layer ids as outputs", config.taps)]
         if top.part("eagle_config").places(_IDS) and not top.places(_IDS):
             layers.append(("layer ids as inputs", tuple(tap - 1 for tap in config.taps)))

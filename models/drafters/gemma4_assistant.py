@@ -27,7 +27,7 @@ _ORDERING = "masked_embedding.token_ordering"
 
 class AssistantFiles(OwnFolderFiles):
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        tensors = folder.load()
+        tensors = folder.weights()
         if _ORDERING in tensors:
             tensors[_ORDERING] = tensors[_ORDERING].astype(mx.int32)
         if _is_tied(folder.config):

@@ -14,10 +14,9 @@ import mlx.core as mx
 from engine.target.model_layout import output_of
 from engine.target.tree_trial import why_no_trees
 from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, Variants, join_notes
-from models.drafters.head_folder import Fields, HeadFolder, open_head, read_ids
+from models.drafters.head_folder import HeadFolder, open_head, read_config, read_ids
 from models.drafters.head_weights import evaluate_weights, fill, head_footprint, match_precision, share_of
 from models.drafters.target_match import TargetShape, check_made_for, dtype_of, shape_in, shape_of
-from models.durable_files import read_json_object
 from models.loader import Loaded
 from models.memory.memory_verdict import Share
 from models.model_folder import ModelFolder
@@ -116,7 +115,7 @@ class OwnFolderFiles(HeadFiles):
         check_made_for(folder.config, shape)
         if target is not None and self.own_vocabulary:
             sizes = head.config
-            head.set_draft_vocabulary(read_ids(folder, folder.load(), sizes.draft_vocab_size, sizes.vocab_size))
+            head.set_draft_vocabulary(read_ids(folder, sizes.draft_vocab_size, sizes.vocab_size))
         self.complete(folder, head, config, target)
         return head
 
@@ -124,17 +123,12 @@ class OwnFolderFiles(HeadFiles):
 def usual_acceptance(path: Path) -> tuple[float, ...]:
     """Returns the probability that each drafted token is accepted after those before it, as measured when the drafter
     at `path` was made; empty if config.json does not say. Raises ModelError for nonsense."""
-    return _measured(path).numbers("acceptance_by_position", 0, 1)
+    return read_config(path).part("redline").numbers("acceptance_by_position", 0, 1)
 
 
 def _tree_tau(path: Path) -> dict[int, float]:
     """Returns the mean acceptance length by the nodes of a tree, from 1, likewise."""
-    return {nodes: tau for nodes, tau in enumerate(_measured(path).numbers("tree_tau", 1)) if nodes}
-
-
-def _measured(path: Path) -> Fields:
-    """Returns what config.json has under "redline"."""
-    return Fields(path, read_json_object(path / "config.json")).part("redline")
+    return {nodes: tau for nodes, tau in enumerate(read_config(path).part("redline").numbers("tree_tau", 1)) if nodes}
 
 
 def tree_drafting(target: Loaded, trees: bool) -> tuple[bool, str]:

@@ -21,11 +21,11 @@ import mlx.core as mx
 from engine.errors import ModelError
 from models.durable_files import disk_errors, read_json_object, replace_json, replace_with
 from models.model_folder import check_links, folder_names, weights_of
-from models.safetensors_file import Entry, write_tensors
+from models.safetensors_file import write_tensors
 
 ANOTHER_DRAFTER = "choose another drafter"
 DOES_NOT_MATCH = "config.json and weights do not belong together, download the drafter again"
-_INTEGERS = ("I64", "I32")
+_BESIDE = ("d2t", "t2d", "verifier_")  # what begins the names of tensors that are no part of a head's network
 _MAX_NUMBER = 1e30  # of a config
 
 
@@ -104,16 +104,20 @@ class Fields:
 
 @dataclass(frozen=True)
 class HeadFolder:
-    """A head's config.json and the headers of its weights. tensors: by name. files: those that hold them."""
+    """A head's config.json and its tensors, by the names in its files: nothing but their headers is read yet."""
 
     path: Path
     config: Fields
-    tensors: Mapping[str, Entry]
-    files: tuple[Path, ...]
+    tensors: Mapping[str, mx.array]
 
-    def load(self) -> dict[str, mx.array]:
-        """Returns all tensors, by the folder's names, lazily: nothing but their headers is read yet."""
-        return load_tensors(self.files)
+    def weights(self) -> dict[str, mx.array]:
+        """Returns the tensors without those that are beside the network in several kinds' files: the draft vocabulary,
+        parts of the target that were needed in training, and rotary frequencies, which config.json says."""
+        return {
+            name: value
+            for name, value in self.tensors.items()
+            if not name.removeprefix("model.").startswith(_BESIDE) and "rotary_emb." not in name
+        }
 
 
 def load_tensors(files: Iterable[Path]) -> dict[str, mx.array]:
@@ -127,7 +131,7 @@ def load_tensors(files: Iterable[Path]) -> dict[str, mx.array]:
 
 
 def open_head(path: Path, begins: tuple[str, ...] = ("model",)) -> HeadFolder:
-    """Reads the headers of a head's folder, whose files of weights begin with one of `begins`.
+    """Opens a head's folder, whose files of weights begin with one of `begins`.
 
     Raises ModelError: missing; no or bad config.json or safetensors; weights that are pickles; a link that leaves
     the folder.
@@ -135,12 +139,14 @@ def open_head(path: Path, begins: tuple[str, ...] = ("model",)) -> HeadFolder:
     try:
         names = folder_names(path)
         check_links(path, names)
-        config = Fields(path, read_json_object(path / "config.json"))
-        files = weights_of(path, names, begins)
+        return HeadFolder(path, read_config(path), load_tensors(weights_of(path, names, begins)))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    tensors = {name: entry for entries in files.values() for name, entry in entries.items()}
-    return HeadFolder(path, config, tensors, tuple(files))
+
+
+def read_config(path: Path) -> Fields:
+    """Returns the config.json of the folder `path`. Raises ModelError for a missing or bad one."""
+    return Fields(path, read_json_object(path / "config.json"))
 
 
 @contextmanager
@@ -155,28 +161,29 @@ def building(path: Path) -> Iterator[None]:
         ) from error
 
 
-def read_ids(folder: HeadFolder, loaded: Mapping[str, mx.array], columns: int, vocabulary: int) -> mx.array:
+def read_ids(folder: HeadFolder, columns: int, vocabulary: int) -> mx.array:
     """Returns the target's id of each of the `columns` of a head's logits, (columns,) int32, increasing.
 
     `d2t` holds offsets: column i stands for the token i + d2t[i] (SafeAILab/EAGLE, `eagle/traineagle3/cnets.py`).
     Without it the columns are the target's `vocabulary`. `t2d`, where there is one, must agree: true at those ids.
     Raises ModelError: missing, of another size, out of range or not increasing.
     """
-    entry = folder.tensors.get("d2t")
-    if entry is None and columns == vocabulary:
+    offsets, stored = folder.tensors.get("d2t"), folder.tensors.get("t2d")
+    if offsets is None and columns == vocabulary:
         return mx.arange(vocabulary, dtype=mx.int32)
-    if entry is None:
+    if offsets is None:
         raise _does_not_match(folder, f"lacks the tensor 'd2t' for {columns} of {vocabulary} tokens")
-    if entry.shape != (columns,) or entry.dtype not in _INTEGERS:
-        raise _does_not_match(folder, f"'d2t' is {entry.dtype} {entry.shape}, not integers ({columns},)")
-    ids = mx.arange(columns) + loaded["d2t"].astype(mx.int64)
+    if offsets.shape != (columns,) or not mx.issubdtype(offsets.dtype, mx.integer):
+        kind = str(offsets.dtype).rpartition(".")[2]
+        raise _does_not_match(folder, f"'d2t' is {kind} {offsets.shape}, not integers ({columns},)")
+    ids = mx.arange(columns) + offsets.astype(mx.int64)
     rising = mx.concatenate([mx.array([-1]), ids, mx.array([vocabulary])])
     if not mx.all(rising[1:] > rising[:-1]).item():
         raise _does_not_match(folder, f"'d2t' does not name {columns} of {vocabulary} tokens in order")
-    if "t2d" in loaded:
+    if stored is not None:
         known = mx.zeros(vocabulary, mx.bool_)
         known[ids] = True
-        if loaded["t2d"].shape != known.shape or not mx.array_equal(loaded["t2d"].astype(mx.bool_), known).item():
+        if stored.shape != known.shape or not mx.array_equal(stored.astype(mx.bool_), known).item():
             raise _does_not_match(folder, "'d2t' and 't2d' contradict each other")
     return ids.astype(mx.int32)
 

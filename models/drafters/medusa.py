@@ -22,7 +22,7 @@ from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import OwnFolderFiles
-from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, open_head, write_head
+from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, read_config, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of
 from models.loader import Loaded
@@ -30,7 +30,6 @@ from models.loader import Loaded
 RankPath = tuple[int, ...]
 
 _PREFIX = "medusa_head."
-_BESIDE = ("d2t", "t2d")
 _MAX_HEADS = 32
 _NODES = 64  # of a tree for heads that bring none
 
@@ -40,8 +39,7 @@ class MedusaFiles(OwnFolderFiles):
     begins = ("medusa_lm_head", "model")
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        stored = {name: value for name, value in folder.load().items() if name not in _BESIDE}
-        return {f"heads.{name.removeprefix(_PREFIX)}": value for name, value in stored.items()}
+        return {f"heads.{name.removeprefix(_PREFIX)}": value for name, value in folder.weights().items()}
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MedusaHeads:
         return MedusaHeads(_config(folder, tensors, shape))
@@ -56,7 +54,7 @@ class MedusaFiles(OwnFolderFiles):
         return 0.0 if config.own_output else config.draft_vocab_size / config.vocab_size
 
     def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Variants:
-        tree = tree_in(open_head(path, self.begins).config, heads.config.num_heads)
+        tree = tree_in(read_config(path), heads.config.num_heads)
         return {"as stored": lambda: Medusa(heads, tree, target.model, trees)}
 
 

@@ -27,7 +27,7 @@ _OWN_WHERE_TIED = ("emb.0.", "head.0.", "ln.0.", "proj.0.", "proj.1.")
 
 class MlpSpeculatorFiles(OwnFolderFiles):
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        tensors = {name.removeprefix(_PREFIX): value for name, value in folder.load().items()}
+        tensors = {name.removeprefix(_PREFIX): value for name, value in folder.weights().items()}
         begins = _OWN_WHERE_TIED if folder.config.flag("tie_weights") else ""
         return {name: value for name, value in tensors.items() if name.startswith(begins)}
 

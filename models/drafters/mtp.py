@@ -32,7 +32,14 @@ from engine.target.model_layout import layers_of, matrix_rows
 from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabulary_size, write_draft_vocabulary
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, load_tensors, speculators_fields, write_head
+from models.drafters.head_folder import (
+    ANOTHER_DRAFTER,
+    Fields,
+    load_tensors,
+    read_config,
+    speculators_fields,
+    write_head,
+)
 from models.drafters.head_weights import entries_footprint, fill
 from models.drafters.mtp_families import FAMILIES, LayerFamily, build_layer, convert_layer
 from models.drafters.target_match import (
@@ -112,7 +119,7 @@ class MtpFiles(HeadFiles):
     ) -> MtpHead:
         """An output matrix that copies the target's is left away, so that the target's serves both."""
         folder = _open(path, config)
-        check_made_for(Fields(path, read_json_object(path / "config.json")), shape)
+        check_made_for(read_config(path), shape)
         fields = folder.config
         check_width(path, fields.count("hidden_size"), shape.hidden, shape)
         check_vocabulary(path, fields.count("vocab_size", shape.rows), shape)

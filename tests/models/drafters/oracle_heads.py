@@ -57,8 +57,7 @@ def head_of(folder: Path) -> Any:
     assert isinstance(files, HeadFiles)
     head = files.build(folder, shape, GEMMA if folder.name.startswith("gemma4") else config)
     if isinstance(head, DraftVocabularyHead):
-        opened = open_head(folder)
-        head.set_draft_vocabulary(read_ids(opened, opened.load(), head.ids.size, rows))
+        head.set_draft_vocabulary(read_ids(open_head(folder), head.ids.size, rows))
     evaluate_weights(head, mx.float32)
     return head
 

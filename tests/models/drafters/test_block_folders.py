@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -12,6 +11,7 @@ from engine.errors import ModelError, PairError
 from engine.target.model_layout import embed, output_rows
 from models.drafters.dflash import FILES as DFLASH_FILES
 from models.drafters.gemma4_assistant import FILES, _check_ordering, kv_layers
+from models.drafters.head_folder import Fields, HeadFolder
 from models.drafters.target_match import TargetShape
 from models.loader import Loaded
 from tests.models.drafters.head_folders import SHAPE, config_of, edit, open_block, quantized_where, tensor
@@ -83,7 +83,7 @@ def test_an_output_matrix_that_was_trained_further_is_a_block_drafters_own(targe
     embedding = embed(target.network)(mx.arange(target.model.vocabulary))
     for output, own in ((rows, set()), (rows.astype(mx.bfloat16), set()), (trained, {"lm_head.weight"})):
         tensors = {"lm_head.weight": output, "embed_tokens.weight": embedding}
-        folder: Any = SimpleNamespace(load=tensors.copy)
+        folder = HeadFolder(Path(), Fields(Path(), {}), tensors)
         assert set(DFLASH_FILES.named(folder, target)) == own
 
 

@@ -115,7 +115,7 @@ EAGLE3: dict[str, tuple[Change, str]] = {
     "wrong shape": (changed_tensors(halved), "'lm_head.weight' is (12, 32), not (24, 32)"),
     "stored as integers": (tensor("norm.weight", mx.ones(32, mx.int32)), "stored as int32, not float32"),
     "unknown tensor": (tensor("layers.1.mlp.up_proj.weight", mx.ones(3)), "unknown tensor 'layers.1.mlp.up_proj"),
-    "ids of another size": (tensor("d2t", mx.zeros(23, mx.int64)), "'d2t' is I64 (23,), not integers (24,)"),
+    "ids of another size": (tensor("d2t", mx.zeros(23, mx.int64)), "'d2t' is int64 (23,), not integers (24,)"),
     "ids out of range": (tensor("d2t", mx.array([0] * 23 + [41])), "does not name 24 of 64 tokens in order"),
     "ids not increasing": (tensor("d2t", mx.array([5, 4] + [6] * 22)), "does not name 24 of 64 tokens in order"),
     "ids that are no offsets": (tensor("d2t", mx.arange(40, 64)), "does not name 24 of 64 tokens in order"),
