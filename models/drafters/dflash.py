@@ -22,8 +22,8 @@ from engine.errors import PairError
 from engine.target.model_layout import embed, layers_of
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
-from models.drafters.head_files import OwnFolderFiles
-from models.drafters.head_folder import Fields, HeadFolder, building, speculators_fields, write_head
+from models.drafters.head_files import HeadFiles
+from models.drafters.head_folder import Fields, HeadFolder, speculators_fields, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, copies_output, is_copy
 from models.loader import Loaded
@@ -32,8 +32,8 @@ _NOT_LOADED = "confidence_head."
 _RENAMED = {"midlayer.": "layers.0.", "encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
 
 
-class DFlashFiles(OwnFolderFiles):
-    can_branch = own_embedding = own_vocabulary = True
+class DFlashFiles(HeadFiles):
+    can_branch = own_vocabulary = True
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = {}
@@ -53,9 +53,7 @@ class DFlashFiles(OwnFolderFiles):
         return tensors
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> DFlashHead:
-        config = _config(folder, tensors, shape)
-        with building(folder.path):
-            return DFlashHead(config)
+        return DFlashHead(_config(folder, tensors, shape))
 
     def variants(self, head: DFlashHead, path: Path, target: Loaded, trees: bool) -> Variants:
         """Two things are disputed: whether layer ids name inputs or outputs (mlx-dspark reads Speculators' as outputs,

@@ -30,8 +30,8 @@ from engine.errors import PairError
 from engine.target.model_layout import embed
 from models.drafters.drafter_kind import Variants, speculator_algorithm
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
-from models.drafters.head_files import OwnFolderFiles
-from models.drafters.head_folder import Fields, HeadFolder, building, read_config, speculators_fields, write_head
+from models.drafters.head_files import HeadFiles
+from models.drafters.head_folder import Fields, HeadFolder, read_config, speculators_fields, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, is_copy
 from models.loader import Loaded
@@ -40,7 +40,7 @@ _EMBEDDING = "embed_tokens.weight"
 _IDS = "eagle_aux_hidden_state_layer_ids"
 
 
-class Eagle3Files(OwnFolderFiles):
+class Eagle3Files(HeadFiles):
     can_branch = own_vocabulary = True
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
@@ -50,9 +50,7 @@ class Eagle3Files(OwnFolderFiles):
         return tensors
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> Eagle3Head:
-        config = config_of(folder, tensors, shape)
-        with building(folder.path):
-            return Eagle3Head(config)
+        return Eagle3Head(config_of(folder, tensors, shape))
 
     def variants(self, head: Eagle3Head, path: Path, target: Loaded, trees: bool) -> Variants:
         """Sources disagree about two things: ids within eagle_config are outputs of layers to SGLang and inputs to

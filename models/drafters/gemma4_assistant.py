@@ -16,8 +16,8 @@ from engine.drafters.gemma4_assistant import AssistantConfig, AssistantHead, Gem
 from engine.errors import ModelError, PairError
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import layer_count
-from models.drafters.head_files import OwnFolderFiles
-from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, building
+from models.drafters.head_files import HeadFiles
+from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 from models.loader import Loaded
 from models.model_config import text_of
@@ -25,7 +25,7 @@ from models.model_config import text_of
 _ORDERING = "masked_embedding.token_ordering"
 
 
-class AssistantFiles(OwnFolderFiles):
+class AssistantFiles(HeadFiles):
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = folder.weights()
         if _ORDERING in tensors:
@@ -37,13 +37,10 @@ class AssistantFiles(OwnFolderFiles):
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> AssistantHead:
         return AssistantHead(_config(folder.config, shape), _layers(folder))
 
-    def complete(self, folder: HeadFolder, head: Any, config: Mapping[str, object], target: Loaded | None) -> None:
+    def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
         if target is not None:
             _check_ordering(folder.path, head)
-        kv_layers(folder.path, config, head)
-
-    def borrowed_output(self, head: AssistantHead, folder: Path, shape: TargetShape) -> float:
-        return 0.0
+        kv_layers(folder.path, shape.config, head)
 
     def variants(self, head: AssistantHead, path: Path, target: Loaded, trees: bool) -> Variants:
         """At which position an assistant stands is disputed: vLLM, SGLang and mlx-vlm take that of the last token that
@@ -97,17 +94,16 @@ def _is_tied(top: Fields) -> bool:
 
 
 def _layers(folder: HeadFolder) -> list[Any]:
-    """Returns the layers without weights. Raises ModelError."""
+    """Returns the layers without weights. Raises ValueError for unknown ones."""
     text = folder.config.part("text_config")
     per_layer = text.part("per_layer_config").values
     wide = [part["head_dim"] for part in per_layer.values() if isinstance(part, dict) and "head_dim" in part]
     fields = {**text.values, **({"global_head_dim": wide[0]} if wide else {})}
     fields["num_kv_shared_layers"] = layer_count(folder, text)  # none has keys and values of its own
-    with building(folder.path):
-        arguments = gemma4_text.ModelArgs.from_dict(fields)
-        if any(kind not in ("full_attention", "sliding_attention") for kind in arguments.layer_types or ()):
-            raise ValueError("unknown layer_types")
-        return [gemma4_text.DecoderLayer(arguments, place) for place in range(arguments.num_hidden_layers)]
+    arguments = gemma4_text.ModelArgs.from_dict(fields)
+    if any(kind not in ("full_attention", "sliding_attention") for kind in arguments.layer_types or ()):
+        raise ValueError("unknown layer_types")
+    return [gemma4_text.DecoderLayer(arguments, place) for place in range(arguments.num_hidden_layers)]
 
 
 def _check_ordering(path: Path, head: AssistantHead) -> None:

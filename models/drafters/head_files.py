@@ -11,10 +11,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.target.model_layout import output_of
+from engine.target.model_layout import layers_of, output_of
 from engine.target.tree_trial import why_no_trees
 from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, Variants, join_notes
-from models.drafters.head_folder import HeadFolder, open_head, read_config, read_ids
+from models.drafters.head_folder import HeadFolder, building, open_head, read_config, read_ids
 from models.drafters.head_weights import evaluate_weights, fill, head_footprint, match_precision, share_of
 from models.drafters.target_match import TargetShape, check_made_for, dtype_of, shape_in, shape_of
 from models.loader import Loaded
@@ -23,35 +23,59 @@ from models.model_folder import ModelFolder
 
 
 class HeadFiles(DrafterFiles):
-    """can_branch: whether heads of this kind can draft trees. own_embedding: whether an embedding in the files may be
-    the head's own."""
+    """can_branch: whether heads of this kind can draft trees. own_vocabulary: whether they may know a part of the
+    vocabulary alone. begins: what the names of their files of weights begin with."""
 
-    can_branch = False
-    own_embedding = False
+    can_branch = own_vocabulary = False
+    begins: tuple[str, ...] = ("model",)
+
+    def open(self, path: Path, target: Mapping[str, object]) -> HeadFolder:
+        """Opens a folder that holds a head. target: the target's config.json."""
+        return open_head(path, self.begins)
+
+    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
+        """Returns the tensors by the names of the kind's network, without those that are left on the disk."""
+        return dict(folder.tensors)
 
     @abstractmethod
-    def build(self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None) -> Any:
-        """Returns the head with its weights, none of which is evaluated yet. shape, config: of the target, config.json
-        of which may say what the head's own does not. target: None where the target is not loaded, so that no weight
-        may be looked at.
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> Any:
+        """Returns the head without weights, for the `tensors` that it will have."""
 
-        Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
-        """
+    def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
+        """Does what else a head with its weights needs, and checks what else is in its folder."""
 
     @abstractmethod
     def variants(self, head: Any, path: Path, target: Loaded, trees: bool) -> Variants:
         """Returns the ways to read a head. trees: whether to branch."""
 
+    def build(self, path: Path, shape: TargetShape, target: Loaded | None = None) -> Any:
+        """Returns the head with its weights, none of which is evaluated yet. shape: of the target. target: None where
+        the target is not loaded, so that no weight may be looked at.
+
+        Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
+        """
+        folder = self.open(path, shape.config)
+        tensors = self.named(folder, target)
+        with building(path):
+            head = self.network(folder, tensors, shape)
+        fill(path, head, tensors)
+        check_made_for(folder.config, shape)
+        if target is not None and self.own_vocabulary:
+            sizes = head.config
+            head.set_draft_vocabulary(read_ids(folder, sizes.draft_vocab_size, sizes.vocab_size))
+        self.complete(folder, head, shape, target)
+        return head
+
     def load_head(self, path: Path, target: Loaded) -> Any:
         """Returns the head in the type that the target computes in. Raises what `build` raises."""
-        head = self.build(path, shape_of(target), target.folder.config, target)
+        head = self.build(path, shape_of(target), target)
         evaluate_weights(head, dtype_of(target))
         return head
 
     def check(self, target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:
         shape = shape_in(target)
-        self.build(folder, shape, target.config)
-        return Compatibility(True, shape.summary)
+        self.build(folder, shape)
+        return Compatibility(True, f"same hidden size ({shape.hidden:,}) and vocabulary ({shape.rows:,})")
 
     def load(self, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
         branches, trees_note = tree_drafting(target, trees and self.can_branch)
@@ -73,51 +97,17 @@ class HeadFiles(DrafterFiles):
     def _step_price(self, head: Any, folder: Path, target: Loaded) -> float:
         """Returns what a pass of the head is taken to cost, see `LoadedDrafter`: the weights that it reads, and two
         layers, as a head has one and the operations that fuse states and draw tokens take about as long as another."""
-        shape = shape_of(target)
-        borrowed = self.borrowed_output(head, folder, shape)
+        borrowed = self.borrowed_output(head, folder, target)
         output = borrowed * output_of(target.network).module["weight"].nbytes if borrowed else 0
-        return share_of(head, target.network, output) + 2 / shape.layers
+        return share_of(head, target.network, output) + 2 / len(layers_of(target.network))
 
-    def borrowed_output(self, head: Any, folder: Path, shape: TargetShape) -> float:
-        """Returns what share of the target's output matrix the head uses, for want of its own: all or nothing."""
-        return float("lm_head" not in head)
+    def borrowed_output(self, head: Any, folder: Path, target: Loaded) -> float:
+        """Returns what share of the target's output matrix the head uses, for want of its own."""
+        sizes = head.config
+        return 0.0 if getattr(sizes, "own_output", True) else float(sizes.draft_vocab_size / sizes.vocab_size)
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
-        return head_footprint(folder, item_bytes, self.own_embedding)
-
-
-class OwnFolderFiles(HeadFiles):
-    """Heads of kinds that have a folder of their own.
-
-    own_vocabulary: whether they may know a part of the vocabulary alone. begins: what the names of their files of
-    weights begin with.
-    """
-
-    own_vocabulary = False
-    begins: tuple[str, ...] = ("model",)
-
-    @abstractmethod
-    def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        """Returns the tensors by the names of the kind's network, without those that are left on the disk."""
-
-    @abstractmethod
-    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> Any:
-        """Returns the head without weights, for the `tensors` that it will have."""
-
-    def complete(self, folder: HeadFolder, head: Any, config: Mapping[str, object], target: Loaded | None) -> None:
-        """Does what else a head with its weights needs, and checks what else is in its folder."""
-
-    def build(self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None) -> Any:
-        folder = open_head(path, self.begins)
-        tensors = self.named(folder, target)
-        head = self.network(folder, tensors, shape)
-        fill(path, head, tensors)
-        check_made_for(folder.config, shape)
-        if target is not None and self.own_vocabulary:
-            sizes = head.config
-            head.set_draft_vocabulary(read_ids(folder, sizes.draft_vocab_size, sizes.vocab_size))
-        self.complete(folder, head, config, target)
-        return head
+        return head_footprint(self.named(self.open(folder, {}), None), item_bytes)
 
 
 def usual_acceptance(path: Path) -> tuple[float, ...]:

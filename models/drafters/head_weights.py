@@ -5,9 +5,8 @@ affine mode, `biases`, as `mlx.nn.quantize` writes it.
 Its bits and group size follow from the shapes, so configs that name each module by another layout's name need not be
 read."""
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,12 @@ from engine.target.cached_model import PREFILL_CHUNK
 from models.dequantization import dequantize
 from models.drafters.head_folder import ANOTHER_DRAFTER, DOES_NOT_MATCH, id_tensors
 from models.memory.memory_verdict import Share
-from models.model_folder import folder_names
 from models.parameters import cast, flat_parameters, weights_bytes
-from models.safetensors_file import Entry, read_entries
 
 _BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)  # of affine quantization, as MLX has kernels for
 _MODES = {(4, 32): "mxfp4", (4, 16): "nvfp4", (8, 32): "mxfp8"}  # bits and group size of what has no biases
 MIN_SHARE = 1 / 40  # of the target's bytes, for a head to be quantized: see `match_precision`
-_LEFT_ON_DISK = ("embed_tokens.weight", "verifier_lm_head.weight", "verifier_norm.weight", "d2t", "t2d")
-_PACKED = ("U32", "U8")  # quantized weights, and scales of the micro-scaled types
+_PACKED = (mx.uint32, mx.uint8)  # quantized weights, and scales of the micro-scaled types
 _CACHED = (
     "k_proj.weight",
     "v_proj.weight",
@@ -165,27 +161,17 @@ def _is_matrix(module: Any) -> bool:
 # --- memory ------------------------------------------------------------------------------------
 
 
-def head_footprint(path: Path, item_bytes: int, own_embedding: bool = False) -> Callable[[int], Share]:
-    """Returns the memory that a head takes, by the length of the context, from the shapes in its files.
+def head_footprint(tensors: Mapping[str, mx.array], item_bytes: int) -> Callable[[int], Share]:
+    """Returns the memory that a head takes, by the length of the context, from the types and shapes of its tensors.
 
-    item_bytes: of a number of the target, which a head computes in. own_embedding: an embedding in the files may be the
-    head's own, so it counts. Raises ModelError for damaged files.
+    item_bytes: of a number of the target, which a head computes in. Quantized tensors stay as they are where the
+    backend keeps quantized weights.
     """
-    files = [path / name for name in folder_names(path) if name.endswith(".safetensors")]
-    left = _LEFT_ON_DISK[1:] if own_embedding else _LEFT_ON_DISK
-    entries = [entry for file in files for entry in read_entries(file).values() if entry.name not in left]
-    return entries_footprint(entries, item_bytes)
-
-
-def entries_footprint(entries: Iterable[Entry], item_bytes: int) -> Callable[[int], Share]:
-    """Returns the same from the headers of a head's tensors. Quantized ones stay as they are where the backend keeps
-    quantized weights."""
-    entries = list(entries)
     dequantized = backend.describe().dequantize
-    weights = sum(_weight_bytes(entry, item_bytes, dequantized) for entry in entries)
-    rows = sum(entry.shape[0] for entry in entries if entry.name.endswith(_CACHED) and entry.shape)
-    tapped = sum(entry.shape[1] for entry in entries if entry.name.endswith(_FUSED) and len(entry.shape) == 2)
-    stored = sum(entry.size_bytes for entry in entries)
+    weights = sum(_weight_bytes(value, item_bytes, dequantized) for value in tensors.values())
+    rows = sum(value.shape[0] for name, value in tensors.items() if name.endswith(_CACHED) and value.ndim)
+    tapped = sum(value.shape[1] for name, value in tensors.items() if name.endswith(_FUSED) and value.ndim == 2)
+    stored = sum(value.nbytes for value in tensors.values())
 
     def at(context: int) -> Share:
         return Share(
@@ -198,9 +184,9 @@ def entries_footprint(entries: Iterable[Entry], item_bytes: int) -> Callable[[in
     return at
 
 
-def _weight_bytes(entry: Entry, item_bytes: int, dequantized: bool) -> int:
+def _weight_bytes(value: mx.array, item_bytes: int, dequantized: bool) -> int:
     """Returns the bytes of a tensor in memory. A packed one is taken to have 4 bits a number, the least that is
     usual."""
-    if entry.dtype in _PACKED:
-        return entry.size_bytes * 2 * item_bytes if dequantized else entry.size_bytes
-    return math.prod(entry.shape) * item_bytes
+    if value.dtype in _PACKED:
+        return value.nbytes * 2 * item_bytes if dequantized else value.nbytes
+    return value.size * item_bytes

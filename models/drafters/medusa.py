@@ -21,7 +21,7 @@ from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
 from models.drafters.drafter_kind import Variants
-from models.drafters.head_files import OwnFolderFiles
+from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, read_config, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of
@@ -34,7 +34,7 @@ _MAX_HEADS = 32
 _NODES = 64  # of a tree for heads that bring none
 
 
-class MedusaFiles(OwnFolderFiles):
+class MedusaFiles(HeadFiles):
     can_branch = own_vocabulary = True
     begins = ("medusa_lm_head", "model")
 
@@ -44,14 +44,10 @@ class MedusaFiles(OwnFolderFiles):
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MedusaHeads:
         return MedusaHeads(_config(folder, tensors, shape))
 
-    def complete(self, folder: HeadFolder, head: Any, config: Mapping[str, object], target: Loaded | None) -> None:
+    def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
         tree_in(folder.config, head.config.num_heads)
         if target is not None and not head.config.own_output:
             _share_output(head, target)
-
-    def borrowed_output(self, head: MedusaHeads, folder: Path, shape: TargetShape) -> float:
-        config = head.config
-        return 0.0 if config.own_output else config.draft_vocab_size / config.vocab_size
 
     def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Variants:
         tree = tree_in(read_config(path), heads.config.num_heads)

@@ -15,7 +15,7 @@ import mlx.core as mx
 from engine.drafters.mlp_speculator import MlpSpeculator, MlpSpeculatorConfig, MlpSpeculatorNetwork
 from engine.target.layer_taps import NORMED
 from models.drafters.drafter_kind import Variants
-from models.drafters.head_files import OwnFolderFiles
+from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import Fields, HeadFolder
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 from models.loader import Loaded
@@ -25,7 +25,7 @@ _MAX_STAGES = 32
 _OWN_WHERE_TIED = ("emb.0.", "head.0.", "ln.0.", "proj.0.", "proj.1.")
 
 
-class MlpSpeculatorFiles(OwnFolderFiles):
+class MlpSpeculatorFiles(HeadFiles):
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = {name.removeprefix(_PREFIX): value for name, value in folder.weights().items()}
         begins = _OWN_WHERE_TIED if folder.config.flag("tie_weights") else ""
@@ -33,9 +33,6 @@ class MlpSpeculatorFiles(OwnFolderFiles):
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MlpSpeculatorNetwork:
         return MlpSpeculatorNetwork(_config(folder.config, shape))
-
-    def borrowed_output(self, head: MlpSpeculatorNetwork, folder: Path, shape: TargetShape) -> float:
-        return 0.0
 
     def variants(self, head: MlpSpeculatorNetwork, path: Path, target: Loaded, trees: bool) -> Variants:
         return {"as stored": lambda: MlpSpeculator(head, target.model)}

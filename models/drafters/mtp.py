@@ -18,7 +18,7 @@ filled by mlx-lm's own conversion where the upstream tensors have other shapes.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,29 +35,24 @@ from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import (
     ANOTHER_DRAFTER,
     Fields,
+    HeadFolder,
     load_tensors,
-    read_config,
     speculators_fields,
     write_head,
 )
-from models.drafters.head_weights import entries_footprint, fill
-from models.drafters.mtp_families import FAMILIES, LayerFamily, build_layer, convert_layer
-from models.drafters.target_match import (
-    TargetShape,
-    check_made_for,
-    check_vocabulary,
-    check_width,
-    copies_output,
-)
+from models.drafters.head_weights import fill, head_footprint
+from models.drafters.mtp_families import FAMILIES, build_layer, convert_layer, family_of
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width, copies_output
 from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
 from models.memory.memory_verdict import Share
 from models.model_folder import check_links, folder_names
 from models.mtp_tensors import HEAD_FILES, OUTER, files_of_heads
 from models.parameters import flat_parameters
-from models.safetensors_file import Entry, read_entries, read_metadata, write_tensors
+from models.safetensors_file import read_entries, read_metadata, write_tensors
 
 CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
+_WEIGHTS = re.compile(r"model.*\.safetensors")
 _PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.\d+\.)?(?:layers\.\d+\.)?(?:transformer\.)?")
 
 # What the layouts call the parts of a head; everything else belongs to its layer.
@@ -73,67 +68,38 @@ _PARTS = {stored: part for part, names in _NAMES.items() for stored in names}
 _PARTS["pre_mlp_layernorm"] = "layer.post_attention_layernorm"  # MiMo-V2
 
 # What the fields of `mtplx_mtp_contract`, and their other names, change about a head's form.
-_VARIANTS: Mapping[str, Mapping[str, bool]] = {"post_norm": {}, "pre_norm": {"feeds_normed": False}}
-_POSITIONS: Mapping[str, Mapping[str, bool]] = {"cache": {}, "local": {}, "absolute": {}}
 _CONTRACT: Mapping[str, Mapping[str, Mapping[str, bool]]] = {
     "base_hidden_variant": {"post_norm": {}, "pre_norm": {"reads_normed": False}},
-    "hidden_variant": _VARIANTS,
-    "mtp_hidden_variant": _VARIANTS,
+    "hidden_variant": {"post_norm": {}, "pre_norm": {"feeds_normed": False}},
+    "mtp_hidden_variant": {"post_norm": {}, "pre_norm": {"feeds_normed": False}},
     "concat_order": {"embedding_hidden": {}, "hidden_embedding": {"hidden_first": True}},
-    "mtp_position_mode": _POSITIONS,
-    "position_mode": _POSITIONS,
+    "mtp_position_mode": {"cache": {}, "local": {}, "absolute": {}},
+    "position_mode": {"cache": {}, "local": {}, "absolute": {}},
 }
-
-
-@dataclass(frozen=True)
-class MtpFolder:
-    """Where a head's tensors are. files: those that hold them. names: what `MtpHead` calls each tensor, by what the
-    file calls it. config: of the head's layer, from the target's where the head's own says nothing. contract: what
-    mtplx found out of the head. converted: whether `write_mtp` wrote them, so that they are what mlx-lm's layer
-    wants."""
-
-    path: Path
-    files: tuple[Path, ...]
-    names: Mapping[str, str]
-    config: Fields
-    contract: Fields = field(default_factory=lambda: Fields(Path(), {}))
-    converted: bool = False
-
-    @property
-    def family(self) -> LayerFamily:
-        """Raises ModelError for an architecture whose layers are not supported in a head."""
-        kind = str(self.config.get("model_type"))
-        if kind not in FAMILIES:
-            raise ModelError(
-                f"{self.path}: Redline does not support {kind[:40]!r} layers for multi-token prediction; "
-                f"{ANOTHER_DRAFTER}"
-            )
-        return FAMILIES[kind]
 
 
 class MtpFiles(HeadFiles):
     """A sidecar is a folder of its own. A target's folder may hold a head too, beside or among its weights."""
 
-    def build(
-        self, path: Path, shape: TargetShape, config: Mapping[str, object], target: Loaded | None = None
-    ) -> MtpHead:
-        """An output matrix that copies the target's is left away, so that the target's serves both."""
-        folder = _open(path, config)
-        check_made_for(read_config(path), shape)
+    def open(self, path: Path, target: Mapping[str, object]) -> HeadFolder:
+        return _open(path, target)
+
+    def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MtpHead:
         fields = folder.config
-        check_width(path, fields.count("hidden_size"), shape.hidden, shape)
-        check_vocabulary(path, fields.count("vocab_size", shape.rows), shape)
-        head = _built(folder)
+        check_width(folder.path, fields.count("hidden_size"), shape.hidden, shape)
+        check_vocabulary(folder.path, fields.count("vocab_size", shape.rows), shape)
+        return _network(fields, tensors)
+
+    def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
+        """An output matrix that copies the target's is left away, so that the target's serves both."""
         if head.project is not None:
-            check_vocabulary(path, head.lm_head.weight.shape[0], shape)
+            check_vocabulary(folder.path, head.lm_head.weight.shape[0], shape)
             if target is not None and copies_output(partial(matrix_rows, head.lm_head), target):
                 del head.lm_head
-        return head
 
-    def borrowed_output(self, head: MtpHead, folder: Path, shape: TargetShape) -> float:
-        if head.project is not None:
-            return 0.0
-        return (vocabulary_size(folder) or shape.rows) / shape.rows  # of a draft vocabulary the rows alone
+    def borrowed_output(self, head: MtpHead, folder: Path, target: Loaded) -> float:
+        rows = target.model.vocabulary  # of a draft vocabulary its rows alone are copied
+        return 0.0 if head.project is not None else (vocabulary_size(folder) or rows) / rows
 
     def variants(self, head: MtpHead, path: Path, target: Loaded, trees: bool) -> Variants:
         """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's
@@ -149,15 +115,14 @@ class MtpFiles(HeadFiles):
 
     def footprint(self, folder: Path, item_bytes: int) -> Callable[[int], Share]:
         """With a draft vocabulary it has copies of some rows of the target's output matrix."""
-        stored, names, _ = _tensors(folder, read_json_object(folder / "config.json"))
-        entries = [entry for name, entry in stored.items() if names[name] != "embed_tokens.weight"]
-        widths = [entry.shape[0] for entry in entries if entry.name.endswith("input_layernorm.weight")]
-        rows = Entry("rows", "F16", (vocabulary_size(folder), max(widths, default=0)))
-        return entries_footprint([*entries, rows], item_bytes)
+        tensors = _stored_tensors(_names_by_file(folder, read_json_object(folder / "config.json")))
+        widths = [value.size for name, value in tensors.items() if name.endswith("input_layernorm.weight")]
+        rows = mx.zeros((vocabulary_size(folder), max(widths, default=0)), mx.float16)
+        return head_footprint({**tensors, "rows": rows}, item_bytes)
 
     def is_within(self, target: Path) -> bool:
         try:
-            return bool(_tensors(target, read_json_object(target / "config.json"))[1])
+            return bool(_names_by_file(target, read_json_object(target / "config.json")))
         except (ModelError, OSError):
             return False
 
@@ -172,9 +137,12 @@ def upstream_mtp(source: Path) -> MtpHead | None:
     Raises ModelError for damaged files.
     """
     config = read_json_object(source / "config.json")
-    if _text(config).get("model_type") not in FAMILIES or not _tensors(source, config)[1]:
+    if _text(config).get("model_type") not in FAMILIES or not _names_by_file(source, config):
         return None
-    return _built(_open(source, config))
+    folder = _open(source, config)
+    head = _network(folder.config, folder.tensors)
+    fill(source, head, folder.tensors)
+    return head
 
 
 def write_mtp(head: MtpHead, path: Path) -> None:
@@ -188,15 +156,10 @@ def write_mtp(head: MtpHead, path: Path) -> None:
     replace_with(path / HEAD_FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
 
 
-def belongs_to_head(name: str, config: Mapping[str, object]) -> bool:
-    """Whether a tensor of an upstream model with this config.json is part of its first head."""
-    return _belongs(name, config, sidecar=False)
-
-
 def new_mtp(fields: Mapping[str, object]) -> MtpHead:
     """Returns a head with random weights whose layer has these `fields`, those of transformers with the architecture as
     `model_type`. Raises ModelError for an architecture whose layer no head is known to have."""
-    return _head(MtpFolder(Path(), (), {}, Fields(Path(), fields)), None)
+    return _network(Fields(Path(), fields), {})
 
 
 def save_mtp(
@@ -229,15 +192,20 @@ def _renamed(name: str, parts: Mapping[str, str], layer: str) -> str:
     return f"{parts[part]}.{kind}" if part in parts else name.replace("layer.", layer, 1)
 
 
-def _open(path: Path, target: Mapping[str, object]) -> MtpFolder:
+def _open(path: Path, target: Mapping[str, object]) -> HeadFolder:
+    """Opens the folder of a head or of a target with one. The tensors are called as in `MtpHead`, and are what mlx-lm's
+    layer wants; a copy of the target's embedding is left on the disk. The fields are those of the head's layer, from
+    the target's config.json where the head's own says nothing, and what its own says about the head as a whole."""
     check_links(path, folder_names(path))
     own = read_json_object(path / "config.json")
-    _, names, files = _tensors(path, own)
+    names = _names_by_file(path, own)
     if not names:
         raise ModelError(f"{path}: holds no multi-token prediction head; {ANOTHER_DRAFTER}")
-    converted = any(CONVERTED.items() <= read_metadata(file).items() for file in files)
-    contract = Fields(path, own).part("mtplx_mtp_contract")
-    return MtpFolder(path, files, names, Fields(path, {**_text(target), **_text(own)}), contract, converted)
+    about = {key: own.get(key) for key in ("redline", "mtplx_mtp_contract")}
+    config, tensors = Fields(path, {**_text(target), **_text(own), **about}), _stored_tensors(names)
+    if not any(CONVERTED.items() <= read_metadata(file).items() for file in names):
+        tensors = _converted(config, tensors)
+    return HeadFolder(path, config, tensors)
 
 
 def _text(config: Mapping[str, object]) -> dict[str, object]:
@@ -250,30 +218,31 @@ def _text(config: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in config.items() if key != "model_type" or not named.endswith("_mtp")}
 
 
-def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry], dict[str, str], tuple[Path, ...]]:
-    """Returns the head's tensors by their headers, what `MtpHead` calls each, and the files that hold them."""
-    names = [name for name in folder_names(path) if name.endswith(".safetensors")]
+def _names_by_file(path: Path, config: Mapping[str, object]) -> dict[Path, dict[str, str]]:
+    """Returns, for each file that holds tensors of the head, what `MtpHead` calls them, by what the file calls them."""
     beside = files_of_heads(path, config)
-    files = beside[:1] or [path / name for name in names if name.startswith("model")]
-    sidecar = bool(beside) or str(config.get("model_type")).endswith("_mtp")
-    entries: dict[str, Entry] = {}
-    own_names: dict[str, str] = {}
-    used = []
-    for file in files:
-        found = {name: entry for name, entry in read_entries(file).items() if _belongs(name, config, sidecar)}
-        entries |= found
-        own_names |= {name: _own_name(name, _has_chain(config)) for name in found}
-        used += [file] if found else []
-    return entries, own_names, tuple(used)
+    files = beside[:1] or [path / name for name in folder_names(path) if _WEIGHTS.fullmatch(name)]
+    sidecar, chain = bool(beside) or str(config.get("model_type")).endswith("_mtp"), _has_chain(config)
+    found = {
+        file: {name: _own_name(name, chain) for name in read_entries(file) if belongs_to_head(name, config, sidecar)}
+        for file in files
+    }
+    return {file: names for file, names in found.items() if names}
 
 
-def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
-    """Whether a tensor is part of the first head of its file."""
+def _stored_tensors(names: Mapping[Path, Mapping[str, str]]) -> dict[str, mx.array]:
+    """Returns the head's tensors by the names of `MtpHead`, as they are stored, but for a copy of an embedding."""
+    loaded = load_tensors(names)
+    owned = {stored: own for of_file in names.values() for stored, own in of_file.items()}
+    return {own: loaded[stored] for stored, own in owned.items() if not own.startswith("embed_tokens.")}
+
+
+def belongs_to_head(name: str, config: Mapping[str, object], sidecar: bool = False) -> bool:
+    """Whether a tensor of a file is part of its first head. config: the config.json beside it. sidecar: whether the
+    file holds nothing but heads."""
     inner = OUTER.sub("", name)
-    if _has_chain(config) and inner.startswith("mtp."):
-        return True
-    if inner.startswith(("mtp.layers.", "mtp_layers.")):
-        return inner.split(".")[2 if inner.startswith("mtp.") else 1] == "0"
+    if inner.startswith("mtp_layers.") or (inner.startswith("mtp.layers.") and not _has_chain(config)):
+        return inner.removeprefix("mtp.").split(".")[1] == "0"
     if inner.startswith("mtp."):
         return True
     added = re.match(r"layers\.(\d+)\.", inner)
@@ -299,24 +268,13 @@ def _has_chain(config: Mapping[str, object]) -> bool:
     return family is not None and family.chain
 
 
-def _built(folder: MtpFolder) -> MtpHead:
-    """Returns the head with its weights, none of which is evaluated yet, for whatever target it is. A copy of the
-    target's embedding is left on the disk."""
-    loaded = load_tensors(folder.files)
-    names = {stored: name for stored, name in folder.names.items() if not name.startswith("embed_tokens.")}
-    tensors = {name: loaded[stored] for stored, name in names.items()}
-    tensors = tensors if folder.converted else _converted(folder, tensors)
-    head = _head(folder, tensors.get("lm_head.weight"))
-    fill(folder.path, head, tensors)
-    return head
-
-
-def _head(folder: MtpFolder, output: mx.array | None) -> MtpHead:
-    """Returns the head without weights. output: an output matrix of its own."""
-    built = build_layer(folder.family, folder.config)
-    form = _with_contract(built.form, folder.contract)
+def _network(config: Fields, tensors: Mapping[str, mx.array]) -> MtpHead:
+    """Returns the head without weights, for the `tensors` that it will have. config: of its layer."""
+    layer, form = build_layer(config)
+    norm = layer.layers[0].norm if isinstance(layer, LayerChain) else layer.input_layernorm
+    output, form = tensors.get("lm_head.weight"), _with_contract(form, config.part("mtplx_mtp_contract"))
     own_output = None if output is None else output.shape[0]
-    return MtpHead(built.layer, folder.config.count("hidden_size"), built.eps, form, own_output)
+    return MtpHead(layer, config.count("hidden_size"), float(norm.eps), form, own_output)
 
 
 def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
@@ -339,14 +297,15 @@ def _with_contract(form: MtpForm, contract: Fields) -> MtpForm:
 # --- from upstream's tensors to mlx-lm's -------------------------------------------------------
 
 
-def _converted(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+def _converted(config: Fields, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
     """Returns the tensors as mlx-lm's layer has them: experts stacked, latent attention split, norms not minus one."""
-    family = folder.family
+    family = family_of(config)
     if family.converts:
-        tensors = convert_layer(family, folder.config, tensors)
-    tensors = _stack_experts(folder, _split_experts(tensors))
-    if family.delta_norms and _norms_are_delta(tensors):
-        tensors = {name: value + 1 if value.ndim == 1 and "norm" in name else value for name, value in tensors.items()}
+        tensors = convert_layer(config, tensors)
+    tensors = _stack_experts(config.path, _split_experts(tensors))
+    norms = {name: value for name, value in tensors.items() if value.ndim == 1 and "norm" in name}
+    if family.delta_norms and _are_delta(norms):
+        tensors |= {name: value + 1 for name, value in norms.items()}
     return tensors
 
 
@@ -363,7 +322,7 @@ def _split_experts(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
     return tensors
 
 
-def _stack_experts(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+def _stack_experts(path: Path, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
     """Stacks the matrices of single experts. Raises ModelError unless they are numbered from 0 without a gap."""
     pattern = re.compile(r"layer\.mlp\.experts\.(\d+)\.(.+)")
     single = {name: match for name in tensors if (match := pattern.fullmatch(name))}
@@ -372,21 +331,17 @@ def _stack_experts(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str,
         parts.setdefault(match[2], {})[int(match[1])] = tensors[name]
     for part, experts in parts.items():
         if sorted(experts) != list(range(len(experts))):
-            raise ModelError(f"{folder.path}: experts are missing; download the drafter again")
+            raise ModelError(f"{path}: experts are missing; download the drafter again")
         tensors[f"layer.mlp.switch_mlp.{part}"] = mx.stack([experts[place] for place in sorted(experts)])
     return {name: value for name, value in tensors.items() if name not in single}
 
 
-def _norms_are_delta(tensors: Mapping[str, mx.array]) -> bool:
-    """Whether the norms' weights are stored minus one, as upstream stores Qwen's and a sidecar may or may not.
+def _are_delta(norms: Mapping[str, mx.array]) -> bool:
+    """Whether the weights of `norms` are stored minus one, as upstream stores Qwen's and a sidecar may or may not.
 
     By their means (mtplx, `compressed_tensors.py`, `mtp_sidecar_norms_are_delta`): the norms of queries and keys lie
     well above 1 where they are whole, and some norm lies well below where none is.
     """
-    means: dict[str, float] = {}
-    for name, value in tensors.items():
-        if value.ndim == 1 and "norm" in name:
-            mean: Any = mx.mean(value.astype(mx.float32)).item()
-            means[name] = mean
+    means: dict[str, Any] = {name: mx.mean(value.astype(mx.float32)).item() for name, value in norms.items()}
     heads = [mean for name, mean in means.items() if name.endswith(("q_norm.weight", "k_norm.weight"))]
-    return max(heads, default=1.0) < 1.25 and min(means.values(), default=1.0) < 0.5
+    return bool(max(heads, default=1.0) < 1.25 and min(means.values(), default=1.0) < 0.5)

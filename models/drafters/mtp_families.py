@@ -17,7 +17,7 @@ from engine.drafters.mtp import LayerChain, MtpForm
 from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies
 from models.drafters.head_config import partial_rotary_factor, rope_of
-from models.drafters.head_folder import Fields, building
+from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, building
 
 
 @dataclass(frozen=True)
@@ -74,47 +74,54 @@ FAMILIES: Mapping[str, LayerFamily] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class BuiltLayer:
-    """A layer without weights. arguments: mlx-lm's, which it was built from. form: of a head that has it."""
-
-    layer: Any
-    arguments: Any
-    form: MtpForm
-
-    @property
-    def eps(self) -> float:
-        """What the norms add to the mean square, in the layer and around it."""
-        norm = self.layer.layers[0].norm if isinstance(self.layer, LayerChain) else self.layer.input_layernorm
-        return float(norm.eps)
+def family_of(config: Fields) -> LayerFamily:
+    """Returns the family of the layer that `config` describes. Raises ModelError for one that no head is known to
+    have."""
+    kind = str(config.get("model_type"))
+    if kind not in FAMILIES:
+        raise ModelError(
+            f"{config.path}: Redline does not support {kind[:40]!r} layers for multi-token prediction; "
+            f"{ANOTHER_DRAFTER}"
+        )
+    return FAMILIES[kind]
 
 
-def build_layer(family: LayerFamily, config: Fields) -> BuiltLayer:
-    """Returns a layer of the family as `config` describes it. Raises ModelError where it describes none."""
+def build_layer(config: Fields) -> tuple[Any, MtpForm]:
+    """Returns a layer without weights as `config` describes it, and the form of a head that has it. Raises ModelError
+    where it describes none."""
+    family = family_of(config)
     module = _module(family.module)
-    named, _, arguments_class = family.arguments.rpartition(".")
     with building(config.path):
-        arguments = getattr(_module(named) if named else module, arguments_class).from_dict(_with_rope(config))
-        layer = _layer(family, config, arguments, getattr(module, family.layer))
-        for part in layer.modules():
-            _correct_rotation(part, config)
+        arguments, layer_class = _arguments(family, config), getattr(module, family.layer)
+        layer: Any
+        if family.chain:
+            layer = LayerChain([layer_class(arguments, kind) for kind in _kinds(config, arguments)])
+        else:
+            layer = layer_class(arguments, *((_place(arguments),) if family.further is None else family.further))
+        if not _has_bases(config):
+            theta, scaling = rope_of(config)
+            for part in layer.modules():
+                correct_frequencies(part, theta, scaling or {})
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
-    return BuiltLayer(layer, arguments, replace(family.form, window=window, may_cast=_may_cast(module, family)))
+    return layer, replace(family.form, window=window, may_cast=_may_cast(module, family))
 
 
-def _layer(family: LayerFamily, config: Fields, arguments: Any, layer_class: Any) -> Any:
-    if family.chain:
-        return LayerChain([layer_class(arguments, kind) for kind in _kinds(config, arguments)])
-    return layer_class(arguments, *((_place(arguments),) if family.further is None else family.further))
-
-
-def _correct_rotation(part: Any, config: Fields) -> None:
-    """Gives a rotary module of the layer the frequencies that the makers compute. Bases of every layer by itself
-    (Step 3.5) come without a scaling."""
-    if not isinstance(config.values.get("rope_theta"), list):
+def _arguments(family: LayerFamily, config: Fields) -> Any:
+    """Returns mlx-lm's arguments for the family's layer. Their rotary embedding is under the names of transformers 4
+    too, which mlx-lm may expect."""
+    fields = dict(config.values)
+    if not _has_bases(config):
         theta, scaling = rope_of(config)
-        correct_frequencies(part, theta, scaling or {})
+        rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(config)}
+        fields = {**rope, **fields}
+    module, _, name = family.arguments.rpartition(".")
+    return getattr(_module(module or family.module), name).from_dict(copy.deepcopy(fields))  # mlx-lm changes them
+
+
+def _has_bases(config: Fields) -> bool:
+    """Whether every layer has a rotary base of its own (Step 3.5), without a scaling."""
+    return isinstance(config.values.get("rope_theta"), list)
 
 
 def _kinds(config: Fields, arguments: Any) -> list[str]:
@@ -127,11 +134,13 @@ def _kinds(config: Fields, arguments: Any) -> list[str]:
     return list(kinds)
 
 
-def convert_layer(family: LayerFamily, config: Fields, tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
+def convert_layer(config: Fields, tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
     """Runs mlx-lm's own conversion over a head's tensors, of which those of the layer are called `layer.*`, as if that
     were the only one of a model. Raises ModelError where tensors are missing."""
-    built = build_layer(family, config)
-    arguments, blocks = built.arguments, len(built.layer.layers) if family.chain else 1
+    family = family_of(config)
+    with building(config.path):
+        arguments = _arguments(family, config)
+        blocks = len(_kinds(config, arguments)) if family.chain else 1
     within = "backbone." if family.chain else "model.layers.0."
     for name, value in (("num_hidden_layers", blocks), ("first_k_dense_replace", 0)):
         if hasattr(arguments, name):
@@ -157,16 +166,6 @@ def _may_cast(module: Any, family: LayerFamily) -> Callable[[str], bool]:
     predicate = getattr(getattr(module, family.model), "cast_predicate", None)
     may_cast: Callable[[str], bool] = predicate.fget(None) if predicate is not None else MtpForm.may_cast
     return may_cast
-
-
-def _with_rope(layer: Fields) -> dict[str, object]:
-    """Returns the fields with those of the rotary embedding where transformers 4 had them, which mlx-lm may expect.
-    Bases of every layer by itself (Step 3.5) stay as they are."""
-    if isinstance(layer.values.get("rope_theta"), list):
-        return copy.deepcopy(dict(layer.values))
-    theta, scaling = rope_of(layer)
-    rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(layer)}
-    return copy.deepcopy({**rope, **layer.values})  # mlx-lm changes what it is given
 
 
 def _place(arguments: Any) -> int:

@@ -29,7 +29,8 @@ class TargetShape:
     """The sizes of a target that a head depends on.
 
     rows: of the logits. layers: decoder layers. hidden: numbers in a row of the embedding. states: numbers that the
-    target shows a head for a token at these taps (see `engine.target.layer_taps`). vocabulary: token to id.
+    target shows a head for a token at these taps (see `engine.target.layer_taps`). vocabulary: token to id. config:
+    its config.json, which may say what a head's own does not.
     """
 
     name: str
@@ -38,11 +39,7 @@ class TargetShape:
     hidden: int
     states: Callable[[tuple[int, ...]], int] = field(repr=False)
     vocabulary: Mapping[str, int] = field(repr=False)
-
-    @property
-    def summary(self) -> str:
-        """What a compatible head has in common with the target."""
-        return f"same hidden size ({self.hidden:,}) and vocabulary ({self.rows:,})"
+    config: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 def shape_of(target: Loaded) -> TargetShape:
@@ -55,6 +52,7 @@ def shape_of(target: Loaded) -> TargetShape:
         hidden=_first_embedding(target).shape[-1],
         states=lambda taps: target.model.layer_taps(taps).width,
         vocabulary=target.folder.vocabulary,
+        config=target.folder.config,
     )
 
 
@@ -68,6 +66,7 @@ def shape_in(target: ModelFolder) -> TargetShape:
         hidden=hidden,
         states=lambda taps: len(taps) * hidden,
         vocabulary=target.vocabulary,
+        config=target.config,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +116,12 @@ def are_same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
 
 def open_block(path: Path, target: TargetShape = SHAPE) -> DFlashHead:
     """The block drafter in the folder."""
-    return DFLASH_FILES.build(path, target, {})
+    return DFLASH_FILES.build(path, target)
 
 
 def open_mtp(path: Path, target: dict[str, object] | None = None) -> MtpHead:
     """The prediction head in the folder, in float32. target: the config.json of the target."""
-    head = MTP_FILES.build(path, SHAPE, target or {})
+    head = MTP_FILES.build(path, replace(SHAPE, config=target or {}))
     evaluate_weights(head, mx.float32)
     return head
 

@@ -52,10 +52,11 @@ def head_of(folder: Path) -> Any:
     config = read_json_object(folder / "config.json")
     (rows, hidden), layers = embedding.shape, config.get("num_target_layers", config.get("num_hidden_layers", 8))
     assert isinstance(layers, int)
-    shape = TargetShape("target", rows, layers, hidden, lambda points: hidden * len(points), {})
+    of_target = GEMMA if folder.name.startswith("gemma4") else config
+    shape = TargetShape("target", rows, layers, hidden, lambda points: hidden * len(points), {}, of_target)
     files = kind_of(folder).files if not folder.name.startswith(("qwen", "nextn")) else MTP_FILES
     assert isinstance(files, HeadFiles)
-    head = files.build(folder, shape, GEMMA if folder.name.startswith("gemma4") else config)
+    head = files.build(folder, shape)
     if isinstance(head, DraftVocabularyHead):
         head.set_draft_vocabulary(read_ids(open_head(folder), head.ids.size, rows))
     evaluate_weights(head, mx.float32)

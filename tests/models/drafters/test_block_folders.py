@@ -1,6 +1,7 @@
 """Folders of block drafters and of Gemma 4's assistants: what their configs mean, and what is refused."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_an_output_matrix_that_was_trained_further_is_a_block_drafters_own(targe
 
 def test_an_assistant_reads_the_last_layers_with_keys_and_values_of_their_own(assistant_folder: Path) -> None:
     folder = assistant_folder
-    head = FILES.build(folder, SHAPE, GEMMA)
+    head = FILES.build(folder, replace(SHAPE, config=GEMMA))
     assert kv_layers(folder, GEMMA, head) == {"sliding_attention": 0, "full_attention": 1}
     with pytest.raises(PairError, match="made for Gemma 4, not for a llama model"):
         kv_layers(folder, {"model_type": "llama"}, head)
@@ -103,6 +104,6 @@ def test_an_assistant_reads_the_last_layers_with_keys_and_values_of_their_own(as
 
 def test_an_ordering_that_names_a_token_twice_is_refused(assistant_folder: Path) -> None:
     tensor("masked_embedding.token_ordering", mx.zeros(64, mx.int64))(assistant_folder)
-    head = FILES.build(assistant_folder, SHAPE, GEMMA)
+    head = FILES.build(assistant_folder, replace(SHAPE, config=GEMMA))
     with pytest.raises(ModelError, match="does not name every token once"):
         _check_ordering(assistant_folder, head)

@@ -285,7 +285,7 @@ def openers(kind: str, request: pytest.FixtureRequest) -> list[Callable[[Path], 
         "mlp": [lambda path: MLP_FILES.load(path, target, False)],
         "block": [open_block],
         "assistant": [
-            lambda path: ASSISTANT_FILES.build(path, SHAPE, GEMMA),
+            lambda path: ASSISTANT_FILES.build(path, dataclasses.replace(SHAPE, config=GEMMA)),
         ],
         "mtp": [open_mtp],
         "pard": [

@@ -1,6 +1,7 @@
 """Multi-token prediction heads of every family whose names are known: loaded from a checkpoint, then in the loop."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ PAIRS = 20  # more than the toys' windows of 12, and than the 16 keys that an in
 
 
 def head_in(path: Path, dtype: mx.Dtype = mx.float32) -> MtpHead:
-    head = FILES.build(path, SHAPE, config_of(path))
+    head = FILES.build(path, replace(SHAPE, config=config_of(path)))
     evaluate_weights(head, dtype)
     return head
 

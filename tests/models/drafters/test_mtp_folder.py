@@ -179,9 +179,9 @@ def test_a_config_names_no_file_outside_its_folder(folder: Path, tmp_path: Path,
 
 def test_a_head_of_another_target_is_refused(folder: Path) -> None:
     with pytest.raises(PairError, match="different hidden size"):
-        FILES.build(folder, TargetShape("t", 64, 4, 48, lambda points: 48, {}), {})
+        FILES.build(folder, TargetShape("t", 64, 4, 48, lambda points: 48, {}))
     with pytest.raises(PairError, match="different vocabulary size"):
-        FILES.build(folder, TargetShape("t", 99, 4, 32, lambda points: 32, {}), {})
+        FILES.build(folder, TargetShape("t", 99, 4, 32, lambda points: 32, {}))
 
 
 def test_the_footprint_counts_the_head_alone(folder: Path) -> None:
@@ -266,5 +266,5 @@ def test_what_was_converted_is_not_converted_again(tmp_path: Path) -> None:
     for norm in (head.layer.self_attn.q_norm, head.layer.self_attn.k_norm):
         norm.weight = mx.ones(norm.weight.shape)
     write_mtp(head, source)
-    again = FILES.build(source, SHAPE, config_of(source))
+    again = FILES.build(source, replace(SHAPE, config=config_of(source)))
     assert mx.array_equal(again.norm.weight, head.norm.weight).item()
