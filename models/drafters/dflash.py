@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.drafters.dflash import DFlash, DFlashConfig, DFlashHead, Sequential
 from engine.errors import PairError
-from engine.target.model_layout import embed, layers_of
+from engine.target.model_layout import layers_of
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import HeadFiles
@@ -33,7 +33,7 @@ _RENAMED = {"midlayer.": "layers.0.", "encoder.fc.": "fc.", "encoder.output_norm
 
 
 class DFlashFiles(HeadFiles):
-    can_branch = own_vocabulary = True
+    can_branch = True
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = {}
@@ -46,7 +46,7 @@ class DFlashFiles(HeadFiles):
         if target is None:
             return tensors
         embedding, output = tensors.get("embed_tokens.weight"), tensors.get("lm_head.weight")
-        if embedding is not None and is_copy(embedding, target, embed(target.network)):
+        if embedding is not None and is_copy(embedding, target):
             del tensors["embed_tokens.weight"]
         if output is not None and len(output) == target.model.vocabulary and copies_output(output.__getitem__, target):
             del tensors["lm_head.weight"]

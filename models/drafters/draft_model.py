@@ -16,6 +16,7 @@ from models.chat_templates import read_templates
 from models.drafters.draft_vocabulary_file import apply_draft_vocabulary
 from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, Variants
 from models.drafters.head_files import usual_acceptance
+from models.drafters.head_folder import Fields
 from models.loader import Loaded
 from models.loader import load as load_model
 from models.memory.memory_verdict import Share
@@ -71,16 +72,9 @@ FILES = DraftModelFiles()
 def _mask_id(folder: ModelFolder) -> int | None:
     """Returns the token that stands for tokens drafted in parallel, None for an ordinary model (vllm-project/vllm,
     `vllm/v1/spec_decode/llm_base_proposer.py`). Raises ModelError for one that the model does not have."""
-    value = next(
-        (folder.config[key] for key in ("pard_token", "ptd_token_id") if folder.config.get(key) is not None), None
-    )
-    if value is None:
-        return None
-    if type(value) is not int or not 0 <= value < (folder.rows or 0):
-        raise ModelError(
-            f"{folder.path}: config.json has no usable pard_token ({str(value)[:20]}); choose another drafter"
-        )
-    return value
+    fields = Fields(folder.path, folder.config)
+    named = [key for key in ("pard_token", "ptd_token_id") if fields.get(key) is not None]
+    return fields.token(named[0], folder.rows or 0) if named else None
 
 
 def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes]) -> float:

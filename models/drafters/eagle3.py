@@ -41,7 +41,7 @@ _IDS = "eagle_aux_hidden_state_layer_ids"
 
 
 class Eagle3Files(HeadFiles):
-    can_branch = own_vocabulary = True
+    can_branch = True
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = {name.replace("midlayer.", "layers.0.", 1): value for name, value in folder.weights().items()}
@@ -155,10 +155,9 @@ def _has_own_embedding(folder: HeadFolder, own: mx.array, target: Loaded | None)
     trained = folder.config.flag("embed_requires_grad", _is_parallel(folder.config))
     if target is None:
         return trained
-    look_up = embed(target.network)
-    if is_copy(own, target, look_up):
+    if is_copy(own, target):
         return False
-    if trained or own.shape != (target.model.vocabulary, look_up(mx.arange(1)).shape[-1]):
+    if trained or own.shape != (target.model.vocabulary, embed(target.network)(mx.arange(1)).shape[-1]):
         return True
     raise PairError(
         f"{folder.path}: different embedding (not a copy of {target.name}'s); "

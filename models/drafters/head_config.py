@@ -22,22 +22,20 @@ def fields_in(
     """
     check_layers(folder.path, taps, target)
     fused, width = tensors.get("fc.weight"), target.states(taps)
-    if fused is None or fused.ndim != 2:
-        raise ModelError(f"{folder.path}: lacks the tensor 'fc.weight'; {ANOTHER_DRAFTER}")
-    if "fc.scales" not in tensors:
+    if fused is not None and fused.ndim == 2 and "fc.scales" not in tensors:
         check_width(folder.path, fused.shape[1], width, target)
     sizes, own_embedding = sizes_of(layer), "embed_tokens.weight" in tensors
     if not own_embedding:
         check_width(folder.path, sizes["hidden_size"], target.hidden, target)
     check_vocabulary(folder.path, sizes["vocab_size"], target)
-    theta, scaling = rope_of(layer)
+    rope = rope_of(layer)
     return {
         "taps": taps,
         "feature_size": width,
         **sizes,
         "rms_norm_eps": layer.number("rms_norm_eps", 1e-6),
-        "rope_theta": theta,
-        "rope_scaling": scaling,
+        "rope_theta": rope["rope_theta"],
+        "rope_scaling": rope["rope_scaling"],
         "attention_bias": layer.flag("attention_bias"),
         "own_embedding": own_embedding,
     }
@@ -62,7 +60,7 @@ def refuse_unsupported(folder: HeadFolder, heads: str, layer: Fields, others: Ma
     what only heads of this kind may have, and whether this one has it."""
     unsupported = {
         "an activation other than SiLU": layer.get("hidden_act", "silu") != "silu",
-        "partly rotated heads": partial_rotary_factor(layer) != 1.0,
+        "partly rotated heads": rope_of(layer)["partial_rotary_factor"] != 1.0,
         **others,
     }
     for what, is_so in unsupported.items():
@@ -89,20 +87,16 @@ def sizes_of(layer: Fields) -> dict[str, Any]:
     }
 
 
-def rope_of(layer: Fields) -> tuple[float, dict[str, Any] | None]:
-    """Returns base and scaling of the rotary embedding, where transformers 4 named them or transformers 5 does."""
-    lifted = _lifted(layer)
-    return lifted.number("rope_theta", 10_000.0), scaling_of(lifted.part("rope_scaling").values)
-
-
-def partial_rotary_factor(layer: Fields) -> float:
-    """Returns which part of each head is rotated, 1 for all of it."""
-    return min(_lifted(layer).number("partial_rotary_factor", 1.0), 1.0)
-
-
-def _lifted(layer: Fields) -> Fields:
+def rope_of(layer: Fields) -> dict[str, Any]:
+    """Returns base, scaling and rotated part (1 for whole heads) of the rotary embedding by the names of transformers
+    4, whether config.json has those or the ones of transformers 5. Raises ModelError for nonsense."""
     layer.part("rope_parameters")  # an object, if it is there
-    return Fields(layer.path, with_rotation(dict(layer.values)))
+    found = Fields(layer.path, with_rotation(dict(layer.values)))
+    return {
+        "rope_theta": found.number("rope_theta", 10_000.0),
+        "rope_scaling": scaling_of(found.part("rope_scaling").values),
+        "partial_rotary_factor": min(found.number("partial_rotary_factor", 1.0), 1.0),
+    }
 
 
 def layer_count(folder: HeadFolder, layer: Fields, otherwise: int | None = None) -> int:

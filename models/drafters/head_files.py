@@ -11,6 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.drafters.head_layers import DraftVocabularyHead
 from engine.target.model_layout import layers_of, output_of
 from engine.target.tree_trial import why_no_trees
 from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, Variants, join_notes
@@ -23,10 +24,10 @@ from models.model_folder import ModelFolder
 
 
 class HeadFiles(DrafterFiles):
-    """can_branch: whether heads of this kind can draft trees. own_vocabulary: whether they may know a part of the
-    vocabulary alone. begins: what the names of their files of weights begin with."""
+    """can_branch: whether heads of this kind can draft trees. begins: what the names of their files of weights begin
+    with."""
 
-    can_branch = own_vocabulary = False
+    can_branch = False
     begins: tuple[str, ...] = ("model",)
 
     def open(self, path: Path, target: Mapping[str, object]) -> HeadFolder:
@@ -60,9 +61,8 @@ class HeadFiles(DrafterFiles):
             head = self.network(folder, tensors, shape)
         fill(path, head, tensors)
         check_made_for(folder.config, shape)
-        if target is not None and self.own_vocabulary:
-            sizes = head.config
-            head.set_draft_vocabulary(read_ids(folder, sizes.draft_vocab_size, sizes.vocab_size))
+        if target is not None and isinstance(head, DraftVocabularyHead):
+            head.set_draft_vocabulary(read_ids(folder, head.ids.size, shape.rows))
         self.complete(folder, head, shape, target)
         return head
 
@@ -81,6 +81,8 @@ class HeadFiles(DrafterFiles):
         branches, trees_note = tree_drafting(target, trees and self.can_branch)
         head = self.load_head(folder, target)
         precision_note = match_precision(head, target.network)
+        measured = read_config(folder).part("redline").numbers("tree_tau", 1)
+        tree_tau = {nodes: tau for nodes, tau in enumerate(measured) if nodes}
         variants = self.variants(head, folder, target, branches)
         drafter = next(iter(variants.values()))()
         if trees and not trees_note and not drafter.traits.branches:
@@ -88,7 +90,7 @@ class HeadFiles(DrafterFiles):
         return LoadedDrafter(
             drafter,
             usual_acceptance=usual_acceptance(folder),
-            tree_tau=_tree_tau(folder) if drafter.traits.branches else {},
+            tree_tau=tree_tau if drafter.traits.branches else {},
             step_price=self._step_price(head, folder, target),
             note=join_notes(trees_note, precision_note),
             variants=variants,
@@ -114,11 +116,6 @@ def usual_acceptance(path: Path) -> tuple[float, ...]:
     """Returns the probability that each drafted token is accepted after those before it, as measured when the drafter
     at `path` was made; empty if config.json does not say. Raises ModelError for nonsense."""
     return read_config(path).part("redline").numbers("acceptance_by_position", 0, 1)
-
-
-def _tree_tau(path: Path) -> dict[int, float]:
-    """Returns the mean acceptance length by the nodes of a tree, from 1, likewise."""
-    return {nodes: tau for nodes, tau in enumerate(read_config(path).part("redline").numbers("tree_tau", 1)) if nodes}
 
 
 def tree_drafting(target: Loaded, trees: bool) -> tuple[bool, str]:

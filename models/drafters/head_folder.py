@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,30 +191,17 @@ def _does_not_match(folder: HeadFolder, what: str) -> ModelError:
     return ModelError(f"{folder.path}: {what}; {DOES_NOT_MATCH}")
 
 
-def id_tensors(ids: mx.array, vocabulary: int) -> dict[str, mx.array]:
-    """Returns `d2t` and `t2d` of the increasing `ids`; nothing if they are the whole vocabulary."""
-    if ids.size == vocabulary:
-        return {}
-    known = mx.zeros(vocabulary, mx.bool_)
-    known[ids] = True
-    return {"d2t": ids.astype(mx.int64) - mx.arange(ids.size), "t2d": known}
-
-
 def write_head(path: Path, config: Mapping[str, object], weights: str, tensors: Mapping[str, mx.array]) -> None:
     """Writes `tensors` as the file `weights`, then config.json, into the folder `path`, which is made if need be.
 
     Durable when it returns. Raises ModelError when the disk refuses.
     """
-    with disk_errors(partial(_not_written, path)):
+    to_do = "free some disk space, or choose a folder that can be written"
+    with disk_errors(lambda reason: ModelError(f"{path}: the drafter could not be written ({reason}); {to_do}")):
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.json").unlink(missing_ok=True)
         replace_with(path / weights, lambda draft: write_tensors(draft, tensors, "pt"))  # what transformers asks for
         replace_json(path / "config.json", config)
-
-
-def _not_written(path: Path, reason: str) -> ModelError:
-    to_do = "free some disk space, or choose a folder that can be written"
-    return ModelError(f"{path}: the drafter could not be written ({reason}); {to_do}")
 
 
 def speculators_fields(algorithm: str, architecture: str, about: Mapping[str, object]) -> dict[str, object]:

@@ -18,7 +18,7 @@ from engine import backend
 from engine.errors import ModelError
 from engine.target.cached_model import PREFILL_CHUNK
 from models.dequantization import dequantize
-from models.drafters.head_folder import ANOTHER_DRAFTER, DOES_NOT_MATCH, id_tensors
+from models.drafters.head_folder import ANOTHER_DRAFTER, DOES_NOT_MATCH
 from models.memory.memory_verdict import Share
 from models.parameters import cast, flat_parameters, weights_bytes
 
@@ -61,9 +61,14 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
 
 
 def stored_tensors(head: Any, dtype: mx.Dtype) -> dict[str, mx.array]:
-    """Returns what a head's file holds: its weights as `dtype`, and which tokens it knows, if not all."""
-    weights = {name: value.astype(dtype) for name, value in flat_parameters(head).items()}
-    return weights | id_tensors(head.ids, head.config.vocab_size)
+    """Returns what a head's file holds: its weights as `dtype`, and as `d2t` and `t2d` which tokens it knows, if not
+    all."""
+    weights, ids = {name: value.astype(dtype) for name, value in flat_parameters(head).items()}, head.token_map
+    if ids is None:
+        return weights
+    known = mx.zeros(head.config.vocab_size, mx.bool_)
+    known[ids] = True
+    return {**weights, "d2t": ids.astype(mx.int64) - mx.arange(ids.size), "t2d": known}
 
 
 def evaluate_weights(network: nn.Module, dtype: mx.Dtype) -> None:

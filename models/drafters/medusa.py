@@ -22,7 +22,7 @@ from engine.target.layer_taps import NORMED
 from engine.target.model_layout import output_rows, unembed
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, read_config, write_head
+from models.drafters.head_folder import Fields, HeadFolder, read_config, write_head
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of
 from models.loader import Loaded
@@ -35,7 +35,7 @@ _NODES = 64  # of a tree for heads that bring none
 
 
 class MedusaFiles(HeadFiles):
-    can_branch = own_vocabulary = True
+    can_branch = True
     begins = ("medusa_lm_head", "model")
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
@@ -94,8 +94,9 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
     heads, layers = fields.count("medusa_num_heads"), fields.count("medusa_num_layers", 1)
     if heads > _MAX_HEADS:
         raise fields.wrong("medusa_num_heads", f"at most {_MAX_HEADS}")
-    states = target.states((NORMED,))
-    hidden = fields.count("hidden_size", _width(folder, tensors, states))
+    states, first = target.states((NORMED,)), tensors.get("heads.0.0.linear.weight")
+    is_plain = first is not None and first.ndim == 2 and "heads.0.0.linear.scales" not in tensors
+    hidden = fields.count("hidden_size", first.shape[1] if first is not None and is_plain else states)
     check_width(folder.path, hidden, states, target)
     check_vocabulary(folder.path, fields.count("vocab_size", vocabulary), target)
     return MedusaConfig(
@@ -106,14 +107,6 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
         num_layers=layers,
         own_output=f"heads.0.{layers}.weight" in tensors,
     )
-
-
-def _width(folder: HeadFolder, tensors: Mapping[str, mx.array], states: int) -> int:
-    """Returns how many numbers a head reads: the width of its first matrix, or the target's where that is quantized."""
-    first = tensors.get("heads.0.0.linear.weight")
-    if first is None or first.ndim != 2:
-        raise ModelError(f"{folder.path}: lacks the tensor '0.0.linear.weight' of Medusa heads; {ANOTHER_DRAFTER}")
-    return states if "heads.0.0.linear.scales" in tensors else first.shape[1]
 
 
 def tree_in(config: Fields, depth: int) -> list[RankPath]:

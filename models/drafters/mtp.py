@@ -82,7 +82,19 @@ class MtpFiles(HeadFiles):
     """A sidecar is a folder of its own. A target's folder may hold a head too, beside or among its weights."""
 
     def open(self, path: Path, target: Mapping[str, object]) -> HeadFolder:
-        return _open(path, target)
+        """The tensors are called as in `MtpHead`, and are what mlx-lm's layer wants; a copy of the target's embedding
+        is left on the disk. The fields are those of the head's layer, from the target's config.json where the head's
+        own says nothing, and what its own says about the head as a whole."""
+        check_links(path, folder_names(path))
+        own = read_json_object(path / "config.json")
+        names = _names_by_file(path, own)
+        if not names:
+            raise ModelError(f"{path}: holds no multi-token prediction head; {ANOTHER_DRAFTER}")
+        about = {key: own.get(key) for key in ("redline", "mtplx_mtp_contract")}
+        config, tensors = Fields(path, {**_text(target), **_text(own), **about}), _stored_tensors(names)
+        if not any(CONVERTED.items() <= read_metadata(file).items() for file in names):
+            tensors = _converted(config, tensors)
+        return HeadFolder(path, config, tensors)
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MtpHead:
         fields = folder.config
@@ -139,7 +151,7 @@ def upstream_mtp(source: Path) -> MtpHead | None:
     config = read_json_object(source / "config.json")
     if _text(config).get("model_type") not in FAMILIES or not _names_by_file(source, config):
         return None
-    folder = _open(source, config)
+    folder = FILES.open(source, config)
     head = _network(folder.config, folder.tensors)
     fill(source, head, folder.tensors)
     return head
@@ -190,22 +202,6 @@ def _renamed(name: str, parts: Mapping[str, str], layer: str) -> str:
     the names within the layer."""
     part, _, kind = name.rpartition(".")
     return f"{parts[part]}.{kind}" if part in parts else name.replace("layer.", layer, 1)
-
-
-def _open(path: Path, target: Mapping[str, object]) -> HeadFolder:
-    """Opens the folder of a head or of a target with one. The tensors are called as in `MtpHead`, and are what mlx-lm's
-    layer wants; a copy of the target's embedding is left on the disk. The fields are those of the head's layer, from
-    the target's config.json where the head's own says nothing, and what its own says about the head as a whole."""
-    check_links(path, folder_names(path))
-    own = read_json_object(path / "config.json")
-    names = _names_by_file(path, own)
-    if not names:
-        raise ModelError(f"{path}: holds no multi-token prediction head; {ANOTHER_DRAFTER}")
-    about = {key: own.get(key) for key in ("redline", "mtplx_mtp_contract")}
-    config, tensors = Fields(path, {**_text(target), **_text(own), **about}), _stored_tensors(names)
-    if not any(CONVERTED.items() <= read_metadata(file).items() for file in names):
-        tensors = _converted(config, tensors)
-    return HeadFolder(path, config, tensors)
 
 
 def _text(config: Mapping[str, object]) -> dict[str, object]:
@@ -302,38 +298,34 @@ def _converted(config: Fields, tensors: dict[str, mx.array]) -> dict[str, mx.arr
     family = family_of(config)
     if family.converts:
         tensors = convert_layer(config, tensors)
-    tensors = _stack_experts(config.path, _split_experts(tensors))
+    tensors = _join_experts(config.path, tensors)
     norms = {name: value for name, value in tensors.items() if value.ndim == 1 and "norm" in name}
     if family.delta_norms and _are_delta(norms):
         tensors |= {name: value + 1 for name, value in norms.items()}
     return tensors
 
 
-def _split_experts(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Takes the joint matrix of all experts apart: its first half is the gate's (Qwen3.5)."""
-    joint = tensors.pop("layer.mlp.experts.gate_up_proj", None)
-    if joint is not None:
-        middle = joint.shape[-2] // 2
-        tensors["layer.mlp.switch_mlp.gate_proj.weight"] = joint[..., :middle, :]
-        tensors["layer.mlp.switch_mlp.up_proj.weight"] = joint[..., middle:, :]
-        down = tensors.pop("layer.mlp.experts.down_proj", None)
-        if down is not None:
-            tensors["layer.mlp.switch_mlp.down_proj.weight"] = down
-    return tensors
-
-
-def _stack_experts(path: Path, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Stacks the matrices of single experts. Raises ModelError unless they are numbered from 0 without a gap."""
-    pattern = re.compile(r"layer\.mlp\.experts\.(\d+)\.(.+)")
-    single = {name: match for name in tensors if (match := pattern.fullmatch(name))}
-    parts: dict[str, dict[int, mx.array]] = {}
-    for name, match in single.items():
-        parts.setdefault(match[2], {})[int(match[1])] = tensors[name]
-    for part, experts in parts.items():
+def _join_experts(path: Path, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Returns the tensors with a matrix of all experts for each part of them: single ones are stacked, and of Qwen3.5's
+    joint one the first half is the gate's. Raises ModelError unless single ones are numbered from 0 without a gap."""
+    found: dict[str, mx.array] = {}
+    single: dict[str, dict[int, mx.array]] = {}
+    for name, value in tensors.items():
+        if match := re.fullmatch(r"layer\.mlp\.experts\.(\d+)\.(.+)", name):
+            single.setdefault(match[2], {})[int(match[1])] = value
+        elif name == "layer.mlp.experts.gate_up_proj":
+            middle = value.shape[-2] // 2
+            found["layer.mlp.switch_mlp.gate_proj.weight"] = value[..., :middle, :]
+            found["layer.mlp.switch_mlp.up_proj.weight"] = value[..., middle:, :]
+        elif name == "layer.mlp.experts.down_proj":
+            found["layer.mlp.switch_mlp.down_proj.weight"] = value
+        else:
+            found[name] = value
+    for part, experts in single.items():
         if sorted(experts) != list(range(len(experts))):
             raise ModelError(f"{path}: experts are missing; download the drafter again")
-        tensors[f"layer.mlp.switch_mlp.{part}"] = mx.stack([experts[place] for place in sorted(experts)])
-    return {name: value for name, value in tensors.items() if name not in single}
+        found[f"layer.mlp.switch_mlp.{part}"] = mx.stack([experts[place] for place in sorted(experts)])
+    return found
 
 
 def _are_delta(norms: Mapping[str, mx.array]) -> bool:

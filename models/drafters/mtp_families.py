@@ -16,7 +16,7 @@ import mlx.core as mx
 from engine.drafters.mtp import LayerChain, MtpForm
 from engine.errors import ModelError
 from engine.rotary_embedding import correct_frequencies
-from models.drafters.head_config import partial_rotary_factor, rope_of
+from models.drafters.head_config import rope_of
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, building
 
 
@@ -98,10 +98,9 @@ def build_layer(config: Fields) -> tuple[Any, MtpForm]:
             layer = LayerChain([layer_class(arguments, kind) for kind in _kinds(config, arguments)])
         else:
             layer = layer_class(arguments, *((_place(arguments),) if family.further is None else family.further))
-        if not _has_bases(config):
-            theta, scaling = rope_of(config)
+        if rope := _rope(config):
             for part in layer.modules():
-                correct_frequencies(part, theta, scaling or {})
+                correct_frequencies(part, rope["rope_theta"], rope["rope_scaling"] or {})
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
     return layer, replace(family.form, window=window, may_cast=_may_cast(module, family))
@@ -110,18 +109,14 @@ def build_layer(config: Fields) -> tuple[Any, MtpForm]:
 def _arguments(family: LayerFamily, config: Fields) -> Any:
     """Returns mlx-lm's arguments for the family's layer. Their rotary embedding is under the names of transformers 4
     too, which mlx-lm may expect."""
-    fields = dict(config.values)
-    if not _has_bases(config):
-        theta, scaling = rope_of(config)
-        rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(config)}
-        fields = {**rope, **fields}
+    fields = copy.deepcopy({**_rope(config), **config.values})  # mlx-lm changes what it is given
     module, _, name = family.arguments.rpartition(".")
-    return getattr(_module(module or family.module), name).from_dict(copy.deepcopy(fields))  # mlx-lm changes them
+    return getattr(_module(module or family.module), name).from_dict(fields)
 
 
-def _has_bases(config: Fields) -> bool:
-    """Whether every layer has a rotary base of its own (Step 3.5), without a scaling."""
-    return isinstance(config.values.get("rope_theta"), list)
+def _rope(config: Fields) -> dict[str, Any]:
+    """Returns what `rope_of` does; nothing where every layer has a base of its own (Step 3.5), without a scaling."""
+    return {} if isinstance(config.values.get("rope_theta"), list) else rope_of(config)
 
 
 def _kinds(config: Fields, arguments: Any) -> list[str]:

@@ -126,18 +126,19 @@ def _first_embedding(target: Loaded) -> mx.array:
     return embed(target.network)(mx.arange(1))
 
 
-def sample_ids(target: Loaded, rows: int) -> mx.array:
-    """Returns the ids of some rows of the target's matrices, evenly spread: (rows,)."""
+def _sample_ids(target: Loaded) -> mx.array:
+    """Returns the ids of some rows of the target's matrices, evenly spread. Copies are judged by all of them together,
+    as one alone may be zeros."""
+    rows = min(_COMPARED, target.model.vocabulary)
     return mx.arange(rows) * (target.model.vocabulary // rows)
 
 
-def is_copy(own: mx.array, target: Loaded, rows_of: Callable[[mx.array], mx.array]) -> bool:
-    """Whether a head's matrix, a row a token, is a copy of the target's, up to their precision. rows_of: returns the
-    target's rows of some ids. Evenly spread rows are judged together, as one alone may be zeros."""
+def is_copy(own: mx.array, target: Loaded) -> bool:
+    """Whether an embedding, a row a token, is a copy of the target's, up to their precision."""
     if own.shape[0] != target.model.vocabulary:
         return False
-    ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
-    mine, theirs = own[ids].astype(mx.float32), rows_of(ids).astype(mx.float32)
+    ids = _sample_ids(target)
+    mine, theirs = own[ids].astype(mx.float32), embed(target.network)(ids).astype(mx.float32)
     if mine.shape != theirs.shape:
         return False
     alike = mx.sum(mine * theirs) * mx.rsqrt(mx.sum(mine * mine) * mx.sum(theirs * theirs))
@@ -149,7 +150,7 @@ def copies_output(own: Callable[[mx.array], mx.array], target: Loaded) -> bool:
     and the target's quantization round. own: returns rows of it by ids. Stricter than `is_copy`, since the target's own
     rows then draft: a matrix that was trained further is only similar."""
     original = output_of(target.network).module
-    ids = sample_ids(target, min(_COMPARED, target.model.vocabulary))
+    ids = _sample_ids(target)
     mine, other = own(ids).astype(mx.float32), matrix_rows(original, ids).astype(mx.float32)
     if mine.shape != other.shape or "bias" in original:
         return False

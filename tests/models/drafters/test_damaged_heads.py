@@ -151,7 +151,7 @@ MEDUSA: dict[str, tuple[Change, str]] = {
     "no heads": (config(medusa_num_heads=0), "not a whole number above 0"),
     "one more head": (config(medusa_num_heads=2), "unknown tensor 'heads.2.0.linear.bias'"),
     "one output matrix of three": (tensor("0.2.weight", mx.ones((24, 32))), "lacks the tensor 'heads.1.2.weight'"),
-    "no first block": (no_tensor("0.0.linear.weight"), "lacks the tensor '0.0.linear.weight' of Medusa heads"),
+    "no first block": (no_tensor("0.0.linear.weight"), "lacks the tensor 'heads.0.0.linear.weight'"),
     "tree of nonsense": (redline(tree=7), "has an invalid tree"),
     "empty tree": (redline(tree=[]), "has an invalid tree"),
     "tree upside down": (redline(tree=[[0, 0], [0]]), "precedes its parent"),
@@ -222,9 +222,9 @@ PARD: dict[str, tuple[Change, str]] = {
     "pickle": (trap("pytorch_model.bin"), "pickle"),
     "pickle, .pt": (trap("model.pt"), "pickle"),
     "disguised pickle": DISGUISED,
-    "mask beyond the vocabulary": (config(pard_token=10**9), "has no usable pard_token (1000000000)"),
-    "mask below 0": (config(pard_token=-1), "has no usable pard_token (-1)"),
-    "mask of nonsense": (config(pard_token="<mask>"), "has no usable pard_token (<mask>)"),
+    "mask beyond the vocabulary": (config(pard_token=10**9), "has pard_token '1000000000', not a token below 310"),
+    "mask below 0": (config(pard_token=-1), "has pard_token '-1', not a token below 310"),
+    "mask of nonsense": (config(pard_token="<mask>"), "has pard_token '<mask>', not a token below 310"),
 }
 FAULTS = {
     "eagle3": EAGLE3,
