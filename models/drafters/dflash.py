@@ -23,7 +23,7 @@ from engine.target.model_layout import layers_of
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import Fields, HeadFolder, speculators_fields, write_head
+from models.drafters.head_folder import Fields, HeadFolder, write_speculators
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, copies_output, is_copy
 from models.loader import Loaded
@@ -53,7 +53,36 @@ class DFlashFiles(HeadFiles):
         return tensors
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> DFlashHead:
-        return DFlashHead(_config(folder, tensors, shape))
+        top = folder.config
+        speculators = top.get("transformer_layer_config") is not None
+        layer = top.part("transformer_layer_config") if speculators else top
+        whole = Fields(folder.path, {**layer.values, **top.values, **top.part("dflash_config").values})
+        _check_supported(folder, layer, whole)
+        sequential, layers = _sequential(whole, tensors), layer_count(folder, layer)
+        fields = fields_in(folder, layer, tensors, _taps(folder, whole, layers, shape), shape)
+        windows, vocabulary = _windows(layer, whole, layers), fields["vocab_size"]
+        from_anchor = whole.flag("sample_from_anchor", "markov" in sequential)
+        known = whole.count("draft_vocab_size", vocabulary)
+        config = DFlashConfig(
+            **fields,
+            draft_vocab_size=known,
+            block=_inputs(whole, "markov" in sequential and not speculators, from_anchor, 8 if speculators else 16),
+            mask_id=whole.token("mask_token_id", vocabulary),
+            windows=windows,
+            causal=_causal(whole, windows, speculators),
+            from_anchor=from_anchor,
+            rope_interleaved=not whole.flag("rope_is_neox_style", True),
+            sequential=sequential,
+            rank=whole.count("selector_rank" if sequential == "selector" else "markov_rank", 256),
+            candidates=min(whole.count("selector_top_k", 16), vocabulary),
+            conv_kernel=whole.count("conv_kernel_size", 2) if sequential == "selector" else 0,
+            conv_group=whole.count("conv_group_size", 16),
+            embedding_scale=whole.number("input_embedding_scale", 1.0),
+            output_multiplier=whole.number("output_multiplier", 1.0),
+            softcap=whole.number("final_logit_softcapping", 1.0) if whole.get("final_logit_softcapping") else 0.0,
+            own_output=known != vocabulary or "lm_head.weight" in tensors,
+        )
+        return DFlashHead(config)
 
     def variants(self, head: DFlashHead, path: Path, target: Loaded, trees: bool) -> Variants:
         """Two things are disputed: whether layer ids name inputs or outputs (mlx-dspark reads Speculators' as outputs,
@@ -79,53 +108,18 @@ def save_dflash(path: Path, head: DFlashHead, about: Mapping[str, object]) -> No
     """
     config = head.config
     fields = {
-        **speculators_fields("dflash", "DFlashSpeculator", about),
         "draft_vocab_size": config.draft_vocab_size,
         "aux_hidden_state_layer_ids": list(config.taps),
         "block_size": config.block,
         "mask_token_id": config.mask_id,
         "sample_from_anchor": config.from_anchor,
         "tie_word_embeddings": False,
-        "torch_dtype": "float16",
         "transformer_layer_config": written_fields(config, "qwen3"),
     }
-    write_head(path, fields, "model.safetensors", stored_tensors(head, mx.float16))
+    write_speculators(path, "dflash", "DFlashSpeculator", about, fields, stored_tensors(head))
 
 
 # --- config.json -------------------------------------------------------------------------------
-
-
-def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetShape) -> DFlashConfig:
-    """Returns sizes and switches. Raises ModelError for a head of another make, PairError for one of another target."""
-    top = folder.config
-    speculators = top.get("transformer_layer_config") is not None
-    layer = top.part("transformer_layer_config") if speculators else top
-    whole = Fields(folder.path, {**layer.values, **top.values, **top.part("dflash_config").values})
-    _check_supported(folder, layer, whole)
-    sequential, layers = _sequential(whole, tensors), layer_count(folder, layer)
-    fields = fields_in(folder, layer, tensors, _taps(folder, whole, layers, target), target)
-    windows, vocabulary = _windows(layer, whole, layers), fields["vocab_size"]
-    from_anchor = whole.flag("sample_from_anchor", "markov" in sequential)
-    known = whole.count("draft_vocab_size", vocabulary)
-    return DFlashConfig(
-        **fields,
-        draft_vocab_size=known,
-        block=_inputs(whole, "markov" in sequential and not speculators, from_anchor, 8 if speculators else 16),
-        mask_id=whole.token("mask_token_id", vocabulary),
-        windows=windows,
-        causal=_causal(whole, windows, speculators),
-        from_anchor=from_anchor,
-        rope_interleaved=not whole.flag("rope_is_neox_style", True),
-        sequential=sequential,
-        rank=whole.count("selector_rank" if sequential == "selector" else "markov_rank", 256),
-        candidates=min(whole.count("selector_top_k", 16), vocabulary),
-        conv_kernel=whole.count("conv_kernel_size", 2) if sequential == "selector" else 0,
-        conv_group=whole.count("conv_group_size", 16),
-        embedding_scale=whole.number("input_embedding_scale", 1.0),
-        output_multiplier=whole.number("output_multiplier", 1.0),
-        softcap=whole.number("final_logit_softcapping", 1.0) if whole.get("final_logit_softcapping") else 0.0,
-        own_output=known != vocabulary or "lm_head.weight" in tensors,
-    )
 
 
 def _sequential(whole: Fields, tensors: Mapping[str, mx.array]) -> Sequential:

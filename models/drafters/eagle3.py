@@ -31,7 +31,7 @@ from engine.target.model_layout import embed
 from models.drafters.drafter_kind import Variants, speculator_algorithm
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import Fields, HeadFolder, read_config, speculators_fields, write_head
+from models.drafters.head_folder import Fields, HeadFolder, read_config, write_speculators
 from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, is_copy
 from models.loader import Loaded
@@ -50,7 +50,34 @@ class Eagle3Files(HeadFiles):
         return tensors
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> Eagle3Head:
-        return Eagle3Head(config_of(folder, tensors, shape))
+        """The tensors tell what no field tells everywhere. Who norms queries and keys is said by `model_type` in one
+        layout and by `architectures` in the other; NVIDIA has `norm_before_fc` within eagle_config (vllm-project/vllm,
+        PR 42143). A head of the whole vocabulary without an output matrix shares the target's (SGLang,
+        `llama_eagle3.py`; vLLM, `v1/spec_decode/llm_base_proposer.py`)."""
+        top, eagle = folder.config, folder.config.part("eagle_config")
+        layer = top.part("transformer_layer_config") if top.get("transformer_layer_config") is not None else top
+        others = {
+            f"a {layer.get('model_type')} layer": layer.get("model_type", "llama") not in ("llama", "qwen3"),
+            "biases in its feed-forward part": layer.flag("mlp_bias"),
+            "no sight of the target's middle layers": eagle.values.get("use_aux_hidden_state") is False,
+        }
+        refuse_unsupported(folder, "EAGLE-3 heads", layer, others)
+        fields = fields_in(folder, layer, tensors, _taps(top, shape.layers), shape)
+        vocabulary = fields["vocab_size"]
+        known = top.count("draft_vocab_size", vocabulary)
+        config = Eagle3Config(
+            **fields,
+            draft_vocab_size=known,
+            windows=windows_of(layer, layer_count(folder, layer, 1)),
+            norm_before_residual=top.flag("norm_before_residual"),
+            qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
+            norm_before_fc=top.flag("norm_before_fc") or "input_norm.weight" in tensors,
+            fc_norm=top.flag("fc_norm"),
+            norm_output=top.flag("norm_output"),
+            own_output=known != vocabulary or "lm_head.weight" in tensors,
+            mask_id=top.token("mask_token_id", vocabulary) if _is_parallel(top) else None,
+        )
+        return Eagle3Head(config)
 
     def variants(self, head: Eagle3Head, path: Path, target: Loaded, trees: bool) -> Variants:
         """Sources disagree about two things: ids within eagle_config are outputs of layers to SGLang and inputs to
@@ -78,51 +105,15 @@ class Eagle3Files(HeadFiles):
 FILES = Eagle3Files()
 
 
-def config_of(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetShape) -> Eagle3Config:
-    """Returns sizes and switches of the head in `folder`. tensors: those that it has, as the Speculators layout names
-    them.
-
-    They tell what no field tells everywhere. Who norms queries and keys is said by `model_type` in one layout and by
-    `architectures` in the other; NVIDIA has `norm_before_fc` within eagle_config (vllm-project/vllm, PR 42143). A head
-    of the whole vocabulary without an output matrix shares the target's (SGLang, `llama_eagle3.py`; vLLM,
-    `v1/spec_decode/llm_base_proposer.py`). Raises ModelError for a head of another make or nonsense, PairError for one
-    whose sizes are not the target's.
-    """
-    top = folder.config
-    layer = top.part("transformer_layer_config") if top.get("transformer_layer_config") is not None else top
-    others = {
-        f"a {layer.get('model_type')} layer": layer.get("model_type", "llama") not in ("llama", "qwen3"),
-        "biases in its feed-forward part": layer.flag("mlp_bias"),
-        "no sight of the target's middle layers": top.part("eagle_config").values.get("use_aux_hidden_state") is False,
-    }
-    refuse_unsupported(folder, "EAGLE-3 heads", layer, others)
-    fields = fields_in(folder, layer, tensors, _taps(top, target.layers), target)
-    vocabulary = fields["vocab_size"]
-    known = top.count("draft_vocab_size", vocabulary)
-    return Eagle3Config(
-        **fields,
-        draft_vocab_size=known,
-        windows=windows_of(layer, layer_count(folder, layer, 1)),
-        norm_before_residual=top.flag("norm_before_residual"),
-        qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
-        norm_before_fc=top.flag("norm_before_fc") or "input_norm.weight" in tensors,
-        fc_norm=top.flag("fc_norm"),
-        norm_output=top.flag("norm_output"),
-        own_output=known != vocabulary or "lm_head.weight" in tensors,
-        mask_id=top.token("mask_token_id", vocabulary) if _is_parallel(top) else None,
-    )
-
-
-def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype: mx.Dtype = mx.float16) -> None:
-    """Writes `head` into the folder `path` in the Speculators layout, its weights as `dtype`.
+def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object]) -> None:
+    """Writes `head` into the folder `path` in the Speculators layout, its weights in 16 bits.
 
     about: what config.json says under "redline": the target (`made_for`), the data and their licence, what was
     measured. Raises ModelError when the disk refuses.
     """
-    config, stored = head.config, str(dtype).rpartition(".")[2]
+    config = head.config
     layer = written_fields(config, "qwen3" if config.qk_norm else "llama")
     fields = {
-        **speculators_fields("eagle3", "Eagle3Speculator", about),
         "draft_vocab_size": config.draft_vocab_size,
         _IDS: list(config.taps),
         "norm_before_residual": config.norm_before_residual,
@@ -131,10 +122,9 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype
         "norm_output": config.norm_output,
         "target_hidden_size": None,
         "tie_word_embeddings": False,
-        "torch_dtype": stored,
-        "transformer_layer_config": {**layer, "torch_dtype": stored},
+        "transformer_layer_config": {**layer, "torch_dtype": "float16"},
     }
-    write_head(path, fields, "model.safetensors", stored_tensors(head, dtype))
+    write_speculators(path, "eagle3", "Eagle3Speculator", about, fields, stored_tensors(head))
 
 
 def _is_parallel(top: Fields) -> bool:

@@ -35,7 +35,22 @@ class AssistantFiles(HeadFiles):
         return tensors
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> AssistantHead:
-        return AssistantHead(_config(folder.config, shape), _layers(folder))
+        top = folder.config
+        text, ordered = top.part("text_config"), top.flag("use_ordered_embeddings")
+        config = AssistantConfig(
+            backbone_size=top.count("backbone_hidden_size"),
+            hidden_size=text.count("hidden_size"),
+            vocab_size=text.count("vocab_size"),
+            rms_norm_eps=text.number("rms_norm_eps", 1e-6),
+            clusters=top.count("num_centroids", 2048) if ordered else 0,
+            best_clusters=top.count("centroid_intermediate_top_k", 32) if ordered else 0,
+            tied=_is_tied(top),
+        )
+        check_width(top.path, config.backbone_size, shape.hidden, shape)
+        check_vocabulary(top.path, config.vocab_size, shape)
+        if ordered and (config.vocab_size % config.clusters or config.best_clusters > config.clusters):
+            raise top.wrong("num_centroids", f"a divisor of {config.vocab_size}, and no fewer than the best of them")
+        return AssistantHead(config, _layers(folder))
 
     def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
         if target is not None:
@@ -68,25 +83,6 @@ def kv_layers(path: Path, config: Mapping[str, object], head: AssistantHead) -> 
     if missing:
         raise PairError(f"{path}: the target has no layer of the kind {missing[0][:40]}; {ANOTHER_DRAFTER}")
     return {kind: max(place for place, own in enumerate(kinds) if own == kind) for kind in head.layer_types}
-
-
-def _config(top: Fields, target: TargetShape) -> AssistantConfig:
-    """Returns the sizes, checked against the target's."""
-    text, ordered = top.part("text_config"), top.flag("use_ordered_embeddings")
-    config = AssistantConfig(
-        backbone_size=top.count("backbone_hidden_size"),
-        hidden_size=text.count("hidden_size"),
-        vocab_size=text.count("vocab_size"),
-        rms_norm_eps=text.number("rms_norm_eps", 1e-6),
-        clusters=top.count("num_centroids", 2048) if ordered else 0,
-        best_clusters=top.count("centroid_intermediate_top_k", 32) if ordered else 0,
-        tied=_is_tied(top),
-    )
-    check_width(top.path, config.backbone_size, target.hidden, target)
-    check_vocabulary(top.path, config.vocab_size, target)
-    if ordered and (config.vocab_size % config.clusters or config.best_clusters > config.clusters):
-        raise top.wrong("num_centroids", f"a divisor of {config.vocab_size}, and no fewer than the best of them")
-    return config
 
 
 def _is_tied(top: Fields) -> bool:

@@ -204,13 +204,20 @@ def write_head(path: Path, config: Mapping[str, object], weights: str, tensors: 
         replace_json(path / "config.json", config)
 
 
-def speculators_fields(algorithm: str, architecture: str, about: Mapping[str, object]) -> dict[str, object]:
-    """Returns what config.json of any head in the Speculators layout begins with. about: what it says under "redline";
-    its target is named as the verifier."""
+def write_speculators(
+    path: Path,
+    algorithm: str,
+    architecture: str,
+    about: Mapping[str, object],
+    fields: Mapping[str, object],
+    tensors: Mapping[str, mx.array],
+) -> None:
+    """Writes a head in the Speculators layout, its tensors in 16 bits, as `write_head` does. about: what config.json
+    says under "redline"; its target is named as the verifier. fields: what it says of heads of this kind alone."""
     of_target = about.get("target")
     name = of_target.get("name") if isinstance(of_target, Mapping) else None
     proposal = {"proposal_type": "greedy", "speculative_tokens": 5, "verifier_accept_k": 1, "accept_tolerance": 0.0}
-    return {
+    config = {
         "architectures": [architecture],
         "speculators_model_type": algorithm,
         "speculators_config": {
@@ -220,4 +227,7 @@ def speculators_fields(algorithm: str, architecture: str, about: Mapping[str, ob
             "verifier": {"name_or_path": name, "architectures": []},
         },
         "redline": dict(about),
+        "torch_dtype": "float16",
+        **fields,
     }
+    write_head(path, config, "model.safetensors", tensors)

@@ -60,10 +60,11 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
     network.load_weights(list(tensors.items()))
 
 
-def stored_tensors(head: Any, dtype: mx.Dtype) -> dict[str, mx.array]:
-    """Returns what a head's file holds: its weights as `dtype`, and as `d2t` and `t2d` which tokens it knows, if not
+def stored_tensors(head: Any) -> dict[str, mx.array]:
+    """Returns what a head's file holds: its weights in 16 bits, and as `d2t` and `t2d` which tokens it knows, if not
     all."""
-    weights, ids = {name: value.astype(dtype) for name, value in flat_parameters(head).items()}, head.token_map
+    weights = {name: value.astype(mx.float16) for name, value in flat_parameters(head).items()}
+    ids = head.token_map
     if ids is None:
         return weights
     known = mx.zeros(head.config.vocab_size, mx.bool_)

@@ -42,7 +42,26 @@ class MedusaFiles(HeadFiles):
         return {f"heads.{name.removeprefix(_PREFIX)}": value for name, value in folder.weights().items()}
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MedusaHeads:
-        return MedusaHeads(_config(folder, tensors, shape))
+        """FasterDecoding's config says few of the sizes."""
+        fields, vocabulary = folder.config, shape.rows
+        heads, layers = fields.count("medusa_num_heads"), fields.count("medusa_num_layers", 1)
+        if heads > _MAX_HEADS:
+            raise fields.wrong("medusa_num_heads", f"at most {_MAX_HEADS}")
+        states, first = shape.states((NORMED,)), tensors.get("heads.0.0.linear.weight")
+        is_quantized = "heads.0.0.linear.scales" in tensors
+        width = states if first is None or first.ndim != 2 or is_quantized else first.shape[1]
+        hidden = fields.count("hidden_size", width)
+        check_width(folder.path, hidden, states, shape)
+        check_vocabulary(folder.path, fields.count("vocab_size", vocabulary), shape)
+        config = MedusaConfig(
+            hidden_size=hidden,
+            vocab_size=vocabulary,
+            draft_vocab_size=fields.count("draft_vocab_size", vocabulary),
+            num_heads=heads,
+            num_layers=layers,
+            own_output=f"heads.0.{layers}.weight" in tensors,
+        )
+        return MedusaHeads(config)
 
     def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
         tree_in(folder.config, head.config.num_heads)
@@ -57,14 +76,8 @@ class MedusaFiles(HeadFiles):
 FILES = MedusaFiles()
 
 
-def save_medusa(
-    path: Path,
-    heads: MedusaHeads,
-    about: Mapping[str, object],
-    tree: Sequence[Sequence[int]],
-    dtype: mx.Dtype = mx.float16,
-) -> None:
-    """Writes `heads` and their nested `tree` into the folder `path`, the weights as `dtype`.
+def save_medusa(path: Path, heads: MedusaHeads, about: Mapping[str, object], tree: Sequence[Sequence[int]]) -> None:
+    """Writes `heads` and their nested `tree` into the folder `path`, the weights in 16 bits.
 
     about: what config.json says under "redline" besides the tree: the target (`made_for`), the data and their
     licence, what was measured. Raises ModelError when the disk refuses, ValueError for an invalid tree.
@@ -72,7 +85,7 @@ def save_medusa(
     config = heads.config
     parents_of(tree, config.num_heads)
     of_target = about.get("target")
-    tensors = {name.removeprefix("heads."): value for name, value in stored_tensors(heads, dtype).items()}
+    tensors = {name.removeprefix("heads."): value for name, value in stored_tensors(heads).items()}
     fields = {
         "architectures": ["MedusaModel"],
         "model_type": "medusa",
@@ -82,31 +95,10 @@ def save_medusa(
         "hidden_size": config.hidden_size,
         "vocab_size": config.vocab_size,
         "draft_vocab_size": config.draft_vocab_size,
-        "torch_dtype": str(dtype).rpartition(".")[2],
+        "torch_dtype": "float16",
         "redline": {**about, "tree": [list(ranks) for ranks in tree]},
     }
     write_head(path, fields, "medusa_lm_head.safetensors", tensors)
-
-
-def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetShape) -> MedusaConfig:
-    """Sizes of the heads, checked against the target's. FasterDecoding's config says few of them."""
-    fields, vocabulary = folder.config, target.rows
-    heads, layers = fields.count("medusa_num_heads"), fields.count("medusa_num_layers", 1)
-    if heads > _MAX_HEADS:
-        raise fields.wrong("medusa_num_heads", f"at most {_MAX_HEADS}")
-    states, first = target.states((NORMED,)), tensors.get("heads.0.0.linear.weight")
-    is_plain = first is not None and first.ndim == 2 and "heads.0.0.linear.scales" not in tensors
-    hidden = fields.count("hidden_size", first.shape[1] if first is not None and is_plain else states)
-    check_width(folder.path, hidden, states, target)
-    check_vocabulary(folder.path, fields.count("vocab_size", vocabulary), target)
-    return MedusaConfig(
-        hidden_size=hidden,
-        vocab_size=vocabulary,
-        draft_vocab_size=fields.count("draft_vocab_size", vocabulary),
-        num_heads=heads,
-        num_layers=layers,
-        own_output=f"heads.0.{layers}.weight" in tensors,
-    )
 
 
 def tree_in(config: Fields, depth: int) -> list[RankPath]:

@@ -16,7 +16,7 @@ from engine.drafters.mlp_speculator import MlpSpeculator, MlpSpeculatorConfig, M
 from engine.target.layer_taps import NORMED
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import Fields, HeadFolder
+from models.drafters.head_folder import HeadFolder
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 from models.loader import Loaded
 
@@ -32,27 +32,24 @@ class MlpSpeculatorFiles(HeadFiles):
         return {name: value for name, value in tensors.items() if name.startswith(begins)}
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MlpSpeculatorNetwork:
-        return MlpSpeculatorNetwork(_config(folder.config, shape))
+        fields = folder.config
+        hidden, vocabulary, stages = fields.count("emb_dim"), fields.count("vocab_size"), fields.count("n_predict")
+        if stages > _MAX_STAGES:
+            raise fields.wrong("n_predict", f"at most {_MAX_STAGES}")
+        check_width(fields.path, hidden, shape.states((NORMED,)), shape)
+        check_vocabulary(fields.path, vocabulary, shape)
+        config = MlpSpeculatorConfig(
+            hidden_size=hidden,
+            inner_size=fields.count("inner_dim", hidden) if fields.get("inner_dim") != 0 else hidden,
+            vocab_size=vocabulary,
+            stages=stages,
+            tied=fields.flag("tie_weights"),
+            scale_input=fields.flag("scale_input"),
+        )
+        return MlpSpeculatorNetwork(config)
 
     def variants(self, head: MlpSpeculatorNetwork, path: Path, target: Loaded, trees: bool) -> Variants:
         return {"as stored": lambda: MlpSpeculator(head, target.model)}
 
 
 FILES = MlpSpeculatorFiles()
-
-
-def _config(fields: Fields, target: TargetShape) -> MlpSpeculatorConfig:
-    """Returns the sizes, checked against the target's."""
-    hidden, vocabulary, stages = fields.count("emb_dim"), fields.count("vocab_size"), fields.count("n_predict")
-    if stages > _MAX_STAGES:
-        raise fields.wrong("n_predict", f"at most {_MAX_STAGES}")
-    check_width(fields.path, hidden, target.states((NORMED,)), target)
-    check_vocabulary(fields.path, vocabulary, target)
-    return MlpSpeculatorConfig(
-        hidden_size=hidden,
-        inner_size=fields.count("inner_dim", hidden) if fields.get("inner_dim") != 0 else hidden,
-        vocab_size=vocabulary,
-        stages=stages,
-        tied=fields.flag("tie_weights"),
-        scale_input=fields.flag("scale_input"),
-    )

@@ -32,14 +32,7 @@ from engine.target.model_layout import layers_of, matrix_rows
 from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabulary_size, write_draft_vocabulary
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import (
-    ANOTHER_DRAFTER,
-    Fields,
-    HeadFolder,
-    load_tensors,
-    speculators_fields,
-    write_head,
-)
+from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, load_tensors, write_speculators
 from models.drafters.head_weights import fill, head_footprint
 from models.drafters.mtp_families import FAMILIES, build_layer, convert_layer, family_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, copies_output
@@ -187,14 +180,9 @@ def save_mtp(
         _renamed(name, parts, "mtp_layers.0."): value.astype(mx.float16)
         for name, value in flat_parameters(head).items()
     }
-    config = {
-        **speculators_fields("mtp", "MTPSpeculator", about),
-        "num_nextn_predict_layers": 1,
-        "transformer_layer_config": {**fields, "torch_dtype": "float16"},
-    }
-    vocabulary = Fields(path, fields).count("vocab_size")
-    write_draft_vocabulary(path, ids, vocabulary)
-    write_head(path, config, "model.safetensors", tensors)
+    config = {"num_nextn_predict_layers": 1, "transformer_layer_config": {**fields, "torch_dtype": "float16"}}
+    write_draft_vocabulary(path, ids, Fields(path, fields).count("vocab_size"))
+    write_speculators(path, "mtp", "MTPSpeculator", about, config, tensors)
 
 
 def _renamed(name: str, parts: Mapping[str, str], layer: str) -> str:

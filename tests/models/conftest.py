@@ -4,7 +4,6 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 
 from engine.target.cached_model import CachedModel
@@ -40,7 +39,7 @@ def head_target(toy_folder: Path) -> Loaded:
 def _eagle3(head_target: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("heads") / "eagle3"
     about = {"target": made_for(head_target), "licence": "Apache-2.0"}
-    save_eagle3(path, random_eagle3(), about, mx.float32)
+    save_eagle3(path, random_eagle3(), about)
     return path
 
 
@@ -54,7 +53,7 @@ def eagle3_folder(_eagle3: Path, tmp_path: Path) -> Path:
 def _medusa(head_target: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("heads") / "medusa"
     about = {"target": made_for(head_target), "licence": "Apache-2.0"}
-    save_medusa(path, random_medusa(), about, [(0,), (0, 0), (1,), (0, 0, 0), (0, 1)], mx.float32)
+    save_medusa(path, random_medusa(), about, [(0,), (0, 0), (1,), (0, 0, 0), (0, 1)])
     return path
 
 

@@ -79,7 +79,8 @@ def _lively(network: Any) -> Any:
     drawn = []
     for name, value in tree_flatten(network.parameters()):
         noise = mx.random.normal(value.shape)
-        drawn.append((name, noise / value.shape[-1] ** 0.5 if value.ndim > 1 else value + 0.3 * noise))
+        lively = noise / value.shape[-1] ** 0.5 if value.ndim > 1 else value + 0.3 * noise
+        drawn.append((name, lively.astype(mx.float16).astype(mx.float32)))  # so that files hold it as it is
     network.update(tree_unflatten(drawn))
     mx.eval(network.parameters())
     return network

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -253,9 +252,9 @@ def test_trees_are_forecast_if_their_distribution_is_known(
     target = load(toy_folder)
     about, rows = {"target": made_for(target)}, target.model.vocabulary
     eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2))
-    save_eagle3(tmp_path / "eagle3", eagle3, about, mx.float32)
+    save_eagle3(tmp_path / "eagle3", eagle3, about)
     tree = [(0,), (1,), (0, 0)]
-    save_medusa(tmp_path / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, tree, mx.float32)
+    save_medusa(tmp_path / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, tree)
     words = ["--tree", "--prompts", prompts, "--limit", 1, "--temperature", 1]
     found = predict(tmp_path, toy_folder, tmp_path / "eagle3", *words)
     assert "coupled sampling only" in capsys.readouterr().err

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import mlx.core as mx
 import pytest
 
 from app import protocol as p
@@ -151,7 +150,7 @@ def test_a_replaced_a_raced_and_a_refused_head_leave_no_hooks_on_the_target(
     load_pair(worker, pair(toy_folder))
     target = worker._pair.target
     head = random_eagle3(taps=(0, 1, 2), vocab_size=target.model.vocabulary, draft_vocab_size=64)
-    save_eagle3(tmp_path / "eagle3", head, {}, mx.float32)
+    save_eagle3(tmp_path / "eagle3", head, {})
     modules = [*layers_of(target.network), output_of(target.network)[0]]
 
     def hooked() -> bool:

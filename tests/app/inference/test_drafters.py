@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import mlx.core as mx
 import pytest
 
 from app.inference import pair_loader
@@ -45,8 +44,8 @@ def heads(target: Loaded, toy_drafter_folder: Path, tmp_path_factory: pytest.Tem
     root, about = tmp_path_factory.mktemp("drafters"), {"target": made_for(target)}
     rows = target.model.vocabulary
     eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2))
-    save_eagle3(root / "eagle3", eagle3, about, mx.float32)
-    save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE, mx.float32)
+    save_eagle3(root / "eagle3", eagle3, about)
+    save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE)
     (root / "draft").symlink_to(toy_drafter_folder)
     return root
 

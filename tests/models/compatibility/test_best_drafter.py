@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import pytest
 
 from models.builtin import is_builtin
@@ -43,8 +42,8 @@ def target(toy_folder: Path) -> Loaded:
 @pytest.fixture(scope="module")
 def heads(target: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root, about, rows = tmp_path_factory.mktemp("heads"), {"target": made_for(target)}, target.model.vocabulary
-    save_eagle3(root / "eagle3", random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2)), about, mx.float32)
-    save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE, mx.float32)
+    save_eagle3(root / "eagle3", random_eagle3(vocab_size=rows, draft_vocab_size=40, taps=(0, 1, 2)), about)
+    save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE)
     return root
 
 

@@ -57,7 +57,7 @@ def fitted_head(points: tuple[int, ...], normed: bool, target: Loaded, text: lis
 
 def silent(path: Path, head: Eagle3Head) -> Path:
     """Stores a head whose config.json names its layers within eagle_config, and not what its residual is."""
-    save_eagle3(path, head, {}, mx.float32)
+    save_eagle3(path, head, {})
     nested = {"eagle_aux_hidden_state_layer_ids": [0, 1]}
     edit(path, eagle_aux_hidden_state_layer_ids=None, norm_before_residual=None, eagle_config=nested)
     return path
@@ -81,7 +81,7 @@ def test_the_convention_that_a_head_was_trained_with_is_found_out(
 def test_a_head_that_says_how_it_is_read_is_not_tried(target: Loaded, text: list[int], tmp_path: Path) -> None:
     path, head = tmp_path / "head", fitted_head(INPUTS, False, target, text)
     for trained, others in (True, 1), (None, 2):
-        save_eagle3(path, head, {}, mx.float32)
+        save_eagle3(path, head, {})
         edit(path, norm_before_residual=trained)
         assert len(FILES.load(path, target, False).variants) == others
     target.model.forget_taps(INPUTS)
@@ -93,7 +93,7 @@ def test_a_head_read_in_another_way_has_the_same_weights(target: Loaded, tmp_pat
     head = random_eagle3(
         vocab_size=vocabulary, taps=OUTPUTS, feature_size=2 * hidden, hidden_size=hidden, intermediate_size=64
     )
-    save_eagle3(tmp_path, head, {}, mx.float32)
+    save_eagle3(tmp_path, head, {})
     edit(tmp_path, norm_before_residual=True, eagle_aux_hidden_state_layer_ids=list(INPUTS))
     other, said = head.read_as(INPUTS, True), EAGLE3_FILES.load_head(tmp_path, target)
     assert other.config == said.config and other.ids.tolist() == said.ids.tolist()

@@ -34,7 +34,7 @@ def test_what_is_saved_loads_again(
     own_output: bool, draft_vocab_size: int, head_target: Loaded, tmp_path: Path
 ) -> None:
     heads = random_medusa(5, own_output=own_output, draft_vocab_size=draft_vocab_size)
-    save_medusa(tmp_path, heads, {}, TREE, mx.float32)
+    save_medusa(tmp_path, heads, {}, TREE)
     again, tree = MEDUSA_FILES.load_head(tmp_path, head_target), tree_in(Fields(tmp_path, config_of(tmp_path)), 3)
     assert are_same(again, heads) and tree == TREE and again.config == heads.config
     if not own_output:
@@ -58,7 +58,7 @@ def test_the_layout_is_that_of_fasterdecoding(medusa_folder: Path) -> None:
 def test_fasterdecodings_own_files_load(head_target: Loaded, tmp_path: Path) -> None:
     """No sizes, no tree and no ids in it; heads that share the output matrix, or a whole model's `medusa_head.`."""
     heads = random_medusa(1, draft_vocab_size=64, own_output=True)
-    save_medusa(tmp_path / "new", heads, {}, TREE, mx.float32)
+    save_medusa(tmp_path / "new", heads, {}, TREE)
     whole = tensors_of(tmp_path / "new")
     config = {"medusa_num_heads": 3, "medusa_num_layers": 2, "base_model_name_or_path": "lmsys/vicuna-7b-v1.3"}
     for name, prefix, own in (
