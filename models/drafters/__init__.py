@@ -60,10 +60,11 @@ def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:
 def kinds_in(config: Mapping[str, object]) -> list[DrafterKind]:
     """Returns the kinds that a config.json is marked as: one, or none for an unknown algorithm of Speculators. What has
     no mark of a drafter is an ordinary model. The order of the registry plays no part."""
+    algorithm = speculator_algorithm(config)
+    if algorithm is not None:  # it names the kind, whatever other fields are called
+        return [kind for kind in KINDS if algorithm in kind.marks]
     marked = [kind for kind in KINDS if kind.is_marked(config)]
-    possible = marked or [kind for kind in KINDS if kind.may_be(config)]
-    ordinary = [MODEL] if speculator_algorithm(config) is None else []
-    return possible or ordinary
+    return marked or [kind for kind in KINDS if config.keys() & kind.shared_marks] or [MODEL]
 
 
 def own_head(target: Path) -> DrafterKind | None:

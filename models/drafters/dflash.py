@@ -18,14 +18,13 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.drafters.dflash import DFlash, DFlashConfig, DFlashHead, Sequential
-from engine.errors import PairError
 from engine.target.model_layout import layers_of
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import Fields, HeadFolder, write_speculators
 from models.drafters.head_weights import stored_tensors
-from models.drafters.target_match import TargetShape, copies_output, is_copy
+from models.drafters.target_match import TargetShape, copies_output, is_copy, misfit
 from models.loader import Loaded
 
 _NOT_LOADED = "confidence_head."
@@ -57,9 +56,15 @@ class DFlashFiles(HeadFiles):
         speculators = top.get("transformer_layer_config") is not None
         layer = top.part("transformer_layer_config") if speculators else top
         whole = Fields(folder.path, {**layer.values, **top.values, **top.part("dflash_config").values})
-        _check_supported(folder, layer, whole)
+        others = {
+            "attention sinks": whole.flag("attention_sink_bias"),
+            "a recurrent Markov part": whole.get("markov_head_type") == "rnn",
+            "gated attention": "Qwen35" in str(whole.get("architectures")),
+            "a reranker": any(str(key).startswith(("lilicorr", "xpress")) for key in whole.values),
+        }
+        refuse_unsupported(folder, "block drafters", layer, others)
         sequential, layers = _sequential(whole, tensors), layer_count(folder, layer)
-        fields = fields_in(folder, layer, tensors, _taps(folder, whole, layers, shape), shape)
+        fields = fields_in(folder, layer, tensors, _taps(whole, layers, shape), shape)
         windows, vocabulary = _windows(layer, whole, layers), fields["vocab_size"]
         from_anchor = whole.flag("sample_from_anchor", "markov" in sequential)
         known = whole.count("draft_vocab_size", vocabulary)
@@ -131,26 +136,12 @@ def _sequential(whole: Fields, tensors: Mapping[str, mx.array]) -> Sequential:
     return "gated_markov" if whole.get("markov_head_type") == "gated" else "markov"
 
 
-def _check_supported(folder: HeadFolder, layer: Fields, whole: Fields) -> None:
-    """Refuses a head that computes something else than `engine.drafters.dflash` does."""
-    others = {
-        "attention sinks": whole.flag("attention_sink_bias"),
-        "a recurrent Markov part": whole.get("markov_head_type") == "rnn",
-        "gated attention": "Qwen35" in str(whole.get("architectures")),
-        "a reranker": any(str(key).startswith(("lilicorr", "xpress")) for key in whole.values),
-    }
-    refuse_unsupported(folder, "block drafters", layer, others)
-
-
-def _taps(folder: HeadFolder, whole: Fields, drafter_layers: int, target: TargetShape) -> tuple[int, ...]:
+def _taps(whole: Fields, drafter_layers: int, target: TargetShape) -> tuple[int, ...]:
     """Returns which states the head reads, as layer taps."""
     count = target.layers
     if whole.get("num_target_layers") is not None and whole.count("num_target_layers") != count:
         made_for = whole.count("num_target_layers")
-        raise PairError(
-            f"{folder.path}: different number of layers (made for {made_for}; {target.name} has {count}); "
-            "choose a drafter that was made for this target"
-        )
+        raise misfit(whole.path, "number of layers", f"made for {made_for}; {target.name} has {count}")
     if outputs := whole.places("target_layer_ids"):
         return tuple(place + 1 for place in outputs)
     if inputs := whole.places("aux_hidden_state_layer_ids"):

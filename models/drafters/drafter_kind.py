@@ -107,16 +107,9 @@ class DrafterKind:
     stands_alone: bool = False
 
     def is_marked(self, config: Mapping[str, object]) -> bool:
-        """Returns whether a config.json has one of the kind's own marks."""
-        algorithm = speculator_algorithm(config)
-        if algorithm is not None:  # it names the kind, whatever other fields are called
-            return algorithm in self.marks
+        """Returns whether a config.json of no Speculators layout has one of the kind's own marks."""
         names = [str(name).lower() for name in (config.get("model_type"), config.get("architectures"))]
         return any(mark in config or any(mark in name for name in names) for mark in self.marks)
-
-    def may_be(self, config: Mapping[str, object]) -> bool:
-        """Returns whether a config.json has a mark that the kind shares with others."""
-        return speculator_algorithm(config) is None and any(mark in config for mark in self.shared_marks)
 
     @cached_property
     def files(self) -> DrafterFiles:

@@ -26,14 +26,13 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3, Eagle3Config, Eagle3Head
-from engine.errors import PairError
 from engine.target.model_layout import embed
 from models.drafters.drafter_kind import Variants, speculator_algorithm
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import Fields, HeadFolder, read_config, write_speculators
 from models.drafters.head_weights import stored_tensors
-from models.drafters.target_match import TargetShape, is_copy
+from models.drafters.target_match import TargetShape, is_copy, misfit
 from models.loader import Loaded
 
 _EMBEDDING = "embed_tokens.weight"
@@ -64,7 +63,7 @@ class Eagle3Files(HeadFiles):
         refuse_unsupported(folder, "EAGLE-3 heads", layer, others)
         fields = fields_in(folder, layer, tensors, _taps(top, shape.layers), shape)
         vocabulary = fields["vocab_size"]
-        known = top.count("draft_vocab_size", vocabulary)
+        known, is_parallel = top.count("draft_vocab_size", vocabulary), speculator_algorithm(top.values) == "peagle"
         config = Eagle3Config(
             **fields,
             draft_vocab_size=known,
@@ -75,7 +74,7 @@ class Eagle3Files(HeadFiles):
             fc_norm=top.flag("fc_norm"),
             norm_output=top.flag("norm_output"),
             own_output=known != vocabulary or "lm_head.weight" in tensors,
-            mask_id=top.token("mask_token_id", vocabulary) if _is_parallel(top) else None,
+            mask_id=top.token("mask_token_id", vocabulary) if is_parallel else None,
         )
         return Eagle3Head(config)
 
@@ -127,10 +126,6 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object]) -> No
     write_speculators(path, "eagle3", "Eagle3Speculator", about, fields, stored_tensors(head))
 
 
-def _is_parallel(top: Fields) -> bool:
-    return speculator_algorithm(top.values) == "peagle"
-
-
 def _taps(top: Fields, layers: int) -> tuple[int, ...]:
     """Returns which states the head reads, as taps, in the order of layers: so they are gathered in every engine,
     however the list stands (NVIDIA's ModelOpt writes that of a set)."""
@@ -142,14 +137,11 @@ def _taps(top: Fields, layers: int) -> tuple[int, ...]:
 def _has_own_embedding(folder: HeadFolder, own: mx.array, target: Loaded | None) -> bool:
     """Returns whether an embedding in the folder is one that was trained with the head. Raises PairError for one that
     is neither that nor a copy of the target's; one of another size is left to the comparison of tensors."""
-    trained = folder.config.flag("embed_requires_grad", _is_parallel(folder.config))
+    trained = folder.config.flag("embed_requires_grad", speculator_algorithm(folder.config.values) == "peagle")
     if target is None:
         return trained
     if is_copy(own, target):
         return False
     if trained or own.shape != (target.model.vocabulary, embed(target.network)(mx.arange(1)).shape[-1]):
         return True
-    raise PairError(
-        f"{folder.path}: different embedding (not a copy of {target.name}'s); "
-        "choose a drafter that was made for this target"
-    )
+    raise misfit(folder.path, "embedding", f"not a copy of {target.name}'s")

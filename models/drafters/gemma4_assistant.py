@@ -30,7 +30,7 @@ class AssistantFiles(HeadFiles):
         tensors = folder.weights()
         if _ORDERING in tensors:
             tensors[_ORDERING] = tensors[_ORDERING].astype(mx.int32)
-        if _is_tied(folder.config):
+        if folder.config.get("tie_word_embeddings") is not False:
             tensors.pop("lm_head.weight", None)
         return tensors
 
@@ -44,13 +44,13 @@ class AssistantFiles(HeadFiles):
             rms_norm_eps=text.number("rms_norm_eps", 1e-6),
             clusters=top.count("num_centroids", 2048) if ordered else 0,
             best_clusters=top.count("centroid_intermediate_top_k", 32) if ordered else 0,
-            tied=_is_tied(top),
+            tied=top.get("tie_word_embeddings") is not False,
         )
         check_width(top.path, config.backbone_size, shape.hidden, shape)
         check_vocabulary(top.path, config.vocab_size, shape)
         if ordered and (config.vocab_size % config.clusters or config.best_clusters > config.clusters):
             raise top.wrong("num_centroids", f"a divisor of {config.vocab_size}, and no fewer than the best of them")
-        return AssistantHead(config, _layers(folder))
+        return AssistantHead(config, _layers(folder, text))
 
     def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
         if target is not None:
@@ -85,13 +85,8 @@ def kv_layers(path: Path, config: Mapping[str, object], head: AssistantHead) -> 
     return {kind: max(place for place, own in enumerate(kinds) if own == kind) for kind in head.layer_types}
 
 
-def _is_tied(top: Fields) -> bool:
-    return top.get("tie_word_embeddings") is not False
-
-
-def _layers(folder: HeadFolder) -> list[Any]:
+def _layers(folder: HeadFolder, text: Fields) -> list[Any]:
     """Returns the layers without weights. Raises ValueError for unknown ones."""
-    text = folder.config.part("text_config")
     per_layer = text.part("per_layer_config").values
     wide = [part["head_dim"] for part in per_layer.values() if isinstance(part, dict) and "head_dim" in part]
     fields = {**text.values, **({"global_head_dim": wide[0]} if wide else {})}

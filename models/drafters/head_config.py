@@ -8,7 +8,7 @@ import mlx.core as mx
 from engine.drafters.head_layers import HeadConfig
 from engine.errors import ModelError
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder
-from models.drafters.target_match import TargetShape, check_layers, check_vocabulary, check_width
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width, misfit
 from models.model_config import scaling_of, with_rotation
 
 
@@ -20,7 +20,8 @@ def fields_in(
 
     Raises ModelError for nonsense, PairError where sizes are not the target's.
     """
-    check_layers(folder.path, taps, target)
+    if not 0 <= min(taps) <= max(taps) <= target.layers:
+        raise misfit(folder.path, "number of layers", f"reads layer {max(taps)}; {target.name} has {target.layers}")
     fused, width = tensors.get("fc.weight"), target.states(taps)
     if fused is not None and fused.ndim == 2 and "fc.scales" not in tensors:
         check_width(folder.path, fused.shape[1], width, target)

@@ -64,9 +64,16 @@ class MedusaFiles(HeadFiles):
         return MedusaHeads(config)
 
     def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
+        """Heads without output matrices read the target's; of the rows that they know, if not all, a copy is made."""
         tree_in(folder.config, head.config.num_heads)
-        if target is not None and not head.config.own_output:
-            _share_output(head, target)
+        if target is None or head.config.own_output:
+            return
+        if head.token_map is None:
+            head.tie_lm_head(unembed(target.network))
+        else:
+            rows = output_rows(target.network, head.ids).astype(dtype_of(target))
+            mx.eval(rows)
+            head.tie_lm_head(rows)
 
     def variants(self, heads: MedusaHeads, path: Path, target: Loaded, trees: bool) -> Variants:
         tree = tree_in(read_config(path), heads.config.num_heads)
@@ -117,13 +124,3 @@ def tree_in(config: Fields, depth: int) -> list[RankPath]:
             f"{config.path}: config.json has an invalid tree ({error}); download the drafter again"
         ) from error
     return tree
-
-
-def _share_output(heads: MedusaHeads, target: Loaded) -> None:
-    """Has the heads read the target's output matrix; a copy is made only of the rows that they know, if not all."""
-    if heads.config.draft_vocab_size == heads.config.vocab_size:
-        heads.tie_lm_head(unembed(target.network))
-        return
-    rows = output_rows(target.network, heads.ids).astype(dtype_of(target))
-    mx.eval(rows)
-    heads.tie_lm_head(rows)

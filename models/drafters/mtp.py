@@ -19,6 +19,7 @@ filled by mlx-lm's own conversion where the upstream tensors have other shapes.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,6 @@ from models.parameters import flat_parameters
 from models.safetensors_file import read_entries, read_metadata, write_tensors
 
 CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
-_WEIGHTS = re.compile(r"model.*\.safetensors")
 _PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.\d+\.)?(?:layers\.\d+\.)?(?:transformer\.)?")
 
 # What the layouts call the parts of a head; everything else belongs to its layer.
@@ -93,7 +93,7 @@ class MtpFiles(HeadFiles):
         fields = folder.config
         check_width(folder.path, fields.count("hidden_size"), shape.hidden, shape)
         check_vocabulary(folder.path, fields.count("vocab_size", shape.rows), shape)
-        return _network(fields, tensors)
+        return mtp_network(fields, tensors)
 
     def complete(self, folder: HeadFolder, head: Any, shape: TargetShape, target: Loaded | None) -> None:
         """An output matrix that copies the target's is left away, so that the target's serves both."""
@@ -145,7 +145,7 @@ def upstream_mtp(source: Path) -> MtpHead | None:
     if _text(config).get("model_type") not in FAMILIES or not _names_by_file(source, config):
         return None
     folder = FILES.open(source, config)
-    head = _network(folder.config, folder.tensors)
+    head = mtp_network(folder.config, folder.tensors)
     fill(source, head, folder.tensors)
     return head
 
@@ -161,19 +161,13 @@ def write_mtp(head: MtpHead, path: Path) -> None:
     replace_with(path / HEAD_FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
 
 
-def new_mtp(fields: Mapping[str, object]) -> MtpHead:
-    """Returns a head with random weights whose layer has these `fields`, those of transformers with the architecture as
-    `model_type`. Raises ModelError for an architecture whose layer no head is known to have."""
-    return _network(Fields(Path(), fields), {})
-
-
 def save_mtp(
     path: Path, head: MtpHead, fields: Mapping[str, object], ids: mx.array, about: Mapping[str, object]
 ) -> None:
     """Writes `head` into the folder `path` in the Speculators layout, its weights in 16 bits.
 
-    fields: of its layer, see `new_mtp`. ids: the draft vocabulary that it was trained for, a file of its own, as the
-    layout has none. about: what config.json says under "redline". Raises ModelError or OSError when the disk refuses.
+    fields: as in `mtp_network`. ids: the draft vocabulary that it was trained for, a file of its own, as the layout has
+    none. about: what config.json says under "redline". Raises ModelError or OSError when the disk refuses.
     """
     parts = {part: f"mtp_layers.0.{names[1]}" for part, names in _NAMES.items() if len(names) > 1}
     tensors = {
@@ -205,7 +199,7 @@ def _text(config: Mapping[str, object]) -> dict[str, object]:
 def _names_by_file(path: Path, config: Mapping[str, object]) -> dict[Path, dict[str, str]]:
     """Returns, for each file that holds tensors of the head, what `MtpHead` calls them, by what the file calls them."""
     beside = files_of_heads(path, config)
-    files = beside[:1] or [path / name for name in folder_names(path) if _WEIGHTS.fullmatch(name)]
+    files = beside[:1] or [path / name for name in folder_names(path) if fnmatch(name, "model*.safetensors")]
     sidecar, chain = bool(beside) or str(config.get("model_type")).endswith("_mtp"), _has_chain(config)
     found = {
         file: {name: _own_name(name, chain) for name in read_entries(file) if belongs_to_head(name, config, sidecar)}
@@ -252,8 +246,10 @@ def _has_chain(config: Mapping[str, object]) -> bool:
     return family is not None and family.chain
 
 
-def _network(config: Fields, tensors: Mapping[str, mx.array]) -> MtpHead:
-    """Returns the head without weights, for the `tensors` that it will have. config: of its layer."""
+def mtp_network(config: Fields, tensors: Mapping[str, mx.array]) -> MtpHead:
+    """Returns a head with random weights, for the `tensors` that it may be given. config: the fields of its layer, as
+    transformers has them, with the architecture as `model_type`. Raises ModelError for one that no head is known to
+    have."""
     layer, form = build_layer(config)
     norm = layer.layers[0].norm if isinstance(layer, LayerChain) else layer.input_layernorm
     output, form = tensors.get("lm_head.weight"), _with_contract(form, config.part("mtplx_mtp_contract"))

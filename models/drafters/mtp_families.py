@@ -6,7 +6,7 @@ checkpoint has tensors of other shapes than that layer, mlx-lm's own conversion 
 
 import copy
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -103,7 +103,9 @@ def build_layer(config: Fields) -> tuple[Any, MtpForm]:
                 correct_frequencies(part, rope["rope_theta"], rope["rope_scaling"] or {})
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
-    return layer, replace(family.form, window=window, may_cast=_may_cast(module, family))
+    predicate = getattr(getattr(module, family.model), "cast_predicate", None)
+    may_cast = predicate.fget(None) if predicate is not None else MtpForm.may_cast  # what mlx-lm stores in 16 bits
+    return layer, replace(family.form, window=window, may_cast=may_cast)
 
 
 def _arguments(family: LayerFamily, config: Fields) -> Any:
@@ -154,13 +156,6 @@ def convert_layer(config: Fields, tensors: Mapping[str, mx.array]) -> dict[str, 
 
 def _module(name: str) -> Any:
     return importlib.import_module(f"mlx_lm.models.{name}")
-
-
-def _may_cast(module: Any, family: LayerFamily) -> Callable[[str], bool]:
-    """Returns which parameters of the family mlx-lm stores in 16 bits."""
-    predicate = getattr(getattr(module, family.model), "cast_predicate", None)
-    may_cast: Callable[[str], bool] = predicate.fget(None) if predicate is not None else MtpForm.may_cast
-    return may_cast
 
 
 def _place(arguments: Any) -> int:

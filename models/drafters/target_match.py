@@ -19,7 +19,6 @@ from models.model_config import first_count
 from models.model_folder import ModelFolder
 from models.paths import name_of
 
-_ANOTHER = "choose a drafter that was made for this target"
 _COMPARED = 256  # rows of a matrix
 _ALIKE = 0.7  # the least cosine of a copy: 2 bits leave .87, other rows .45
 
@@ -85,7 +84,7 @@ def check_made_for(config: Fields, target: TargetShape) -> None:
     digest = recorded.get("vocabulary_sha256", "")
     if digest != "" and digest != vocabulary_digest(target.vocabulary):
         name = str(recorded.get("name", "another model"))[:60]
-        raise PairError(f"{config.path}: different tokenizer (made for {name}, not for {target.name}); {_ANOTHER}")
+        raise misfit(config.path, "tokenizer", f"made for {name}, not for {target.name}")
 
 
 def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> bool:
@@ -95,25 +94,21 @@ def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> 
     return isinstance(recorded, Mapping) and recorded.get("vocabulary_sha256") == vocabulary_digest(vocabulary)
 
 
-def check_layers(path: Path, taps: tuple[int, ...], target: TargetShape) -> None:
-    """Raises PairError unless the target has the layers whose states a head reads (`taps`, as layer taps)."""
-    if not 0 <= min(taps) <= max(taps) <= target.layers:
-        found = f"reads layer {max(taps)}; {target.name} has {target.layers}"
-        raise PairError(f"{path}: different number of layers ({found}); {_ANOTHER}")
+def misfit(path: Path, what: str, found: str) -> PairError:
+    """Returns the error for a head that was made for another target. what: differs. found: how."""
+    return PairError(f"{path}: different {what} ({found}); choose a drafter that was made for this target")
 
 
 def check_vocabulary(path: Path, vocabulary: int, target: TargetShape) -> None:
     """Raises PairError unless a head's target vocabulary is as large as the target's."""
     if vocabulary != target.rows:
-        sizes = f"{vocabulary:,}; {target.name} has {target.rows:,}"
-        raise PairError(f"{path}: different vocabulary size ({sizes}); {_ANOTHER}")
+        raise misfit(path, "vocabulary size", f"{vocabulary:,}; {target.name} has {target.rows:,}")
 
 
 def check_width(path: Path, width: int, states: int, target: TargetShape) -> None:
     """Raises PairError unless the head reads (`width`) as many numbers a token as the target shows it (`states`)."""
     if width != states:
-        sizes = f"{width:,} numbers a token; {target.name} has {states:,}"
-        raise PairError(f"{path}: different hidden size ({sizes}); {_ANOTHER}")
+        raise misfit(path, "hidden size", f"{width:,} numbers a token; {target.name} has {states:,}")
 
 
 def dtype_of(target: Loaded) -> mx.Dtype:

@@ -3,7 +3,6 @@
 A wrong norm, layer or slot is silent: the text stays the target's, and acceptance collapses. Sources disagree about
 some of them (before or after the final norm, the input or the output of a layer, whether the first slot proposes). So
 the target answers one prompt greedily with each variant, and the one whose drafts were accepted most often is kept.
-What trials found is kept in the cache folder, by drafter and target.
 """
 
 from __future__ import annotations

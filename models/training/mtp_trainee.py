@@ -16,7 +16,8 @@ from engine.backend import to_numpy
 from engine.backend.mlx_lm_imports import create_attention_mask
 from engine.drafters.mtp import MtpHead
 from engine.target.model_layout import layers_of, output_rows
-from models.drafters.mtp import new_mtp, save_mtp
+from models.drafters.head_folder import Fields
+from models.drafters.mtp import mtp_network, save_mtp
 from models.loader import Loaded
 from models.parameters import flat_parameters
 from models.training.batches import Batch, States
@@ -50,7 +51,7 @@ class MtpTrainee(UnrolledTrainee):
         self.ids: mx.array | None = ids
         self._output = output_rows(target.network, ids).astype(mx.float32)
         mx.random.seed(seed)
-        self.network: Any = new_mtp(self._fields)
+        self.network: Any = mtp_network(Fields(target.folder.path, self._fields), {})
         copy_layer(self.network.layer, layers_of(target.network)[-1])
         copy_weight(self.network.norm, final_norm(target.network, hidden))
         mx.eval(flat_parameters(self.network), self._output)
