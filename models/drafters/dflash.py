@@ -27,7 +27,6 @@ from models.drafters.head_weights import stored_tensors
 from models.drafters.target_match import TargetShape, copies_output, is_copy, misfit
 from models.loader import Loaded
 
-_NOT_LOADED = "confidence_head."
 _RENAMED = {"midlayer.": "layers.0.", "encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
 
 
@@ -40,7 +39,7 @@ class DFlashFiles(HeadFiles):
             name = stored.removeprefix("model.").replace("codebook.weight", "codebook")
             for prefix, replacement in _RENAMED.items():
                 name = replacement + name.removeprefix(prefix) if name.startswith(prefix) else name
-            if not name.startswith(_NOT_LOADED):
+            if not name.startswith("confidence_head."):
                 tensors[name] = value
         if target is None:
             return tensors

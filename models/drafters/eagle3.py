@@ -26,13 +26,12 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3, Eagle3Config, Eagle3Head
-from engine.target.model_layout import embed
 from models.drafters.drafter_kind import Variants, speculator_algorithm
 from models.drafters.head_config import fields_in, layer_count, refuse_unsupported, windows_of, written_fields
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import Fields, HeadFolder, read_config, write_speculators
 from models.drafters.head_weights import stored_tensors
-from models.drafters.target_match import TargetShape, is_copy, misfit
+from models.drafters.target_match import TargetShape, first_embedding, is_copy, misfit
 from models.loader import Loaded
 
 _EMBEDDING = "embed_tokens.weight"
@@ -111,7 +110,6 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object]) -> No
     measured. Raises ModelError when the disk refuses.
     """
     config = head.config
-    layer = written_fields(config, "qwen3" if config.qk_norm else "llama")
     fields = {
         "draft_vocab_size": config.draft_vocab_size,
         _IDS: list(config.taps),
@@ -121,7 +119,7 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object]) -> No
         "norm_output": config.norm_output,
         "target_hidden_size": None,
         "tie_word_embeddings": False,
-        "transformer_layer_config": {**layer, "torch_dtype": "float16"},
+        "transformer_layer_config": written_fields(config, "qwen3" if config.qk_norm else "llama"),
     }
     write_speculators(path, "eagle3", "Eagle3Speculator", about, fields, stored_tensors(head))
 
@@ -142,6 +140,6 @@ def _has_own_embedding(folder: HeadFolder, own: mx.array, target: Loaded | None)
         return trained
     if is_copy(own, target):
         return False
-    if trained or own.shape != (target.model.vocabulary, embed(target.network)(mx.arange(1)).shape[-1]):
+    if trained or own.shape != (target.model.vocabulary, first_embedding(target).shape[-1]):
         return True
     raise misfit(folder.path, "embedding", f"not a copy of {target.name}'s")

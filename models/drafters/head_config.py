@@ -52,6 +52,7 @@ def written_fields(config: HeadConfig, model_type: str) -> dict[str, object]:
         "hidden_act": "silu",
         "mlp_bias": False,
         "tie_word_embeddings": False,
+        "torch_dtype": "float16",
         **{name: getattr(config, name) for name in (*sizes, *others)},
     }
 

@@ -17,7 +17,7 @@ from engine.target.tree_trial import why_no_trees
 from models.drafters.drafter_kind import Compatibility, DrafterFiles, LoadedDrafter, Variants, join_notes
 from models.drafters.head_folder import HeadFolder, building, open_head, read_config, read_ids
 from models.drafters.head_weights import evaluate_weights, fill, head_footprint, match_precision, share_of
-from models.drafters.target_match import TargetShape, check_made_for, dtype_of, shape_in, shape_of
+from models.drafters.target_match import TargetShape, check_made_for, first_embedding, shape_in, shape_of
 from models.loader import Loaded
 from models.memory.memory_verdict import Share
 from models.model_folder import ModelFolder
@@ -69,7 +69,7 @@ class HeadFiles(DrafterFiles):
     def load_head(self, path: Path, target: Loaded) -> Any:
         """Returns the head in the type that the target computes in. Raises what `build` raises."""
         head = self.build(path, shape_of(target), target)
-        evaluate_weights(head, dtype_of(target))
+        evaluate_weights(head, first_embedding(target).dtype)
         return head
 
     def check(self, target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:

@@ -173,8 +173,11 @@ def head_footprint(tensors: Mapping[str, mx.array], item_bytes: int) -> Callable
     item_bytes: of a number of the target, which a head computes in. Quantized tensors stay as they are where the
     backend keeps quantized weights.
     """
-    dequantized = backend.describe().dequantize
-    weights = sum(_weight_bytes(value, item_bytes, dequantized) for value in tensors.values())
+    packed_bytes = sum(value.nbytes for value in tensors.values() if value.dtype in _PACKED)
+    numbers = sum(value.size for value in tensors.values() if value.dtype not in _PACKED)
+    if backend.describe().dequantize:  # a packed one is taken to have 4 bits a number, the least that is usual
+        packed_bytes *= 2 * item_bytes
+    weights = packed_bytes + numbers * item_bytes
     rows = sum(value.shape[0] for name, value in tensors.items() if name.endswith(_CACHED) and value.ndim)
     tapped = sum(value.shape[1] for name, value in tensors.items() if name.endswith(_FUSED) and value.ndim == 2)
     stored = sum(value.nbytes for value in tensors.values())
@@ -188,11 +191,3 @@ def head_footprint(tensors: Mapping[str, mx.array], item_bytes: int) -> Callable
         )
 
     return at
-
-
-def _weight_bytes(value: mx.array, item_bytes: int, dequantized: bool) -> int:
-    """Returns the bytes of a tensor in memory. A packed one is taken to have 4 bits a number, the least that is
-    usual."""
-    if value.dtype in _PACKED:
-        return value.nbytes * 2 * item_bytes if dequantized else value.nbytes
-    return value.size * item_bytes

@@ -24,12 +24,11 @@ from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import HeadFiles
 from models.drafters.head_folder import Fields, HeadFolder, read_config, write_head
 from models.drafters.head_weights import stored_tensors
-from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width, first_embedding
 from models.loader import Loaded
 
 RankPath = tuple[int, ...]
 
-_PREFIX = "medusa_head."
 _MAX_HEADS = 32
 _NODES = 64  # of a tree for heads that bring none
 
@@ -39,7 +38,7 @@ class MedusaFiles(HeadFiles):
     begins = ("medusa_lm_head", "model")
 
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        return {f"heads.{name.removeprefix(_PREFIX)}": value for name, value in folder.weights().items()}
+        return {f"heads.{name.removeprefix('medusa_head.')}": value for name, value in folder.weights().items()}
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MedusaHeads:
         """FasterDecoding's config says few of the sizes."""
@@ -71,7 +70,7 @@ class MedusaFiles(HeadFiles):
         if head.token_map is None:
             head.tie_lm_head(unembed(target.network))
         else:
-            rows = output_rows(target.network, head.ids).astype(dtype_of(target))
+            rows = output_rows(target.network, head.ids).astype(first_embedding(target).dtype)
             mx.eval(rows)
             head.tie_lm_head(rows)
 

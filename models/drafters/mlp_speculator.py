@@ -20,14 +20,13 @@ from models.drafters.head_folder import HeadFolder
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 from models.loader import Loaded
 
-_PREFIX = "speculator."
 _MAX_STAGES = 32
 _OWN_WHERE_TIED = ("emb.0.", "head.0.", "ln.0.", "proj.0.", "proj.1.")
 
 
 class MlpSpeculatorFiles(HeadFiles):
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
-        tensors = {name.removeprefix(_PREFIX): value for name, value in folder.weights().items()}
+        tensors = {name.removeprefix("speculator."): value for name, value in folder.weights().items()}
         begins = _OWN_WHERE_TIED if folder.config.flag("tie_weights") else ""
         return {name: value for name, value in tensors.items() if name.startswith(begins)}
 

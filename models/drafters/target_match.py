@@ -48,7 +48,7 @@ def shape_of(target: Loaded) -> TargetShape:
         name=target.name,
         rows=target.model.vocabulary,
         layers=len(layers_of(target.network)),
-        hidden=_first_embedding(target).shape[-1],
+        hidden=first_embedding(target).shape[-1],
         states=lambda taps: target.model.layer_taps(taps).width,
         vocabulary=target.folder.vocabulary,
         config=target.folder.config,
@@ -111,13 +111,9 @@ def check_width(path: Path, width: int, states: int, target: TargetShape) -> Non
         raise misfit(path, "hidden size", f"{width:,} numbers a token; {target.name} has {states:,}")
 
 
-def dtype_of(target: Loaded) -> mx.Dtype:
-    """Returns the type the target computes in: float32 on CPU, on Metal what its weights are stored in."""
-    return _first_embedding(target).dtype
-
-
-def _first_embedding(target: Loaded) -> mx.array:
-    """Returns the first row of the target's embedding, (1, hidden)."""
+def first_embedding(target: Loaded) -> mx.array:
+    """Returns the first row of the target's embedding, (1, hidden), in the type the target computes in: float32 on CPU,
+    on Metal what its weights are stored in."""
     return embed(target.network)(mx.arange(1))
 
 

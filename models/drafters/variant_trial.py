@@ -8,7 +8,7 @@ the target answers one prompt greedily with each variant, and the one whose draf
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,7 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
         rates = try_variants(found.variants, target)
         if not rates:
             return found
-        _keep_rates(key, dict(zip(names, rates, strict=True)), cache_root)
+        _trials(cache_root).write(key, msgspec.json.encode(dict(zip(names, rates, strict=True))))
     best = _best(rates)
     if best == 0:
         return found
@@ -141,11 +141,6 @@ def _kept_rates(key: str, cache_root: Path | None) -> dict[str, float]:
     with suppress(ValueError):  # msgspec's errors are ValueErrors
         return msgspec.json.decode(_trials(cache_root).read(key) or b"{}", type=dict[str, _Rate])
     return {}
-
-
-def _keep_rates(key: str, rates: Mapping[str, float], cache_root: Path | None) -> None:
-    """Keeps the rates of a trial."""
-    _trials(cache_root).write(key, msgspec.json.encode(rates))
 
 
 def _trials(cache_root: Path | None) -> KeptFiles:

@@ -211,7 +211,8 @@ def test_a_model_with_other_tokens_is_taken_once_a_trial_has_shown_that_it_pays(
     other = usable(make_folder(tmp_path / "other", words=300))
     key = variant_trial._trial_key(other.path, folder.path)
     for rates, taken in (([0.1, PAYING_RATE - 0.01], False), ([0.1, 0.55], True)):
-        variant_trial._keep_rates(key, dict(zip("ab", rates, strict=True)), tmp_path / "cache")
+        found = json.dumps(dict(zip("ab", rates, strict=True))).encode()
+        variant_trial._trials(tmp_path / "cache").write(key, found)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(variant_trial, "cache_dir", lambda _root: tmp_path / "cache")
             choice = best_drafter(folder, [other], None)

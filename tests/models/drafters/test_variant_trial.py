@@ -99,7 +99,7 @@ def test_a_trial_is_made_once_for_a_head_and_a_target(
 def test_the_latest_trials_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variant_trial, "_MOST_TRIALS", 3)
     for number in range(8):
-        variant_trial._keep_rates(str(number), {"one": 0.1}, tmp_path)
+        variant_trial._trials(tmp_path).write(str(number), b'{"one": 0.1}')
         for age, file in enumerate(sorted((tmp_path / "trials").iterdir(), key=lambda file: -file.stat().st_mtime)):
             os.utime(file, (1_000_000 - age, 1_000_000 - age))
     assert [bool(variant_trial._kept_rates(str(number), tmp_path)) for number in range(8)] == [False] * 5 + [True] * 3
@@ -119,7 +119,7 @@ def test_a_lost_machine_is_no_finding(
 
 def test_a_trial_of_the_same_variants_in_another_order_is_not_taken_for_this_one(tmp_path: Path) -> None:
     """A pack that says how it is to be read turns the order round; the first variant has an advantage."""
-    variant_trial._keep_rates("key", {"after": 0.1, "before": 0.8}, tmp_path)
+    variant_trial._trials(tmp_path).write("key", b'{"after": 0.1, "before": 0.8}')
     assert list(variant_trial._kept_rates("key", tmp_path).items()) == [("after", 0.1), ("before", 0.8)]
 
 
