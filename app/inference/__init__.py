@@ -9,7 +9,7 @@ draft_history                     earlier replies, from which prompt lookup copi
 reply_runner, monitored_drafter   a reply that goes on without a drafter that fails
 measured_reply                    a reply for races and benchmarks
 verification                      a reply that is compared with plain decoding
-reply_events, tool_call_reader    the events of a reply; the calls of tools in it
+tool_call_reader                  the calls of tools in a reply
 conversation                      a conversation in the terminal
 kept_conversation_files           caches of conversations on disk, for after a restart
 cluster, cluster_rank, host_file  the machines that share a target

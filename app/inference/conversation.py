@@ -12,14 +12,13 @@ from msgspec import convert
 from app import protocol
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, target_name
-from app.inference.reply_events import ReplyEvent
 from app.inference.reply_runner import ReplyInput, ReplyRunner
 from app.inference.verification import verify
-from app.protocol import Failed, RoundTokens, Verify, VerifyDone, VerifyProgress
+from app.protocol import Failed, FellBack, RoundTokens, Verify, VerifyDone, VerifyProgress
 from app.reply_statistics import exact_in_words
 from engine.audit.receipt import Receipt
 from engine.errors import UsageError
-from engine.events import Finished, Round
+from engine.events import Event, Finished, Round
 from engine.settings import SamplingSettings
 from models.generation_defaults import GenerationDefaults
 
@@ -42,7 +41,7 @@ class Conversation:
     defaults: GenerationDefaults = field(default_factory=GenerationDefaults)
     plain_s: float | None = None
 
-    def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
+    def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[Event | FellBack]:
         """Replies to `text`. What was emitted when it ends, or when the iterator is closed, is kept.
 
         Raises ContextError when the conversation has grown past the context, ModelError when the model's template
@@ -50,7 +49,7 @@ class Conversation:
         """
         return self._reply(self.messages, text, cancelled)
 
-    def regenerate(self, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
+    def regenerate(self, cancelled: Callable[[], bool]) -> Generator[Event | FellBack]:
         """Replies to the last question again; there must be one. The old reply goes when there is a new one.
 
         Raises what `ask` raises.
@@ -127,7 +126,7 @@ class Conversation:
         parts = [target_name(options), f"{drafting}{note}", sampled, exact, self.pair.note, self.defaults.note]
         return " · ".join(part for part in parts if part)
 
-    def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
+    def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[Event | FellBack]:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []

@@ -15,7 +15,7 @@ from typing import Any
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.pair_loader import wanted
-from app.inference.reply_events import FellBack, ReplyEvent
+from app.protocol import FellBack
 from engine.backend import raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.errors import ModelError, StoppedError
@@ -74,9 +74,10 @@ class ReplyRunner:
         self._stable_lengths = self.pair.stable_lengths(prompt, *asked)
         self.prompt, self._prompt_s = prompt, time.monotonic() - began_s
 
-    def events(self) -> Iterator[ReplyEvent]:
-        """Yields the reply; its times are counted from here, with what the ids of the prompt took. Raises whatever the
-        target raises, including ContextError and ModelError."""
+    def events(self) -> Iterator[Event | FellBack]:
+        """Yields the reply, and FellBack, as of no request, where it goes on without its drafter. Its times are counted
+        from here, with what the ids of the prompt took. Raises whatever the target raises, including ContextError and
+        ModelError."""
         try:
             if not self.prompt:
                 self.make_prompt()
@@ -94,7 +95,7 @@ class ReplyRunner:
             why_plain = yield from self._draft(self.pair.monitored)
             if not why_plain:
                 return
-            yield FellBack(why_plain)
+            yield FellBack(id=0, reason=why_plain)
             self.pair.reset()
         elif self.settings.draft_length != 0 and self.pair.refusal:
             why_plain = f"the drafter is not loaded ({self.pair.refusal})"
