@@ -99,7 +99,9 @@ class SamplingSettings:
     @property
     def repeats_rounds(self) -> bool:
         """Whether the same request must have the same rounds, so that its text repeats: by rejection, with a seed that
-        was given. Draft lengths change no greedy or coupled text."""
+        was given. Draft lengths change no greedy or coupled text. Such a reply is not drafted from earlier ones either:
+        they may have been drawn with its noise, and a draft that depends on the noise that decides whether it is kept
+        would change the distribution."""
         return not self.teaches and self.acceptance == "rejection"
 
     @property

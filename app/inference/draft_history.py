@@ -8,7 +8,6 @@ from pathlib import Path
 from app.reply_history import ReplyHistory
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.drafters.suffix_index import END, SuffixIndex
-from engine.settings import SamplingSettings
 
 
 class DraftHistory:
@@ -43,10 +42,3 @@ class DraftHistory:
             text.extend([*ids, END])
         self._index.extend(text)
         self._known.update(replies)
-
-
-def may_draft_from_replies(settings: SamplingSettings) -> bool:
-    """Returns whether a reply may be drafted from earlier ones: where its text does not depend on the draft, or where
-    no earlier reply can have been drawn with its noise. A draft that depends on the noise that decides whether it is
-    kept would change the distribution, and a reply with a given seed must come out the same again."""
-    return settings.greedy or settings.acceptance == "coupled" or settings.fresh

@@ -16,7 +16,7 @@ from typing import Any
 import mlx.core as mx
 
 from app.inference import digests, pair_loader
-from app.inference.draft_history import DraftHistory, may_draft_from_replies
+from app.inference.draft_history import DraftHistory
 from app.inference.learnt_rounds import LearntRounds
 from app.inference.memory_check import kept_conversations_bytes
 from app.inference.monitored_drafter import MonitoredDrafter
@@ -189,7 +189,7 @@ class LoadedPair:
         if not self._lookups:
             return
         index = None
-        if folder is not None and may_draft_from_replies(settings):
+        if folder is not None and not settings.repeats_rounds:
             index = self._history.index(folder)
         for lookup in self._lookups:
             lookup.history = index
@@ -211,7 +211,7 @@ class LoadedPair:
         """Returns why a reply with these settings is not drafted from a prediction, "" where it is."""
         if not self._lookups:
             return "only prompt lookup drafts from a prediction, alone or together with another drafter"
-        if not may_draft_from_replies(settings):
+        if settings.repeats_rounds:
             return "a prediction is not drafted from where rejection sampling must repeat a seed"
         return ""
 

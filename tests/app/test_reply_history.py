@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.inference.draft_history import DraftHistory, may_draft_from_replies
+from app.inference.draft_history import DraftHistory
 from app.reply_history import ReplyHistory, ReplyHistoryError
 from engine.drafters.suffix_index import END, SuffixIndex
 from engine.settings import SamplingSettings
@@ -145,7 +145,7 @@ def test_tokens_that_the_target_does_not_have_are_never_drafted(history: ReplyHi
 
 def test_a_reply_is_drafted_from_earlier_ones_only_where_its_noise_is_its_own() -> None:
     hot = SamplingSettings(temperature=1.0, seed=3)
-    assert not may_draft_from_replies(hot)
-    assert may_draft_from_replies(SamplingSettings(temperature=1.0, seed=3, fresh=True))
-    assert may_draft_from_replies(SamplingSettings(temperature=1.0, seed=3, acceptance="coupled"))
-    assert may_draft_from_replies(SamplingSettings())
+    assert hot.repeats_rounds
+    assert not SamplingSettings(temperature=1.0, seed=3, fresh=True).repeats_rounds
+    assert not SamplingSettings(temperature=1.0, seed=3, acceptance="coupled").repeats_rounds
+    assert not SamplingSettings().repeats_rounds
