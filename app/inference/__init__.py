@@ -3,9 +3,8 @@
 options                           what to load and how to decode
 pair_resolution, pair_loader      from names to folders; from folders to a target and its drafters
 memory_check                      whether they fit, and with how long a context
-loaded_pair                       a target and a drafter that are loaded
+loaded_pair                       a target and a drafter that are loaded, and earlier replies to copy from
 learnt_rounds                     the policy of each reply, and what earlier replies have taught it
-draft_history                     earlier replies, from which prompt lookup copies
 reply_runner, monitored_drafter   a reply that goes on without a drafter that fails
 measured_reply                    a reply for races and benchmarks
 verification                      a reply that is compared with plain decoding

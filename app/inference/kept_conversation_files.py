@@ -67,7 +67,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     arrays = _Arrays()
     content: dict[str, Any] = {"of": _made_by(pair), "tokens": kept.tokens, "next_question": kept.next_question}
     content["target"] = _encoded(kept.target, arrays)
-    if pair.monitored is not None and kept.drafter == pair.monitored.snapshot_key:
+    if pair.drafter.monitored is not None and kept.drafter == pair.drafter.monitored.snapshot_key:
         content |= {"drafted": _encoded(kept.drafted, arrays), "drafter": _drafter_of(pair)}
     most_bytes = min(MOST_BYTES, free_disk_bytes(path.parent) // 2)
     if not (path.exists() and pair.digest and kept.nbytes <= most_bytes):
@@ -103,9 +103,9 @@ def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConver
         arrays = [_read_array(file, described, pause) for described in content["arrays"]]
     tokens, target = tuple(content["tokens"]), _decoded(content["target"], arrays)
     kept = KeptConversation(tokens, target, next_question=content["next_question"])
-    if content.get("drafter") != _drafter_of(pair) or pair.monitored is None:
+    if content.get("drafter") != _drafter_of(pair) or pair.drafter.monitored is None:
         return replace(kept, target={**target, "recorded": None})  # states that no drafter here reads
-    return replace(kept, drafter=pair.monitored.snapshot_key, drafted=_decoded(content["drafted"], arrays))
+    return replace(kept, drafter=pair.drafter.monitored.snapshot_key, drafted=_decoded(content["drafted"], arrays))
 
 
 def _made_by(pair: LoadedPair) -> dict[str, object]:

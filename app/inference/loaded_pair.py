@@ -7,21 +7,22 @@ without a drafter that fails, `app.inference.measured_reply` one that must not.
 from __future__ import annotations
 
 import gc
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from app.inference import digests, pair_loader
-from app.inference.draft_history import DraftHistory
 from app.inference.learnt_rounds import LearntRounds
 from app.inference.memory_check import kept_conversations_bytes
-from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
+from app.reply_history import ReplyHistory
 from engine.audit.identical_width import identical_width
 from engine.backend import memory, raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
@@ -46,9 +47,8 @@ class LoadedPair:
     Several pairs may share a target and its session, one reply at a time. note: what the user should know of the
     context, or "". needed: bytes of memory at the full context. trees: whether the drafter drafts trees where it can.
     digest: of the target's weights when they were loaded, "" if unknown. vocabulary: digest of the target's, likewise.
-    refusal: why the drafter that was requested is not there, or "". monitored: the drafter as
-    `app.inference.reply_runner` uses it. cache_root: None for the user's. at_once: tells how many replies take part in
-    rounds now.
+    refusal: why the drafter that was requested is not there, or "". cache_root: None for the user's. at_once: tells how
+    many replies take part in rounds now.
     """
 
     target: Loaded
@@ -62,13 +62,6 @@ class LoadedPair:
     vocabulary: str = ""
     refusal: str = ""
     at_once: Callable[[], int] = lambda: 1
-    monitored: MonitoredDrafter | None = field(init=False, default=None)
-    _learnt: LearntRounds | None = field(init=False, default=None)
-    _history: DraftHistory = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._history = DraftHistory(self.vocabulary, self.target.model.vocabulary)
-        self._use(self.drafter)
 
     @property
     def defaults(self) -> GenerationDefaults:
@@ -106,7 +99,7 @@ class LoadedPair:
         session = self.session.for_another_reply()
         target = replace(self.target, model=session.target)
         other = replace(self, target=target, session=session, drafter=self.drafter.for_another_reply(session.target))
-        other._learnt, other._history = self.learnt, self._history
+        other.learnt, other._history = self.learnt, self._history
         return other
 
     def with_drafter(self, drafter: NamedDrafter, trees: bool = False) -> LoadedPair:
@@ -134,7 +127,6 @@ class LoadedPair:
     def open_session(self, options: Options) -> None:
         """Begins a new session with the context of `options`. Raises UsageError or ModelError if it does not fit."""
         self.session, self.note, self.needed = pair_loader.open_session(self.target, options)
-        self._use(self.drafter)
 
     def clear(self) -> None:
         """Empties the target's cache, and has it record no hidden states any more. The conversation that was there is
@@ -174,12 +166,8 @@ class LoadedPair:
         no rewind could tell what is in them. The drafter's memory is a new one."""
         self.target.model.cache.reset()
         self.session.forget()
-        self._use(self.drafter.for_another_reply(self.target.model))
+        self.drafter = self.drafter.for_another_reply(self.target.model)
         release_memory()
-
-    def _use(self, drafter: NamedDrafter) -> None:
-        self.drafter = drafter
-        self.monitored = MonitoredDrafter(drafter.drafter) if drafter.drafter is not None else None
 
     # --- earlier replies -------------------------------------------------------------------------------
 
@@ -215,18 +203,20 @@ class LoadedPair:
             return "a prediction is not drafted from where rejection sampling must repeat a seed"
         return ""
 
+    @cached_property
+    def _history(self) -> DraftHistory:
+        return DraftHistory(self.vocabulary, self.target.model.vocabulary)
+
     @property
     def _lookups(self) -> list[PromptLookup]:
         return [part.drafter for part in self.drafter.parts if isinstance(part.drafter, PromptLookup)]
 
     # --- policies ------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def learnt(self) -> LearntRounds:
         """What earlier replies of this pair have taught, read when it is first wanted."""
-        if self._learnt is None:
-            self._learnt = LearntRounds(self.target, self.drafter, self.cache_root)
-        return self._learnt
+        return LearntRounds(self.target, self.drafter, self.cache_root)
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False, frozen: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens, as `LearntRounds.policy` does."""
@@ -276,6 +266,31 @@ class LoadedPair:
             raise UsageError(
                 f"some ids of this reply are not tokens of the model, which has {vocabulary:,}: regenerate the reply"
             )
+
+
+class DraftHistory:
+    """Earlier replies as prompt lookup drafts from them: the index of what is in a folder of `app.reply_history`, for
+    one vocabulary: its digest, and how many tokens it has."""
+
+    def __init__(self, vocabulary: str, size: int) -> None:
+        self._vocabulary, self._size = vocabulary, size
+        self._state: object = None
+        self._known: dict[tuple[int, int], array[int]] = {}
+        self._index = SuffixIndex(HISTORY_SHORTEST)
+
+    def index(self, folder: Path) -> SuffixIndex:
+        """Returns the index of all replies in the folder as it is now. One that has gone is searched no more."""
+        files = ReplyHistory(folder)
+        state = folder, files.state(self._vocabulary)
+        if state != self._state:
+            self._state, replies = state, files.read(self._vocabulary)
+            if any(replies.get(key) != ids for key, ids in self._known.items()):
+                self._known, self._index = {}, SuffixIndex(HISTORY_SHORTEST)
+            added = {key: ids for key, ids in replies.items() if key not in self._known}
+            added = {key: ids for key, ids in added.items() if max(ids, default=0) < self._size}
+            self._known |= added
+            self._index.extend(array("i", (token for ids in added.values() for token in (*ids, END))))
+        return self._index
 
 
 def open_target(options: Options) -> LoadedPair:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from app.inference import cluster, digests
 from app.inference.memory_check import check_memory, context_note
+from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts_of, resolve_auto, target_folder
 from engine.drafters import Drafter
@@ -56,6 +58,11 @@ class NamedDrafter:
         if self.several:
             return _grouped(self, tuple(part.for_another_reply(target) for part in self.several))
         return replace(self, drafter=self.drafter.for_another_reply(target))
+
+    @cached_property
+    def monitored(self) -> MonitoredDrafter | None:
+        """The drafter as `app.inference.reply_runner` uses it, None for none."""
+        return MonitoredDrafter(self.drafter) if self.drafter is not None else None
 
     @property
     def parts(self) -> tuple[NamedDrafter, ...]:

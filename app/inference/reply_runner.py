@@ -91,8 +91,8 @@ class ReplyRunner:
             yield Finished("cancelled", 0, 0.0)
             return
         why_plain = ""
-        if self.settings.draft_length != 0 and self.pair.monitored is not None:
-            why_plain = yield from self._draft(self.pair.monitored)
+        if self.settings.draft_length != 0 and (drafter := self.pair.drafter.monitored) is not None:
+            why_plain = yield from self._draft(drafter)
             if not why_plain:
                 return
             yield FellBack(id=0, reason=why_plain)
@@ -175,6 +175,6 @@ class ReplyRunner:
         if not all(map(math.isfinite, round_.p)):
             raise ModelError("the target's probabilities are not numbers: its files are damaged, download it again")
         if not all(map(math.isfinite, round_.q)):
-            if self.pair.monitored is not None:
-                self.pair.monitored.failed = True
+            if (drafter := self.pair.drafter.monitored) is not None:
+                drafter.failed = True
             raise ModelError("its probabilities are not numbers: its files are damaged")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.inference.draft_history import DraftHistory
+from app.inference.loaded_pair import DraftHistory
 from app.reply_history import ReplyHistory, ReplyHistoryError
 from engine.drafters.suffix_index import END, SuffixIndex
 from engine.settings import SamplingSettings

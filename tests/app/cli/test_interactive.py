@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from app.cli.terminal.token_style import Look
 from app.inference import pair_loader, verification
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
-from app.inference.pair_loader import NamedDrafter
 from app.inference.reply_runner import ReplyRunner
 from engine.cache.model_cache import ModelCache
 from engine.drafters.draft_model import DraftModel
@@ -53,7 +51,6 @@ def test_a_stopped_change_of_drafter_changes_nothing(
 def test_the_footer_says_what_drafting_saved_in_the_reply_and_in_the_chat(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = RecordedChat()
     monkeypatch.setattr(ReplyRunner, "plain_s", 0.4)
-    chat.conversation.pair.drafter = NamedDrafter("lookup", SimpleNamespace(timed=False))  # type: ignore
     first, second, forgotten = (
         line for line in chat.type("one", "two", "/clear", "three").splitlines() if "tok/s" in line
     )
