@@ -17,10 +17,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from queue import Queue
-from types import FrameType
 from typing import Any
 
 import mlx.core as mx
@@ -28,6 +29,7 @@ import mlx.core as mx
 from app.command_line import AGAIN, FAILURE, notify
 from app.inference.host_file import PORT, Host
 from app.inference.machine import memory
+from app.inference.options import Options
 from engine.errors import BackendError, MachineLostError, ModelError, RedlineError
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import embed, is_pipelined, layers_of
@@ -43,7 +45,7 @@ FOLLOW = ("cluster", "--follow")
 PACKAGES = ("redline", "mlx", "mlx-lm")
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--")
 
-Ring = Sequence[Sequence[str]]  # the addresses of each rank, "ip:port"
+Ring = Sequence[Sequence[str]]  # of each rank its addresses, "ip:port"
 
 
 class Follower:
@@ -64,16 +66,13 @@ class Follower:
         except OSError as error:
             raise BackendError(f"{host.ssh} cannot be reached ({error.strerror}): install ssh") from error
 
-    def listen(self, lost: Callable[[str], None]) -> None:
-        """Collects the answers from here on. lost: called, from another thread, with the reason once it has ended."""
-        threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
-
     def write(self, line: bytes) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(line)
         self.process.stdin.flush()
 
-    def _listen(self, lost: Callable[[str], None]) -> None:
+    def listen(self, lost: Callable[[str], None]) -> None:
+        """Collects the answers until the process has ended. lost: called then, with the reason."""
         assert self.process.stdout is not None
         name, command = self.host.ssh, shlex.join(self.host.command)
         why = f"{name} cannot be reached, or `{command}` does not start there: check that `ssh {name}` works"
@@ -87,34 +86,28 @@ class Follower:
 
 
 class Cluster:
-    """The machines of `hosts`, this one first. rings: the addresses as each rank sees them, None for the plain ones.
+    """The machines of `hosts`, this one first.
 
-    leave: ends this process where nothing else does, with the reason. memory: what the target takes on each of the
-    others, for the user. context: the longest that they have memory for. network_s: an estimate of the seconds that a
-    pass of the target over one token waits for the network, and what each further one adds. lost: why they cannot be
-    used any more, "" if they can. closed: whether they have been dismissed. used: whether this process needs them.
-    Raises BackendError for a machine that cannot be started or has other versions.
+    memory: what the target takes on each of the others, for the user. context: the longest that they have memory for.
+    network_s: an estimate of the seconds that a pass of the target over one token waits for the network, and what each
+    further one adds. lost: why they cannot be used any more, "" if they can. closed: whether they have been dismissed.
+    used: whether this process needs them. Raises BackendError for a machine that cannot be started or has other
+    versions.
     """
 
-    def __init__(
-        self,
-        hosts: Sequence[Host],
-        rings: Sequence[Ring] | None = None,
-        leave: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts, self.lost, self.closed, self.used = tuple(hosts), "", False, True
         self.memory, self.context, self.network_s = "", 0, (0.0, 0.0)
-        self._leave, self._thread, self._joining = leave or _leave, threading.get_ident(), False
-        self._terminal = _terminal_state()
+        self._thread, self._joining, self._restore_terminal = threading.get_ident(), False, _terminal_restorer()
         self._followers: list[Follower] = []
         try:
             for host in hosts[1:]:
                 self._followers.append(Follower(host))
             for follower in self._followers:  # all are known by now, as each is told of a loss
-                follower.listen(self._lose)
+                threading.Thread(target=follower.listen, args=(self._lose,), daemon=True).start()
             threading.Thread(target=self._watch, daemon=True).start()
             self._compare(self._answers("hello"))
-            self.group = self._join(rings or [_ring(hosts)] * len(hosts))
+            self.group = self._join(_ring(hosts))
         except BaseException:
             self.close()
             raise
@@ -131,21 +124,22 @@ class Cluster:
                 self._lose(_has_ended(follower.host))
                 raise MachineLostError(self.lost) from error
 
-    def load(self, target: str, kv_bits: int | None, context: int | None, cache_root: str | None) -> Callable[[], None]:
-        """Has every other rank load its part of a target; returns what waits until they have. See `app.inference.
-        options.Options` for the arguments."""
-        values = {"target": target, "kv_bits": kv_bits, "context": context}
-        here = all(host.is_here for host in self.hosts)
-        self.tell({"load": {**values, "cache_root": cache_root if here else None}})
-
-        def wait() -> None:
-            self._loaded = self._answers("loaded")
-            self.memory = ", ".join(
-                f"{loaded['memory']} on {host.ssh}" for host, loaded in zip(self.hosts[1:], self._loaded, strict=True)
-            )
-            self.context = min(loaded["context"] for loaded in self._loaded)
-
-        return wait
+    @contextmanager
+    def loading(self, options: Options) -> Iterator[None]:
+        """Has every other rank load its part of a target while this one does, and waits until they have."""
+        root = str(options.cache_root) if options.cache_root and all(host.is_here for host in self.hosts) else None
+        values = {"target": options.target, "kv_bits": options.kv_bits, "context": options.context}
+        self.tell({"load": {**values, "cache_root": root}})
+        try:
+            yield
+        except RedlineError:
+            with suppress(RedlineError):
+                self._answers("loaded")  # so that the next answers are those to the next question
+            raise
+        self._loaded = self._answers("loaded")
+        found = zip(self.hosts[1:], self._loaded, strict=True)
+        self.memory = ", ".join(f"{loaded['memory']} on {host.ssh}" for host, loaded in found)
+        self.context = min(loaded["context"] for loaded in self._loaded)
 
     def lead(self, target: CachedModel, digest: str) -> None:
         """Has the other ranks follow every pass of `target`. Raises ModelError where one has loaded other weights."""
@@ -185,12 +179,12 @@ class Cluster:
                 follower.process.wait(GRACE_S)
             follower.process.kill()
 
-    def _join(self, rings: Sequence[Ring]) -> mx.distributed.Group:
+    def _join(self, ring: Ring) -> mx.distributed.Group:
         for rank, follower in enumerate(self._followers, 1):
             hosts = [host.__dict__ for host in self.hosts]
-            follower.write(json.dumps({"rank": rank, "ring": rings[rank], "hosts": hosts}).encode() + b"\n")
+            follower.write(json.dumps({"rank": rank, "ring": ring, "hosts": hosts}).encode() + b"\n")
         self._joining = True
-        group = join(0, rings[0])
+        group = join(0, ring)
         self._joining = False
         self._answers("joined")
         return group
@@ -247,10 +241,10 @@ class Cluster:
             time.sleep(GRACE_S / 2)
             if self.closed or not self.used:
                 return
-            stuck = self._joining or _is_in_engine(sys._current_frames().get(self._thread))
+            stuck = self._joining or _is_in_engine(self._thread)
             seen = seen + 1 if stuck else 0
-        _restore_terminal(self._terminal)
-        self._leave(self.lost)
+        self._restore_terminal()
+        _leave(self.lost)
 
 
 # --- one cluster for a process ---
@@ -330,21 +324,14 @@ def _ring(hosts: Sequence[Host]) -> Ring:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(one.getsockname()[1]) for one in sockets]
 
 
-def _is_in_engine(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith("engine."):
-            return True
-        frame = frame.f_back
-    return False
+def _is_in_engine(thread: int) -> bool:
+    frames = traceback.walk_stack(sys._current_frames().get(thread))
+    return any(str(frame.f_globals.get("__name__")).startswith("engine.") for frame, _ in frames)
 
 
 def _leave(reason: str) -> None:
@@ -354,17 +341,10 @@ def _leave(reason: str) -> None:
     os._exit(FAILURE)
 
 
-def _terminal_state() -> list[Any] | None:
-    """Returns how the terminal is set before a reply changes that; None without one."""
+def _terminal_restorer() -> Callable[[], None]:
+    """Returns what sets the terminal as it is now, before a reply changes that; does nothing without one."""
     if not sys.stdin.isatty():
-        return None
+        return lambda: None
     import termios
 
-    return termios.tcgetattr(sys.stdin.fileno())
-
-
-def _restore_terminal(state: list[Any] | None) -> None:
-    if state is not None:
-        import termios
-
-        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, state)
+    return partial(termios.tcsetattr, sys.stdin.fileno(), termios.TCSANOW, termios.tcgetattr(sys.stdin.fileno()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts
 from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.errors import ModelError, PairError, RedlineError, UsageError
+from engine.errors import ModelError, PairError, UsageError
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.session import Session
@@ -104,15 +103,8 @@ def open_target(options: Options) -> Loaded:
     if others is None:
         loaded = load(folder, options.kv_bits)
     else:
-        root = str(options.cache_root) if options.cache_root else None
-        wait = others.load(options.target, options.kv_bits, options.context, root)
-        try:
+        with others.loading(options):
             loaded = load(folder, options.kv_bits, others.group)
-        except RedlineError:
-            with suppress(RedlineError):
-                wait()  # so that the next answers are those to the next question
-            raise
-        wait()
         others.lead(loaded.model, digests.of_model(checked))
     note_used(loaded.folder.path, options.cache_root)
     return loaded
