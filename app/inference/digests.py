@@ -20,6 +20,11 @@ def of_model(folder: ModelFolder) -> str:
     return of_files(folder.path, folder.weights)
 
 
+def of_folder(folder: Path) -> str:
+    """Returns the digest of any drafter with files."""
+    return of_files(folder, list(folder.glob("*.safetensors")))
+
+
 def of_files(folder: Path, weights: Sequence[Path]) -> str:
     """Returns a digest of config.json and `weights`, wherever the folder is: of each file its name, size, and samples
     from its beginning on, as training changes weights everywhere. "" where the files cannot be read any more."""

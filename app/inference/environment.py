@@ -55,7 +55,7 @@ def weights(options: Options, target: Loaded) -> dict[str, str]:
     """Returns digests of the weights of the target and of each drafter that has any, by the names of their folders."""
     root = options.cache_root
     folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder, root)]
-    drafters = {name_of(folder): digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
+    drafters = {name_of(folder): digests.of_folder(folder) for folder in folders}
     return {**drafters, target.name: digests.of_model(target.folder)}  # which a head may share its folder with
 
 

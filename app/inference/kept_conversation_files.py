@@ -26,7 +26,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from app.inference import digests
 from app.inference.loaded_pair import LoadedPair
 from app.reply_history import ASIDE
 from engine.cache.model_cache import filled_rows
@@ -68,7 +67,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     content: dict[str, Any] = {"of": _made_by(pair), "tokens": kept.tokens, "next_question": kept.next_question}
     content["target"] = _encoded(kept.target, arrays)
     if pair.drafter.monitored is not None and kept.drafter == pair.drafter.monitored.snapshot_key:
-        content |= {"drafted": _encoded(kept.drafted, arrays), "drafter": _drafter_of(pair)}
+        content |= {"drafted": _encoded(kept.drafted, arrays), "drafter": pair.drafter.identity}
     most_bytes = min(MOST_BYTES, free_disk_bytes(path.parent) // 2)
     if not (path.exists() and pair.digest and kept.nbytes <= most_bytes):
         return 0
@@ -103,7 +102,7 @@ def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConver
         arrays = [_read_array(file, described, pause) for described in content["arrays"]]
     tokens, target = tuple(content["tokens"]), _decoded(content["target"], arrays)
     kept = KeptConversation(tokens, target, next_question=content["next_question"])
-    if content.get("drafter") != _drafter_of(pair) or pair.drafter.monitored is None:
+    if content.get("drafter") != pair.drafter.identity or pair.drafter.monitored is None:
         return replace(kept, target={**target, "recorded": None})  # states that no drafter here reads
     return replace(kept, drafter=pair.drafter.monitored.snapshot_key, drafted=_decoded(content["drafted"], arrays))
 
@@ -117,17 +116,6 @@ def _made_by(pair: LoadedPair) -> dict[str, object]:
         "kv_bits": model.kv_bits,
         "layers": list(model.cache.layer_types),
     }
-
-
-def _drafter_of(pair: LoadedPair) -> list[list[str]]:
-    """Returns what tells the drafter of a pair from others: of each part its name and the digest of its files."""
-    return [
-        [
-            part.spec,
-            "" if part.folder is None else digests.of_files(part.folder, list(part.folder.glob("*.safetensors"))),
-        ]
-        for part in pair.drafter.parts
-    ]
 
 
 # --- the file --------------------------------------------------------------------------------------

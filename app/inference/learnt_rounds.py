@@ -10,14 +10,13 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from importlib.metadata import version
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from app.inference import digests
 from app.inference.machine import processor
 from app.inference.pair_loader import NamedDrafter
 from engine import backend
@@ -33,19 +32,19 @@ from engine.policy.step_times import Belief, PriorPrices, StepTimes, pass_price
 from engine.settings import SamplingSettings
 from models.kept_files import KeptFiles
 from models.loader import Loaded
+from models.package_versions import version_of
 from models.paths import cache_dir
 
-FORMAT = 1
+FORMAT = 2
 MAX_FILES = 200  # one for each pair
-_AT_ONCE = ", replies at once: "
 
 
 class _File(msgspec.Struct):
-    """times: by conditions and context class, mean and covariance of a `Belief`; the conditions of several replies end
-    in _AT_ONCE and their number. counts: of each drafter."""
+    """times: by conditions, replies at once and context class, mean and covariance of a `Belief`. counts: of each
+    drafter."""
 
     format: int
-    times: dict[str, dict[int, tuple[list[float], list[list[float]]]]]
+    times: dict[str, dict[int, dict[int, tuple[list[float], list[list[float]]]]]]
     counts: list[AcceptanceCounts]
 
 
@@ -66,7 +65,8 @@ class LearntRounds:
     def times_of(self, exact: bool = False, timed: bool = False) -> StepTimes:
         """Returns the times of rounds under these conditions. exact: all passes are of one width, as the blocks of
         exact-verify are where they are needed. timed: every draft is waited for."""
-        return self.times.setdefault(_conditions(exact, timed), StepTimes(self._prior(exact)))
+        conditions = ("exact" if exact else "free") + (", timed" if timed else "")
+        return self.times.setdefault(conditions, StepTimes(self._prior(exact)))
 
     def policy(
         self,
@@ -103,7 +103,10 @@ class LearntRounds:
 
     def save(self) -> None:
         """Writes the file."""
-        times = {name: {k: _plain(b) for k, b in own.learnt.items()} for name, own in _named(self.times).items()}
+        times = {
+            name: {replies: _plain(own.learnt) for replies, own in {1: alone, **alone.of_several}.items()}
+            for name, alone in self.times.items()
+        }
         self._files.write(self._key, msgspec.json.encode(_File(FORMAT, times, self.counts)))
 
     def _read(self) -> None:
@@ -112,23 +115,33 @@ class LearntRounds:
             if found.format != FORMAT or len(found.counts) != len(self.counts):
                 return
             times: dict[str, StepTimes] = {}
-            for name, beliefs in found.times.items():
-                conditions, _, replies = name.partition(_AT_ONCE)
-                own = times.setdefault(conditions, StepTimes(self._prior(conditions.startswith("exact"))))
-                if replies:
-                    own = own.of_several.setdefault(int(replies), StepTimes(own.drafters))
-                own.learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
-            sound = all(own.is_sound(belief) for own in _named(times).values() for belief in own.learnt.values())
-            if sound and all(counts.is_sound for counts in found.counts):
+            for name, several in found.times.items():
+                alone = times[name] = StepTimes(self._prior(name.startswith("exact")))
+                for replies, beliefs in several.items():
+                    own = alone if replies == 1 else alone.of_several.setdefault(replies, StepTimes(alone.drafters))
+                    own.learnt = {number: Belief(*map(np.array, each)) for number, each in beliefs.items()}
+                    if not all(map(own.is_sound, own.learnt.values())):
+                        return
+            if all(counts.is_sound for counts in found.counts):
                 self.times, self.counts = times, found.counts
 
     @property
     def _files(self) -> KeptFiles:
         return KeptFiles(cache_dir(self.root) / "rounds", MAX_FILES)
 
-    @property
+    @cached_property
     def _key(self) -> str:
-        return chr(0).join((str(FORMAT), *key_of(self.target, self.drafter)))
+        """What times depend on: machine, library and weights."""
+        model, found = self.target.model, backend.describe()
+        device = (found.device, found.library, found.detail, found.dtype, version_of("mlx"))
+        weights = [self.target.name, digests.of_model(self.target.folder)]
+        if model.kv_bits is not None:
+            weights.append(f"keys and values in {model.kv_bits} bits")
+        if model.leader is not None:
+            weights.append(f"shared by {model.leader.ranks}")
+        drafters = [text for part in self.drafter.identity for text in part]
+        trees = "trees" if self.drafter.branches else "chains"
+        return chr(0).join((str(FORMAT), processor(), str(os.cpu_count()), *device, *weights, *drafters, trees))
 
     def _prior(self, exact: bool) -> list[PriorPrices]:
         return [_prior_prices(part, exact) for part in self.drafter.parts]
@@ -157,36 +170,5 @@ def _prior_prices(drafter: NamedDrafter, exact: bool) -> PriorPrices:
     return PriorPrices(drafter.name, prices, partial(pass_price, gpu=gpu))
 
 
-def _conditions(exact: bool, timed: bool) -> str:
-    return ("exact" if exact else "free") + (", timed" if timed else "")
-
-
-def _named(times: dict[str, StepTimes]) -> dict[str, StepTimes]:
-    """Returns times with those of several replies at once, by their names in a file."""
-    several = ((name, number, own) for name, alone in times.items() for number, own in alone.of_several.items())
-    return times | {f"{name}{_AT_ONCE}{number}": own for name, number, own in several}
-
-
-def _plain(belief: Belief) -> tuple[list[float], list[list[float]]]:
-    mean: Any = np.round(belief.mean, 5)
-    covariance: Any = np.round(belief.covariance, 7)
-    return mean.tolist(), covariance.tolist()
-
-
-def key_of(target: Loaded, drafter: NamedDrafter) -> tuple[str, ...]:
-    """Returns what times depend on: machine, library and weights."""
-    found = backend.describe()
-    machine = (processor(), str(os.cpu_count()), found.device, found.library, found.detail, found.dtype, version("mlx"))
-    drafters = [part.spec if part.folder is None else f"{part.spec} {files_of(part.folder)}" for part in drafter.parts]
-    files = files_of(target.folder.path)
-    weights = files if target.model.kv_bits is None else f"{files}, keys and values in {target.model.kv_bits} bits"
-    if target.model.leader is not None:
-        weights = f"{weights}, shared by {target.model.leader.ranks}"
-    return (*machine, weights, *drafters, "trees" if drafter.branches else "chains")
-
-
-def files_of(folder: Path) -> str:
-    """Returns a folder's name and its weights' names, sizes and times: other weights are another model."""
-    weights = sorted(folder.glob("*.safetensors"))
-    facts = [f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in weights]
-    return " ".join([folder.name, *facts])
+def _plain(learnt: dict[int, Belief]) -> dict[int, tuple[list[float], list[list[float]]]]:
+    return {number: (one.mean.round(5).tolist(), one.covariance.round(7).tolist()) for number, one in learnt.items()}

@@ -68,6 +68,11 @@ class NamedDrafter:
         """The drafters of a group, else the drafter itself."""
         return self.several or (self,)
 
+    @cached_property
+    def identity(self) -> list[list[str]]:
+        """What tells it from others: of each part its name and the digest of its files, "" for one without."""
+        return [[part.spec, digests.of_folder(part.folder) if part.folder is not None else ""] for part in self.parts]
+
     @property
     def branches(self) -> bool:
         """Whether it, or one of a group, drafts trees."""

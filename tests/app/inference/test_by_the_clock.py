@@ -112,11 +112,11 @@ def test_a_reply_of_which_no_round_is_timed_teaches_nothing(learnt: LearntRounds
 
 
 DAMAGES: dict[str, Callable[[Any], object]] = {
-    "a variance below 0": lambda saved: saved["times"]["free"]["0"][1][0].__setitem__(0, -1.0),
-    "a covariance of nothing": lambda saved: saved["times"]["free"]["0"][1][0].__setitem__(1, 9.0),
-    "a variance without measure": lambda saved: saved["times"]["free"]["0"][1][3].__setitem__(3, 1e308),
-    "rows of other lengths": lambda saved: saved["times"]["free"]["0"][1][0].pop(),
-    "no means": lambda saved: saved["times"]["free"]["0"][0].clear(),
+    "a variance below 0": lambda saved: saved["times"]["free"]["1"]["0"][1][0].__setitem__(0, -1.0),
+    "a covariance of nothing": lambda saved: saved["times"]["free"]["1"]["0"][1][0].__setitem__(1, 9.0),
+    "a variance without measure": lambda saved: saved["times"]["free"]["1"]["0"][1][3].__setitem__(3, 1e308),
+    "rows of other lengths": lambda saved: saved["times"]["free"]["1"]["0"][1][0].pop(),
+    "no means": lambda saved: saved["times"]["free"]["1"]["0"][0].clear(),
     "more accepted than reached": lambda saved: saved["counts"][0].update(reached=[1.0], accepted=[2.0]),
     "places that were not reached": lambda saved: saved["counts"][0].update(reached=[], accepted=[40.0]),
     "another format": lambda saved: saved.update(format=0),
