@@ -19,7 +19,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +38,16 @@ from models.package_versions import version_of
 SUFFIX = ".cache"
 BLOCK_ROWS = 64
 MOST_BYTES = 4 << 30  # of all files of a folder
-FORMAT = 5  # raise it whenever what is kept changes
+FORMAT = 6  # raise it whenever what is kept changes
 _TABLES = """
     PRAGMA page_size = 16384;
     BEGIN;
     CREATE TABLE IF NOT EXISTS block (digest TEXT PRIMARY KEY, data BLOB NOT NULL);
     CREATE TABLE IF NOT EXISTS content (digest TEXT NOT NULL, json TEXT NOT NULL);
 """
-_TYPES = ("float32", "float16", "bfloat16", "uint32", "int32", "uint8")
+_TYPES = {str(one): one for one in (mx.float32, mx.float16, mx.bfloat16, mx.uint32, mx.int32, mx.uint8)}
 
-
-@dataclass
-class _Arrays:
-    """The arrays of a conversation. by_token: those with a row (of the last axis but one) for each token."""
-
-    found: list[mx.array] = field(default_factory=list)
-    by_token: set[int] = field(default_factory=set)
+_Arrays = list[tuple[mx.array, bool]]  # of a conversation, and whether one has a row (of the last axis but one) a token
 
 
 def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[], None]) -> int:
@@ -63,7 +57,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     pause: called between arrays; may raise to break off. Whatever happens, the file can be read as it was or as it is
     to be. Raises OSError or sqlite3.Error, and TypeError for a cache that holds what no file can.
     """
-    arrays = _Arrays()
+    arrays: _Arrays = []
     content: dict[str, Any] = {"of": _made_by(pair), "tokens": kept.tokens, "next_question": kept.next_question}
     content["target"] = _encoded(kept.target, arrays)
     if pair.drafter.monitored is not None and kept.drafter == pair.drafter.monitored.snapshot_key:
@@ -137,10 +131,9 @@ def _write(file: sqlite3.Connection, content: dict[str, Any], arrays: _Arrays, p
     many bytes were written."""
     known = {digest for (digest,) in file.execute("SELECT digest FROM block")}
     used, described, written = set[str](), list[dict[str, Any]](), 0
-    for place, array in enumerate(arrays.found):
+    for array, by_token in arrays:
         pause()
-        by_token, needed = place in arrays.by_token, []
-        rows = mx.moveaxis(array, -2, 0) if by_token else array
+        rows, needed = mx.moveaxis(array, -2, 0) if by_token else array, []
         for block in _blocks(rows, by_token):
             needed.append(digest := _digest(block))
             if digest not in known:
@@ -148,7 +141,7 @@ def _write(file: sqlite3.Connection, content: dict[str, Any], arrays: _Arrays, p
                 written += len(block)
                 file.execute("INSERT INTO block VALUES (?, ?)", (digest, block))
         used.update(needed)
-        described.append({"dtype": _type_name(array), "shape": rows.shape, "by_token": by_token, "blocks": needed})
+        described.append({"dtype": str(array.dtype), "shape": rows.shape, "by_token": by_token, "blocks": needed})
     file.executemany("DELETE FROM block WHERE digest = ?", [(digest,) for digest in known - used])
     text = json.dumps({**content, "arrays": described})
     file.execute("DELETE FROM content")
@@ -161,9 +154,8 @@ def _read_array(file: sqlite3.Connection, described: dict[str, Any], pause: Call
     pause()
     select = "SELECT data FROM block WHERE digest = ?"
     parts = [_checked(file.execute(select, (digest,)).fetchone()[0], digest) for digest in described["blocks"]]
-    data = np.frombuffer(b"".join(parts), _numpy_type(described["dtype"])).reshape(described["shape"])
-    array = mx.array(data)
-    array = mx.view(array, mx.bfloat16) if described["dtype"] == "bfloat16" else array
+    data = mx.array(np.frombuffer(b"".join(parts), np.uint8))
+    array = mx.view(data, _TYPES[described["dtype"]]).reshape(described["shape"])
     return mx.moveaxis(array, 0, -2) if described["by_token"] else array
 
 
@@ -177,15 +169,6 @@ def _checked(data: bytes, digest: str) -> bytes:
 # --- arrays, and the values that hold them ---------------------------------------------------------
 
 
-def _type_name(array: mx.array) -> str:
-    return str(array.dtype).rpartition(".")[2]
-
-
-def _numpy_type(name: str) -> str:
-    """Returns numpy's type for the bytes of an array; it has no bfloat16, which goes as the 16 bits that it is."""
-    return "<u2" if name == "bfloat16" else name
-
-
 def _blocks(array: mx.array, by_token: bool) -> list[memoryview]:
     """Returns the bytes of an array, evaluated: in blocks of BLOCK_ROWS if its first axis is `by_token`, else whole."""
     data = memoryview(mx.view(mx.contiguous(array).reshape(-1), mx.uint8))  # type: ignore[arg-type]
@@ -197,21 +180,19 @@ def _digest(data: Any) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _encoded(value: Snapshot, arrays: _Arrays) -> Any:
+def _encoded(value: Snapshot, arrays: _Arrays, by_token: bool = False) -> Any:
     """Returns a snapshot as JSON knows it; its arrays are added to `arrays`. Raises TypeError for anything else."""
     if isinstance(value, mx.array):
-        if _type_name(value) not in _TYPES:
+        if str(value.dtype) not in _TYPES:
             raise TypeError(f"an array of {value.dtype} cannot be written")
-        arrays.found.append(value)
-        return {"array": len(arrays.found) - 1}
+        arrays.append((value, by_token))
+        return {"array": len(arrays) - 1}
     if isinstance(value, dict):
-        first, held = len(arrays.found), filled_rows(value)
-        encoded = {"dict": {name: _encoded(one, arrays) for name, one in (held or value).items()}}
-        if held is not None:
-            arrays.by_token.update(range(first, len(arrays.found)))
-        return encoded
+        held = filled_rows(value)
+        by_token = by_token or held is not None
+        return {"dict": {name: _encoded(one, arrays, by_token) for name, one in (held or value).items()}}
     if isinstance(value, list | tuple):
-        return {type(value).__name__: [_encoded(one, arrays) for one in value]}
+        return {type(value).__name__: [_encoded(one, arrays, by_token) for one in value]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{type(value).__name__} cannot be written")
