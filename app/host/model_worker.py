@@ -178,12 +178,11 @@ class ModelWorker:
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
                     self._note_conversation(cache, tuple(pair.session.tokens))
-                    digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     yield protocol.ReplyDone(
                         id=number,
                         finished=event,
                         seed=settings.seed or 0,
-                        prompt_digest=digest,
+                        prompt_digest=f"{digests.of_prompt(runner.prompt)}.{pair.digest}",
                         sampling=settings,
                         plain_s=runner.plain_s,
                         predicted=runner.predicted,

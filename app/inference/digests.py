@@ -38,17 +38,6 @@ def of_files(folder: Path, weights: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def together(prompt: str, model: str) -> str:
-    """Returns both digests as a reply keeps them."""
-    return f"{prompt}.{model}"
-
-
-def apart(kept: str) -> tuple[str, str]:
-    """Returns the digests of prompt and model as a reply kept them, "" for one that it did not."""
-    prompt, _, model = kept.partition(".")
-    return prompt, model
-
-
 def _parts(path: Path, samples: int) -> Iterator[bytes]:
     size = path.stat().st_size
     yield f"{path.name}:{size}".encode()

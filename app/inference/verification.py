@@ -21,7 +21,6 @@ from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from models.architecture_references import reference_line
 
-Pause = Callable[[], None]
 STOPPED = "stopped before all of the reply was checked"
 
 
@@ -80,7 +79,7 @@ def _check(
     prompt: Sequence[int],
     rounds: Sequence[Round],
     complete: bool,
-    pause: Pause,
+    pause: Callable[[], None],
 ) -> Generator[PromptProgress | int | Receipt]:
     """Yields what `engine.audit.reply_check.check_reply` does. In exact-verify the passes are those of plain decoding
     where the reply was made, which may be another machine."""
@@ -102,7 +101,7 @@ def _check(
 
 def check_model(pair: LoadedPair, request: Verify) -> None:
     """Raises OtherModelError if other weights wrote the reply, as far as is known: these would be blamed for it."""
-    _, digest = digests.apart(request.prompt_digest)
+    _, _, digest = request.prompt_digest.partition(".")
     if digest and digest != pair.digest:
         raise OtherModelError(
             f"the weights in {pair.target.name} are not the ones that wrote this reply: restore them, or "
@@ -113,7 +112,7 @@ def check_model(pair: LoadedPair, request: Verify) -> None:
 def check_prompt(pair: LoadedPair, request: Verify, prompt: Sequence[int], reply_tokens: int) -> None:
     """Raises OtherPromptError if the reply was made with another prompt: it would fail whatever it says. Raises
     ContextError if prompt and reply do not fit into the context."""
-    tokens, (digest, _) = len(prompt), digests.apart(request.prompt_digest)
+    tokens, (digest, _, _) = len(prompt), request.prompt_digest.partition(".")
     known = request.prompt_tokens in (None, tokens) and digest in ("", digests.of_prompt(prompt))
     if not known:
         old, now = request.prompt_tokens, f"now has {tokens}"
@@ -131,28 +130,24 @@ def check_prompt(pair: LoadedPair, request: Verify, prompt: Sequence[int], reply
 
 def round_of(index: int, kept: RoundTokens) -> Round:
     """Returns a round as far as it is known. Raises UsageError for one that is inconsistent."""
-    if not (_fits_tree(kept, kept.parents) if kept.parents is not None else _fits_chain(kept)):
+    if kept.parents is None:
+        accepted = max(0, len(kept.tokens) - 1)
+        fits = not kept.path and accepted <= len(kept.drafted)
+    else:
+        accepted = len(kept.path)
+        fits = is_tree(kept.parents, len(kept.drafted), kept.path) and len(kept.tokens) <= accepted + 1
+    if not fits:
         raise UsageError(f"round {index} of this reply is inconsistent: its saved data is damaged")
-    accepted = len(kept.path) if kept.parents is not None else max(0, len(kept.tokens) - 1)
     made = Round(index, kept.tokens, kept.drafted, accepted, (), (), 0, 0.0, parents=kept.parents, path=kept.path)
     return replace(made, fingerprints=kept.fingerprints)
-
-
-def _fits_chain(kept: RoundTokens) -> bool:
-    return not kept.path and len(kept.tokens) <= len(kept.drafted) + 1
-
-
-def _fits_tree(kept: RoundTokens, parents: tuple[int, ...]) -> bool:
-    return is_tree(parents, len(kept.drafted), kept.path) and len(kept.tokens) <= len(kept.path) + 1
 
 
 def _with_texts(receipt: Receipt, pair: LoadedPair) -> Receipt:
     """Returns the receipt with the texts of the tokens in its differences."""
 
-    def text(token: int | None) -> str:
-        return "" if token is None else pair.target.tokenizer.piece(token)
-
     def with_texts(one: Difference) -> Difference:
-        return replace(one, plain_text=text(one.plain_token), other_text=text(one.other_token))
+        tokens = (one.plain_token, one.other_token)
+        plain, other = ("" if token is None else pair.target.tokenizer.piece(token) for token in tokens)
+        return replace(one, plain_text=plain, other_text=other)
 
     return replace(receipt, differences=tuple(map(with_texts, receipt.differences)))

@@ -52,12 +52,6 @@ def test_prompts_are_told_apart_by_their_ids_and_order() -> None:
     assert digests.of_prompt((1, 2, 3)) == digests.of_prompt([1, 2, 3])
 
 
-@pytest.mark.parametrize("kept", [("ab", "cd"), ("ab", ""), ("", "")])
-def test_both_come_back_as_they_were_kept(kept: tuple[str, str]) -> None:
-    assert digests.apart(digests.together(*kept)) == kept
-    assert digests.apart("ab") == ("ab", "")  # of before models were looked at
-
-
 def test_a_head_in_the_folder_of_its_target_leaves_the_digest_of_the_target(
     toy_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
