@@ -242,23 +242,6 @@ class LoadedPair:
             return self.target.tokenizer.encode(messages, cancelled)
         return self.target.tokenizer.chat(list(messages), cancelled, tools, **settings.switches)
 
-    def stable_lengths(
-        self,
-        prompt: Sequence[int],
-        messages: Sequence[Mapping[str, Any]] | str,
-        settings: SamplingSettings,
-        cancelled: Callable[[], bool] = lambda: False,
-        tools: Sequence[dict[str, Any]] = (),
-    ) -> tuple[int, ...]:
-        """Returns the lengths of a prompt to which later prompts will go back; only that for the next question where
-        the target's caches go back to any place by themselves. prompt: its ids. The rest as of `prompt_ids`."""
-        if isinstance(messages, str):
-            return ()
-        tokenizer = self.target.tokenizer
-        if not self.target.model.cache.needs_pins:
-            return (max(0, len(prompt) - tokenizer.withdrawn_tokens(tools, **settings.switches)),)
-        return tokenizer.stable_prompt_lengths(list(messages), cancelled, tools, others=True, **settings.switches)
-
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""
         vocabulary = self.target.model.vocabulary

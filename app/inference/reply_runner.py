@@ -69,10 +69,20 @@ class ReplyRunner:
     def make_prompt(self) -> None:
         """Makes the ids of the prompt. Raises ModelError where the model's template refuses it, and StoppedError."""
         began_s, given = time.monotonic(), self._input
-        asked = (given.messages, self.settings, self._cancelled, given.tools)
-        prompt = self.pair.prompt_ids(*asked)
-        self._stable_lengths = self.pair.stable_lengths(prompt, *asked)
+        prompt = self.pair.prompt_ids(given.messages, self.settings, self._cancelled, given.tools)
+        self._stable_lengths = self._lengths_of(prompt)
         self.prompt, self._prompt_s = prompt, time.monotonic() - began_s
+
+    def _lengths_of(self, prompt: Sequence[int]) -> tuple[int, ...]:
+        """Returns the lengths of a prompt to which later prompts will go back; only that for the next question where
+        the target's caches go back to any place by themselves."""
+        messages, tools, switches = self._input.messages, self._input.tools, self.settings.switches
+        if isinstance(messages, str):
+            return ()
+        tokenizer = self.pair.target.tokenizer
+        if not self.pair.target.model.cache.needs_pins:
+            return (max(0, len(prompt) - tokenizer.withdrawn_tokens(tools, **switches)),)
+        return tokenizer.stable_prompt_lengths(list(messages), self._cancelled, tools, others=True, **switches)
 
     def events(self) -> Iterator[Event | FellBack]:
         """Yields the reply, and FellBack, as of no request, where it goes on without its drafter. Its times are counted
@@ -86,7 +96,8 @@ class ReplyRunner:
                 self.unused_prediction = self.pair.why_no_prediction(self.settings)
                 tokens = self.pair.draft_from_prediction(self._input.prediction, self.prompt, self.settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
-            self._stop_if_cancelled()
+            if self._cancelled():
+                raise StoppedError("stopped before the reply began")
         except StoppedError:
             yield Finished("cancelled", 0, 0.0)
             return
@@ -102,24 +113,15 @@ class ReplyRunner:
         yield from self._attempt(None, FixedLength(0, why_plain))
 
     @property
-    def _context(self) -> int:
-        """How many tokens the reply begins after: times depend on it."""
-        return len(self.prompt) + self._given
-
-    @property
     def plain_s(self) -> float | None:
         """What a plain step takes now, as the rounds of this reply tell; None where they do not."""
         return self._policy.plain_s if isinstance(self._policy, Adaptive) else None
-
-    def _stop_if_cancelled(self) -> None:
-        if self._cancelled():
-            raise StoppedError("stopped before the reply began")
 
     def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str]:
         """Yields the reply with drafts. Returns "" at its end, or why the drafter could not go on."""
         drafter.timed, drafter.failed, drafter.busy = self._input.timed, False, False
         try:
-            self._policy = policy = self.pair.policy(self.settings, self._context, self._input.timed)
+            self._policy = policy = self.pair.policy(self.settings, len(self.prompt) + self._given, self._input.timed)
             yield from self._attempt(wanted(drafter, policy), policy)
             if isinstance(policy, Adaptive):
                 self.pair.learnt.save()
