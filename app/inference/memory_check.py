@@ -45,13 +45,21 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
     return requested or declared or DEFAULT_CONTEXT
 
 
-def check_memory(folder: ModelFolder, options: Options) -> MemoryVerdict:
+def check_memory(folder: ModelFolder, options: Options, all_drafters: bool = False) -> MemoryVerdict:
     """Returns how the target in `folder` and the largest drafter of `options` fit, and with how long a context: the
-    requested one, else the longest that leaves other programs their share.
+    requested one, else the longest that leaves other programs their share. all_drafters: whether all of them must fit
+    at once, as in a race, and none may be one that does not load.
 
     Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
     """
-    return _checked_verdict(folder, _largest_drafter(folder, options), options)
+    if all_drafters:
+        named = [path for spec in options.drafters for path in drafter_folders(spec, folder, options.cache_root)]
+        verdict = verdict_of(folder, list(dict.fromkeys(named)), options)
+    else:
+        verdict = verdict_of(folder, _largest_drafter(folder, options), options)
+    if verdict.level == "refused":
+        raise ModelError(f"{name_of(folder.path)} does not fit: {verdict}")
+    return verdict
 
 
 def context_note(folder: ModelFolder, options: Options, verdict: MemoryVerdict) -> str:
@@ -94,13 +102,6 @@ def fits_beside(pair_at: FootprintAt, contexts: Sequence[int], context: int, kep
     return not memory_is_short() and needed <= TIGHT * room.most and footprint.cache <= free
 
 
-def check_all(folder: ModelFolder, options: Options) -> None:
-    """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `check_memory` and
-    `drafter_folders` raise."""
-    named = [path for spec in options.drafters for path in drafter_folders(spec, folder, options.cache_root)]
-    _checked_verdict(folder, list(dict.fromkeys(named)), options)
-
-
 def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> MemoryVerdict:
     """Returns whether a target and drafters fit at the requested context, else at the longest that fits easily, else at
     all. Raises UsageError, and ModelError for what would not load."""
@@ -118,13 +119,6 @@ def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) 
         easily = largest_context(taken, context, int(TIGHT * room.most))
         context = easily or largest_context(taken, context, room.most) or context
     return judge_memory(taken, context, room, with_fewer_bits)
-
-
-def _checked_verdict(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> MemoryVerdict:
-    verdict = verdict_of(folder, drafters, options)
-    if verdict.level == "refused":
-        raise ModelError(f"{name_of(folder.path)} does not fit: {verdict}")
-    return verdict
 
 
 def _largest_drafter(folder: ModelFolder, options: Options) -> list[Path]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace as changed
 from app.inference import environment
 from app.inference.loaded_pair import LoadedPair
 from app.inference.measured_reply import Reply, begin_reply, warm_up
-from app.inference.memory_check import check_all
+from app.inference.memory_check import check_memory
 from app.inference.options import Options
 from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
 from app.protocol.race_messages import (
@@ -208,7 +208,7 @@ class RaceRuns:
         """Raises ModelError if the drafters of both sides do not fit into memory together."""
         drafters = tuple(self._race.options(side).drafter for side in self._race.sides)
         options = replace(self._race.base, drafters=drafters, context=self._base.session.context)
-        check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
+        check_memory(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits), all_drafters=True)
 
     def _warm_up(self) -> Iterator[AnyAnswer]:
         """Runs each side once, which teaches draft length auto."""
