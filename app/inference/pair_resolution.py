@@ -1,6 +1,5 @@
 """From names to folders: which target, which drafters, what automatic choice takes. Nothing is loaded."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue.entries import read_catalogue
 from models.compatibility.best_drafter import UsableModel, auto_drafter
 from models.drafters import LOOKUP
-from models.local.inventory import Installed, installed, note_use
+from models.local.inventory import installed, note_use
 from models.local.locations import AbsentModel, find_locations, find_model, names_in
 from models.model_folder import ModelFolder
 from models.paths import BUILTIN, exists
@@ -79,14 +78,9 @@ def resolve_auto(target: ModelFolder, cache_root: Path | None = None) -> tuple[s
 
 def present_models(cache_root: Path | None = None) -> list[UsableModel]:
     """Returns the models and drafters on this machine that Redline can load. cache_root: as in `Options`."""
-    return usable(installed(find_locations(Path.home(), cache_root)))
-
-
-def usable(found: Iterable[Installed]) -> list[UsableModel]:
-    """Returns those of `found` that are complete and of a kind that MLX can load."""
     return [
         UsableModel(one.name, one.path, one.size_bytes, one.name if one.origin in ("hub", "lm-studio") else None)
-        for one in found
+        for one in installed(find_locations(Path.home(), cache_root))
         if one.complete and one.kind not in ("gguf", "unknown")
     ]
 

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 from app.cli.models import SUBCOMMANDS
 from app.cli.models import catalogue as commands
 from app.inference import pair_resolution
-from app.inference.pair_resolution import usable
+from app.inference.pair_resolution import present_models
 from app.model_words import TIMES, speedup
 from models.catalogue.entries import Catalogue, read_catalogue
 from models.catalogue.search import (
@@ -188,14 +188,16 @@ def test_pairs_without_a_model_says_what_to_do_and_damage_is_told(
     assert done.code == 1 and "has no model*.safetensors" in done.out and "\x1b" not in done.out
 
 
-def test_partial_downloads_and_gguf_are_no_part_of_a_pair() -> None:
+def test_partial_downloads_and_gguf_are_no_part_of_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Installed("o/a", Path("a"), "hub", "model", 5, 5, None, True)
     others = [
         Installed("o/b", Path("b"), "hub", "model", 5, 9, None, False, "half"),
         Installed("o/c", Path("c"), "lm-studio", "gguf", 5, 5, None, False, "is GGUF"),
         Installed("own", Path("d"), "redline", "model", 5, 5, None, True),
     ]
-    assert usable([whole, *others]) == [UsableModel("o/a", Path("a"), 5, "o/a"), UsableModel("own", Path("d"), 5, None)]
+    monkeypatch.setattr(pair_resolution, "installed", lambda _: [whole, *others])
+    usable = [UsableModel("o/a", Path("a"), 5, "o/a"), UsableModel("own", Path("d"), 5, None)]
+    assert present_models() == usable
 
 
 # --- the overview ---------------------------------------------------------------------------------
