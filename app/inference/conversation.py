@@ -20,25 +20,19 @@ from engine.audit.receipt import Receipt
 from engine.errors import UsageError
 from engine.events import Event, Finished, Round
 from engine.settings import SamplingSettings
-from models.generation_defaults import GenerationDefaults
-
-Message = dict[str, str]
-Notice = Callable[[str], None]
 
 
 @dataclass
 class Conversation:
     """notice: shows a line about work that takes seconds; "" clears it. answer: the request that verifies the last
-    reply, None before the first. defaults: the sampling settings that the target's authors recommend. plain_s: what a
-    plain step took in the last reply, None if its rounds did not tell."""
+    reply, None before the first. plain_s: what a plain step took in the last reply, None if its rounds did not tell."""
 
     options: Options
     pair: LoadedPair
     system: str = ""
-    messages: list[Message] = field(default_factory=list)
-    notice: Notice = lambda text: None
+    messages: list[dict[str, str]] = field(default_factory=list)
+    notice: Callable[[str], None] = lambda text: None
     answer: Verify | None = None
-    defaults: GenerationDefaults = field(default_factory=GenerationDefaults)
     plain_s: float | None = None
 
     def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[Event | FellBack]:
@@ -116,17 +110,20 @@ class Conversation:
     def describe(self) -> str:
         """Returns target, drafter and sampling settings in a line."""
         options, sampling, drafter = self.options, self.options.sampling, self.pair.drafter
+        defaults = self.pair.defaults
         length = "auto" if sampling.draft_length is None else sampling.draft_length
         drafting = f"drafter {drafter.name}, draft length {length}" if self.speculating else "plain decoding"
         note = f" ({drafter.note})" if drafter.note and self.speculating else ""
         seeded = f", seed {sampling.seed}, {sampling.acceptance}" if sampling.temperature else ""
-        own = " (model's default)" if "temperature" in sampling.from_model and self.defaults.values else ""
+        own = " (model's default)" if "temperature" in sampling.from_model and defaults.values else ""
         sampled = f"temperature {sampling.temperature:g}{own}{seeded}"
         exact = exact_in_words(self.pair.with_identical_width(sampling))
-        parts = [target_name(options), f"{drafting}{note}", sampled, exact, self.pair.note, self.defaults.note]
+        parts = [target_name(options), f"{drafting}{note}", sampled, exact, self.pair.note, defaults.note]
         return " · ".join(part for part in parts if part)
 
-    def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[Event | FellBack]:
+    def _reply(
+        self, before: list[dict[str, str]], text: str, cancelled: Callable[[], bool]
+    ) -> Generator[Event | FellBack]:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
@@ -174,10 +171,9 @@ def _check_switches(sampling: SamplingSettings, pair: LoadedPair) -> None:
         raise UsageError(f"this model has no effort level {sampling.effort!r}: {known}")
 
 
-def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:
+def open_conversation(options: Options, system: str, notice: Callable[[str], None]) -> Conversation:
     """Returns a conversation on a pair that is loaded now. Raises UsageError, ModelError, PairError."""
     pair = open_target(options).open_drafter(options.drafter, options.tree)
-    defaults = pair.defaults
-    options = replace(options, sampling=options.sampling.with_defaults(defaults.values))
+    options = replace(options, sampling=pair.resolved(options.sampling))
     _check_switches(options.sampling, pair)
-    return Conversation(options, pair, system, notice=notice, defaults=defaults)
+    return Conversation(options, pair, system, notice=notice)

@@ -1,6 +1,7 @@
 """Replies recorded once, played without a model."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 from app.inference.loaded_pair import LoadedPair
@@ -82,5 +83,6 @@ class RecordedSession:
 def recorded_pair(session: RecordedSession) -> LoadedPair:
     """A pair whose replies are recorded, and whose target has nothing to reset."""
     cache = SimpleNamespace(reset=lambda: None, needs_pins=False)
-    target = SimpleNamespace(model=SimpleNamespace(cache=cache, leader=None, vocabulary=0), tokenizer=session)
+    model, folder = SimpleNamespace(cache=cache, leader=None, vocabulary=0), SimpleNamespace(path=Path("nowhere"))
+    target = SimpleNamespace(model=model, tokenizer=session, folder=folder)
     return LoadedPair(target, session, NamedDrafter("lookup", None))  # type: ignore[arg-type]
