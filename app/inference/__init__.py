@@ -5,7 +5,7 @@ pair_resolution, pair_loader      from names to folders; from folders to a targe
 memory_check                      whether they fit, and with how long a context
 loaded_pair                       a target and a drafter that are loaded, and earlier replies to copy from
 learnt_rounds                     the policy of each reply, and what earlier replies have taught it
-reply_runner, monitored_drafter   a reply that goes on without a drafter that fails
+reply_runner                      a reply that goes on without a drafter that fails
 measured_reply                    a reply for races and benchmarks
 verification                      a reply that is compared with plain decoding
 tool_call_reader                  the calls of tools in a reply

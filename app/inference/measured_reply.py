@@ -95,7 +95,7 @@ def round_seconds(rounds: Sequence[Round]) -> dict[str, float]:
 def learn_times(options: Options, target: Loaded, folder: Path, trees: bool) -> DrafterTimes:
     """Returns what rounds with the drafter in a folder take, learnt from its replies to `PROMPTS`. trees: whether it
     drafts them, if it can."""
-    session = pair_loader.open_session(target, options).session
+    session, *_ = pair_loader.open_session(target, options)
     drafter = pair_loader.open_drafter(str(folder), target, trees)
     pair = LoadedPair(target, session, drafter, cache_root=options.cache_root)
     settings = SamplingSettings(max_tokens=LEARNING_TOKENS)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import mlx.core as mx
 
 from app.inference import cluster, digests
 from app.inference.memory_check import check_memory, context_note
-from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts_of, resolve_auto, target_folder
-from engine.drafters import Drafter
+from engine.drafters import Draft, DraftContext, Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError, PairError, UsageError
@@ -30,6 +32,48 @@ from models.model_folder import check_folder
 from models.paths import name_of
 
 AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
+
+
+class MonitoredDrafter(DrafterGroup):
+    """Another drafter, or each of a group: what it raises is known to be its own. timed: whether proposals are awaited
+    and timed, at one more synchronisation a round. failed: whether it has raised something. busy: whether a draft of it
+    is in the round on the device; MLX is lazy, so an error of the drafter may come up only when that is waited for."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.timed = self.failed = self.busy = False
+        members = drafter.members if isinstance(drafter, DrafterGroup) else (drafter,)
+        super().__init__([_Member(self, member) for member in members])
+
+    def rewind(self, length: int) -> None:
+        self.busy = False
+        super().rewind(length)
+
+
+class _Member(Drafter):
+    """One drafter of a monitored group, of which every method notes what it raises."""
+
+    def __init__(self, group: MonitoredDrafter, drafter: Drafter) -> None:
+        self.name, self.needs, self.traits = drafter.name, drafter.needs, drafter.traits
+        self.snapshot_key = drafter.snapshot_key
+        self._group, self._drafter = group, drafter
+        for name in ("sync", "draft_class", "rewind", "reusable", "snapshot", "restore"):
+            setattr(self, name, partial(self._call, name))
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._drafter, name)(*arguments)
+        except Exception:  # broad: noted and raised on
+            self._group.failed = True
+            raise
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        began_s = time.monotonic()
+        draft: Draft = self._call("propose", context, length)
+        self._group.busy = draft.tokens.size > 0
+        if not self._group.timed:
+            return draft
+        mx.eval(draft.tokens, [] if draft.tree is None else draft.tree.parents)
+        return replace(draft, times_s=(began_s, time.monotonic()))
 
 
 @dataclass(frozen=True)
@@ -90,14 +134,6 @@ class NamedDrafter:
         return name_of(Path(self.spec)) if self.spec else ""
 
 
-class OpenedSession(NamedTuple):
-    """note: what the user should know of the context, or "". needed: bytes that the pair takes at the full context."""
-
-    session: Session
-    note: str
-    needed: int
-
-
 def open_target(options: Options) -> Loaded:
     """Returns the target, loaded if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a
     context that it is not made for."""
@@ -115,8 +151,9 @@ def open_target(options: Options) -> Loaded:
     return loaded
 
 
-def open_session(target: Loaded, options: Options) -> OpenedSession:
-    """Returns a session with a context that fits. Raises what `check_memory` raises."""
+def open_session(target: Loaded, options: Options) -> tuple[Session, str, int]:
+    """Returns a session with a context that fits, what the user should know of that, or "", and the bytes that the pair
+    takes at the full context. Raises what `check_memory` raises."""
     verdict = check_memory(target.folder, options)
     note, context = context_note(target.folder, options, verdict), verdict.context
     if (others := cluster.connect(options.hosts)) is not None:
@@ -124,7 +161,7 @@ def open_session(target: Loaded, options: Options) -> OpenedSession:
         fits = f"fits: {others.memory_text(verdict.needed)}, for a context of {context:,} tokens"
         note = join_notes(note, fits)
     session = Session(target.model, target.tokenizer, context, target.tokenizer.matchers)
-    return OpenedSession(session, join_notes(target.tokenizer.note, note), verdict.needed)
+    return session, join_notes(target.tokenizer.note, note), verdict.needed
 
 
 def open_drafter(spec: str, target: Loaded, trees: bool = False, cache_root: Path | None = None) -> NamedDrafter:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.inference.loaded_pair import LoadedPair, reason_of
-from app.inference.monitored_drafter import MonitoredDrafter
-from app.inference.pair_loader import wanted
+from app.inference.pair_loader import MonitoredDrafter, wanted
 from app.protocol import FellBack
 from engine.backend import raise_if_machine_lost
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST

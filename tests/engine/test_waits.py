@@ -7,7 +7,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from app.inference.monitored_drafter import MonitoredDrafter
+from app.inference.pair_loader import MonitoredDrafter
 from engine.drafters import Drafter
 from engine.events import Round
 from engine.policy import Policy

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.inference.monitored_drafter import MonitoredDrafter
+from app.inference.pair_loader import MonitoredDrafter
 from engine.drafters import Draft, DraftContext, Drafter, empty_draft
 
 MADE_ONCE = {"for_another_reply", "snapshot_key"}  # of the drafter itself, by the pair
