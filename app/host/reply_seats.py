@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from app.inference.loaded_pair import LoadedPair
-from app.inference.memory_check import caches_bytes, fits_beside
+from app.inference.memory_check import fits_beside
 from engine.kept_conversations import KeptConversation, common_prefix
 from models.drafters.pair_footprint import pair_footprint
 from models.memory.memory_verdict import Footprint, FootprintAt
@@ -102,7 +102,7 @@ class ReplySeats:
         seat.context, seat.reads = context, prompt
         # It takes over what was kept for all that waited, and may have read its prompt before they ask again.
         seat.is_awaited = any(common_prefix(prompt, other) >= WORTH_WAITING for _, other in self._want_copy)
-        seat.pair.keep_conversations(beside=caches_bytes(self._memory_at, [one.context for one in others]))
+        seat.pair.keep_conversations(beside=sum(self._memory_at(one.context).cache for one in others))
         try:
             yield seat
         except BaseException:

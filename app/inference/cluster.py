@@ -264,8 +264,7 @@ def connect(hosts: Sequence[Host]) -> Cluster | None:
         _cluster.append(Cluster(hosts))
     if not _cluster or _cluster[0].hosts != tuple(hosts):
         raise MachineLostError(f"this process was joined to other machines{AGAIN}")
-    if _cluster[0].lost:
-        raise MachineLostError(_cluster[0].lost)
+    check()
     return _cluster[0]
 
 

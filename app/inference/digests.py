@@ -1,6 +1,6 @@
 """Digests that recognise what a reply was made with: the ids of its prompt and the weights of its model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -31,17 +31,12 @@ def of_files(folder: Path, weights: Sequence[Path]) -> str:
     try:
         digest = blake2b((folder / "config.json").read_bytes(), digest_size=_SIZE)
         for path in sorted(weights):
-            for part in _parts(path, max(4, _SAMPLES // len(weights))):
-                digest.update(part)
+            size, samples = path.stat().st_size, max(4, _SAMPLES // len(weights))
+            digest.update(f"{path.name}:{size}".encode())
+            with path.open("rb") as file:
+                for sample in range(samples):
+                    file.seek(size * sample // samples)
+                    digest.update(file.read(_SAMPLE_BYTES))
     except OSError:
         return ""
     return digest.hexdigest()
-
-
-def _parts(path: Path, samples: int) -> Iterator[bytes]:
-    size = path.stat().st_size
-    yield f"{path.name}:{size}".encode()
-    with path.open("rb") as file:
-        for sample in range(samples):
-            file.seek(size * sample // samples)
-            yield file.read(_SAMPLE_BYTES)

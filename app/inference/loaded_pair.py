@@ -174,34 +174,28 @@ class LoadedPair:
     def draft_from(self, folder: Path | None, settings: SamplingSettings) -> None:
         """Has prompt lookup draft the next reply from the earlier ones in `folder` too, where `settings` allow it; None
         for none. See `app.reply_history`."""
-        if not self._lookups:
-            return
         index = None
-        if folder is not None and not settings.repeats_rounds:
+        if self._lookups and folder is not None and not settings.repeats_rounds:
             index = self._history.index(folder)
         for lookup in self._lookups:
             lookup.history = index
 
-    def draft_from_prediction(self, text: str, prompt: Sequence[int], settings: SamplingSettings) -> list[int]:
+    def draft_from_prediction(
+        self, text: str, prompt: Sequence[int], settings: SamplingSettings
+    ) -> tuple[list[int], str]:
         """Has prompt lookup draft the next reply from a text that it is expected to repeat, in place of earlier
         replies and under their conditions. The text follows the end of the prompt, so that its beginning is drafted
-        first. Returns the tokens that are drafted from: none where the drafter has no prompt lookup."""
-        if self.why_no_prediction(settings):
-            return []
+        first. Returns the tokens that are drafted from, and where there are none why."""
+        if not self._lookups:
+            return [], "only prompt lookup drafts from a prediction, alone or together with another drafter"
+        if settings.repeats_rounds:
+            return [], "a prediction is not drafted from where rejection sampling must repeat a seed"
         index = SuffixIndex(HISTORY_SHORTEST)
         tokens = [*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text)[: self.session.context]]
         index.extend([*tokens, END])
         for lookup in self._lookups:
             lookup.history = index
-        return tokens
-
-    def why_no_prediction(self, settings: SamplingSettings) -> str:
-        """Returns why a reply with these settings is not drafted from a prediction, "" where it is."""
-        if not self._lookups:
-            return "only prompt lookup drafts from a prediction, alone or together with another drafter"
-        if settings.repeats_rounds:
-            return "a prediction is not drafted from where rejection sampling must repeat a seed"
-        return ""
+        return tokens, ""
 
     @cached_property
     def _history(self) -> DraftHistory:

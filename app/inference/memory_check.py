@@ -84,20 +84,15 @@ def kept_conversations_bytes(needed: int, kept: int) -> int:
     return max(0, left)
 
 
-def caches_bytes(pair_at: FootprintAt, contexts: Sequence[int]) -> int:
-    """Returns the bytes of the caches of replies at once, each with as many tokens of prompt and reply. pair_at: the
-    memory of the pair by the length of the context."""
-    return sum(pair_at(context).cache for context in contexts)
-
-
 def fits_beside(pair_at: FootprintAt, contexts: Sequence[int], context: int, kept: int) -> bool:
     """Returns whether memory allows another reply, of `context` tokens with its prompt, beside those of `contexts`,
     where `kept` are the bytes of conversations that are kept and would make room. One alone always fits: its pair would
-    not have been loaded otherwise."""
+    not have been loaded otherwise. pair_at: the memory of the pair by the length of the context."""
     if not contexts:
         return True
     room, footprint = this_room(), pair_at(context)
-    needed = footprint.process + footprint.weights + footprint.working + caches_bytes(pair_at, [*contexts, context])
+    caches = sum(pair_at(one).cache for one in [*contexts, context])
+    needed = footprint.process + footprint.weights + footprint.working + caches
     free = room.most if room.free is None else room.free + kept
     return not memory_is_short() and needed <= TIGHT * room.most and footprint.cache <= free
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import mlx.core as mx
 
@@ -30,8 +30,6 @@ from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
 from models.paths import name_of
-
-AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
 
 
 class MonitoredDrafter(DrafterGroup):
@@ -225,6 +223,6 @@ def _grouped(group: NamedDrafter, parts: tuple[NamedDrafter, ...]) -> NamedDraft
     return replace(group, drafter=drafter, several=parts)
 
 
-def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:
+def wanted(drafter: Drafter | None, policy: Policy) -> Drafter | None:
     """Returns the drafter, or None if the policy never drafts: then it need not read the prompt either."""
     return None if isinstance(policy, FixedLength) and policy.length == 0 else drafter

@@ -16,6 +16,7 @@ from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.pair_loader import MonitoredDrafter, wanted
 from app.protocol import FellBack
 from engine.backend import raise_if_machine_lost
+from engine.drafters import Drafter
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
@@ -92,8 +93,8 @@ class ReplyRunner:
                 self.make_prompt()
             self._began_s = time.monotonic() - self._prompt_s
             if self._input.prediction:
-                self.unused_prediction = self.pair.why_no_prediction(self.settings)
-                tokens = self.pair.draft_from_prediction(self._input.prediction, self.prompt, self.settings)
+                given = (self._input.prediction, self.prompt, self.settings)
+                tokens, self.unused_prediction = self.pair.draft_from_prediction(*given)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
             if self._cancelled():
                 raise StoppedError("stopped before the reply began")
@@ -131,7 +132,7 @@ class ReplyRunner:
             return f"the drafter failed ({reason_of(error)})"
         return ""
 
-    def _attempt(self, drafter: MonitoredDrafter | None, policy: Policy) -> Iterator[Event]:
+    def _attempt(self, drafter: Drafter | None, policy: Policy) -> Iterator[Event]:
         """Continues from the tokens that were emitted, to the end of the reply."""
         emitted = len(self._ids) - self._given
         since_s = time.monotonic() - self._began_s
