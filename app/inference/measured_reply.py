@@ -49,10 +49,6 @@ class Reply:
         """The text without what the model thought."""
         return "".join(round_.text_in("answer") for round_ in self.rounds) + self.tail
 
-    @property
-    def text(self) -> str:
-        return "".join(text for round_ in self.rounds for text in round_.texts) + self.tail
-
     @classmethod
     def of(cls, prompt: Sequence[int], events: Iterable[Event]) -> Reply:
         """Returns the reply that consists of these events."""
