@@ -66,9 +66,9 @@ class Follower:
         except OSError as error:
             raise BackendError(f"{host.ssh} cannot be reached ({error.strerror}): install ssh") from error
 
-    def write(self, line: bytes) -> None:
+    def write(self, message: Message) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(line)
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
     def listen(self, lost: Callable[[str], None]) -> None:
@@ -90,13 +90,12 @@ class Cluster:
 
     memory: what the target takes on each of the others, for the user. context: the longest that they have memory for.
     network_s: an estimate of the seconds that a pass of the target over one token waits for the network, and what each
-    further one adds. lost: why they cannot be used any more, "" if they can. closed: whether they have been dismissed.
-    used: whether this process needs them. Raises BackendError for a machine that cannot be started or has other
-    versions.
+    further one adds. lost: why they cannot be used any more, "" if they can. used: whether this process needs them.
+    Raises BackendError for a machine that cannot be started or has other versions.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
-        self.hosts, self.lost, self.closed, self.used = tuple(hosts), "", False, True
+        self.hosts, self.lost, self.used = tuple(hosts), "", True
         self.memory, self.context, self.network_s = "", 0, (0.0, 0.0)
         self._thread, self._joining, self._restore_terminal = threading.get_ident(), False, _terminal_restorer()
         self._followers: list[Follower] = []
@@ -116,10 +115,9 @@ class Cluster:
         """Sends a message to every other rank. Raises MachineLostError once one is gone."""
         if self.lost:
             raise MachineLostError(self.lost)
-        line = json.dumps(message).encode() + b"\n"
         for follower in self._followers:
             try:
-                follower.write(line)
+                follower.write(message)
             except OSError as error:
                 self._lose(_has_ended(follower.host))
                 raise MachineLostError(self.lost) from error
@@ -171,7 +169,7 @@ class Cluster:
 
     def close(self) -> None:
         """Ends the other processes."""
-        self.closed, self.lost = True, self.lost or "the other machines were dismissed: start Redline again"
+        self.used, self.lost = False, self.lost or "the other machines were dismissed: start Redline again"
         for follower in self._followers:
             with suppress(OSError):
                 follower.process.stdin.close()  # type: ignore[union-attr]
@@ -181,8 +179,7 @@ class Cluster:
 
     def _join(self, ring: Ring) -> mx.distributed.Group:
         for rank, follower in enumerate(self._followers, 1):
-            hosts = [host.__dict__ for host in self.hosts]
-            follower.write(json.dumps({"rank": rank, "ring": ring, "hosts": hosts}).encode() + b"\n")
+            follower.write({"rank": rank, "ring": ring, "hosts": [vars(host) for host in self.hosts]})
         self._joining = True
         group = join(0, ring)
         self._joining = False
@@ -239,7 +236,7 @@ class Cluster:
         seen = 0
         while seen < 2:
             time.sleep(GRACE_S / 2)
-            if self.closed or not self.used:
+            if not self.used:
                 return
             stuck = self._joining or _is_in_engine(self._thread)
             seen = seen + 1 if stuck else 0
@@ -317,15 +314,14 @@ def versions() -> dict[str, str]:
 
 
 def _ring(hosts: Sequence[Host]) -> Ring:
-    """Returns the address of each rank: that of the file, with a port where it has none."""
-    ports = _free_ports(len(hosts)) if all(host.is_here for host in hosts) else range(PORT, PORT + len(hosts))
+    """Returns the address of each rank: that of the file, with a port where it has none. On this machine alone
+    it is any that is free."""
+    ports: Sequence[int] = range(PORT, PORT + len(hosts))
+    if all(host.is_here for host in hosts):
+        with ExitStack() as stack:
+            free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in hosts]
+            ports = [one.getsockname()[1] for one in free]
     return [[host.ip if ":" in host.ip else f"{host.ip}:{port}"] for host, port in zip(hosts, ports, strict=True)]
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def _is_in_engine(thread: int) -> bool:

@@ -17,8 +17,8 @@ nothing is written. `app.host.model_worker` decides when they are written.
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
     most_bytes = min(MOST_BYTES, free_disk_bytes(path.parent) // 2)
     if not (path.exists() and pair.digest and kept.nbytes <= most_bytes):
         return 0
-    with closing(_opened(path)) as file, file:
+    with _opened(path) as file, file:
         written = _write(file, content, arrays, pause)
     # Those of deleted conversations count too, but not the journals of SQLite.
     files = [*path.parent.glob(f"*{SUFFIX}"), *path.parent.glob(f"*{SUFFIX}{ASIDE}")]
@@ -88,7 +88,7 @@ def load(path: Path, pair: LoadedPair, pause: Callable[[], None] = lambda: None)
 
 def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConversation:
     """Raises ValueError for a file made by anything else, and various errors for a damaged one."""
-    with closing(_opened(path)) as file:
+    with _opened(path) as file:
         ((digest, text),) = file.execute("SELECT digest, json FROM content")
         content = json.loads(_checked(text.encode(), digest))
         if content["of"] != _made_by(pair) or not pair.digest:
@@ -115,15 +115,12 @@ def _made_by(pair: LoadedPair) -> dict[str, object]:
 # --- the file --------------------------------------------------------------------------------------
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Opens a file that is there. Raises sqlite3.Error."""
-    file = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
-    try:
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Opens a file that is there, and closes it. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as file:
         file.executescript(_TABLES)
-    except sqlite3.Error:
-        file.close()
-        raise
-    return file
+        yield file
 
 
 def _write(file: sqlite3.Connection, content: dict[str, Any], arrays: _Arrays, pause: Callable[[], None]) -> int:

@@ -107,11 +107,7 @@ class LoadedPair:
         return replace(self, drafter=drafter, trees=trees, refusal="")
 
     def open_drafter(self, spec: str, trees: bool) -> LoadedPair:
-        """Returns a pair of the same target and session with the drafter `spec`, which is loaded now.
-
-        Empties the target's cache: whether the target can do what the drafter needs is tried on it. Raises UsageError,
-        ModelError or PairError.
-        """
+        """Returns a pair of the same target and session with the drafter that `pair_loader.open_drafter` loads now."""
         self.clear()
         return self.with_drafter(pair_loader.open_drafter(spec, self.target, trees, self.cache_root), trees)
 
@@ -138,9 +134,9 @@ class LoadedPair:
     def keep_conversations(self, beside: int = 0) -> None:
         """Has the session keep as many conversations as memory allows now; none where other machines hold parts of
         them. beside: the bytes that the caches of other replies take."""
-        kept = self.session.kept
         if self.is_shared:
             return
+        kept = self.session.kept
         kept.limit_bytes = kept_conversations_bytes(self.needed + beside, kept.nbytes)
 
     def give_back_memory(self) -> None:

@@ -29,6 +29,8 @@ _RECIPIENT = re.compile(r"to=(?:functions\.)?([^\s<>]+)")
 class ToolCallReader:
     """Reads one reply. tools: as OpenAI describes them. The tokenizer's model must take tools."""
 
+    _begun: str | None = None  # what the prompt has written of a call
+
     def __init__(self, tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> None:
         assert tokenizer.tools is not None
         self._tokenizer, self._tools, self._format = tokenizer, tools, tokenizer.tools
@@ -44,7 +46,7 @@ class ToolCallReader:
         self._answers = False  # whether any text belonged to the answer
         self._stream = tokenizer.stream(special=True)
         self._held = ""  # text that a mark of several tokens may begin with
-        self._body: str | None = None  # what was written of a call
+        self._body = self._begun  # what was written of a call
         self._calls: list[ParsedCall] = []
         self._names = {tool["function"]["name"] for tool in tools}
 
@@ -171,9 +173,7 @@ class RecipientCallReader(ToolCallReader):
     """Reads a reply of Functionary 3.2: each part begins with a mark, a name and a line break, but for the first, whose
     mark ends the prompt. The name `all` stands for the user."""
 
-    def __init__(self, tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> None:
-        super().__init__(tokenizer, tools)
-        self._body = ""
+    _begun = ""
 
     def _read(self, token: int, text: str, channel: Channel) -> tuple[str, Channel]:
         if self._body is None:

@@ -374,7 +374,7 @@ def test_a_process_that_has_joined_machines_can_join_no_others(monkeypatch: pyte
 
 def test_a_lost_machine_is_none_of_the_business_of_a_model_on_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
     joined, left = _Joined("studio has ended"), list[str]()
-    joined.closed, joined._joining, joined._restore_terminal = False, True, lambda: None
+    joined._joining, joined._restore_terminal = True, lambda: None
     monkeypatch.setattr(cluster, "_leave", left.append)
     monkeypatch.setattr(cluster, "_cluster", [joined])
     monkeypatch.setattr(cluster, "GRACE_S", 0.01)
