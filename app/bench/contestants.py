@@ -22,7 +22,7 @@ from mlx_lm.utils import load_tokenizer
 from app.bench.server_contestant import Peer, ServerContestant
 from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
-from app.inference.measured_reply import Reply, measure_reply
+from app.inference.measured_reply import Reply, begin_reply
 from app.inference.options import Options
 from engine.drafters import Drafter
 from engine.drafters.cross_tokenizer import CrossTokenizerModel
@@ -66,9 +66,10 @@ class RedlineContestant:
         return self.pair.drafter.drafter
 
     def reply(self, prompt: Sequence[int], settings: SamplingSettings, learns: bool = False) -> Reply:
-        """Returns a timed reply that starts with an empty cache. learns: as in `measure_reply`."""
+        """Returns a timed reply that starts with an empty cache. learns: as in `begin_reply`."""
         length = None if self.draft_length == "auto" else self.draft_length or 0
-        return measure_reply(self.pair, prompt, replace(settings, exact=self.exact, draft_length=length), learns)
+        settings = replace(settings, exact=self.exact, draft_length=length)
+        return Reply.of(prompt, begin_reply(self.pair, prompt, settings, learns=learns))
 
     def rule(self, settings: SamplingSettings) -> str:
         """Returns how drafts are accepted: greedy, rejection or coupled."""

@@ -19,7 +19,6 @@ from app.reply_statistics import exact_in_words
 from engine.audit.receipt import Receipt
 from engine.errors import UsageError
 from engine.events import Event, Finished, Round
-from engine.settings import SamplingSettings
 
 
 @dataclass
@@ -161,19 +160,14 @@ class Conversation:
                 )
 
 
-def _check_switches(sampling: SamplingSettings, pair: LoadedPair) -> None:
-    """Raises UsageError for a switch that the chat template does not have: it would change nothing."""
-    switches = pair.target.tokenizer.switches
+def open_conversation(options: Options, system: str, notice: Callable[[str], None]) -> Conversation:
+    """Returns a conversation on a pair that is loaded now. Raises UsageError, also for a switch that the chat template
+    does not have, as it would change nothing; ModelError, PairError."""
+    pair = open_target(options).open_drafter(options.drafter, options.tree)
+    sampling, switches = pair.resolved(options.sampling), pair.target.tokenizer.switches
     if sampling.thinking is not None and not switches.thinking:
         raise UsageError("this model's chat template has no switch for thinking: leave out --thinking")
     if sampling.effort and sampling.effort not in switches.efforts:
         known = f"give {' or '.join(switches.efforts)}" if switches.efforts else "leave out --effort"
         raise UsageError(f"this model has no effort level {sampling.effort!r}: {known}")
-
-
-def open_conversation(options: Options, system: str, notice: Callable[[str], None]) -> Conversation:
-    """Returns a conversation on a pair that is loaded now. Raises UsageError, ModelError, PairError."""
-    pair = open_target(options).open_drafter(options.drafter, options.tree)
-    options = replace(options, sampling=pair.resolved(options.sampling))
-    _check_switches(options.sampling, pair)
-    return Conversation(options, pair, system, notice=notice)
+    return Conversation(replace(options, sampling=sampling), pair, system, notice=notice)

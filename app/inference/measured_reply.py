@@ -74,11 +74,6 @@ def begin_reply(
     return pair.session.continue_tokens(Prompt(prompt), settings, drafter, policy, cancelled)
 
 
-def measure_reply(pair: LoadedPair, prompt: Sequence[int], settings: SamplingSettings, learns: bool = False) -> Reply:
-    """Returns the whole reply of `begin_reply`."""
-    return Reply.of(prompt, begin_reply(pair, prompt, settings, learns=learns))
-
-
 def round_seconds(rounds: Sequence[Round]) -> dict[str, float]:
     """Returns the median seconds of a round by the number of its drafted tokens. The first, which reads the prompt, and
     the last, which the end cuts short, are left out."""
@@ -96,7 +91,8 @@ def learn_times(options: Options, target: Loaded, folder: Path, trees: bool) -> 
     pair = LoadedPair(target, session, drafter, cache_root=options.cache_root)
     settings = SamplingSettings(max_tokens=LEARNING_TOKENS)
     for prompt in PROMPTS:
-        measure_reply(pair, pair.prompt_ids([{"role": "user", "content": prompt}], settings), settings, learns=True)
+        ids = pair.prompt_ids([{"role": "user", "content": prompt}], settings)
+        Reply.of(ids, begin_reply(pair, ids, settings, learns=True))
     return DrafterTimes(pair.learnt.times_of())
 
 

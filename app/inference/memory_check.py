@@ -30,8 +30,7 @@ DEFAULT_CONTEXT = 8192
 
 def this_room() -> AvailableMemory:
     """Returns the memory of this machine."""
-    total, free = memory()
-    return AvailableMemory(total, free, backend.wired_bytes())
+    return AvailableMemory(*memory(), backend.wired_bytes())
 
 
 def declared_context(folder: ModelFolder, requested: int | None) -> int:

@@ -59,7 +59,8 @@ def session(pair: LoadedPair) -> Session:
 def test_every_reply_starts_from_nothing(pair: LoadedPair) -> None:
     drafting = pair.with_drafter(NamedDrafter("lookup", PromptLookup()))
     settings = SamplingSettings(max_tokens=20, draft_length=3)
-    replies = [measured_reply.measure_reply(drafting, [5, 6, 7, 8, 9], settings) for _ in range(2)]
+    prompt = [5, 6, 7, 8, 9]
+    replies = [Reply.of(prompt, measured_reply.begin_reply(drafting, prompt, settings)) for _ in range(2)]
     assert [reply.metrics.reused_tokens for reply in replies] == [0, 0]
     assert [r.drafted for r in replies[0].rounds] == [r.drafted for r in replies[1].rounds]
 
