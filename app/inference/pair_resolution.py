@@ -27,11 +27,14 @@ def target_folder(options: Options) -> Path:
     """
     if not options.target:
         raise UsageError("target is empty: give builtin, the name of a model or a model folder")
-    if options.target == BUILTIN:
-        return builtin_folder(options.cache_root)
-    if exists(options.target):
-        return Path(options.target)
-    return find_model(options.target, find_locations(Path.home(), options.cache_root))
+    return _model_folder(options.target, options.cache_root)
+
+
+def _model_folder(spec: str, cache_root: Path | None) -> Path:
+    """Returns the folder of a model: the built-in one, by path, or by name. Raises ModelError."""
+    if spec == BUILTIN:
+        return builtin_folder(cache_root)
+    return Path(spec) if exists(spec) else find_model(spec, find_locations(Path.home(), cache_root))
 
 
 def drafter_folder(spec: str, cache_root: Path | None = None) -> Path:
@@ -42,16 +45,12 @@ def drafter_folder(spec: str, cache_root: Path | None = None) -> Path:
     """
     if spec in SHIPPED:
         return shipped_folder(spec)
-    if spec == BUILTIN:
-        return builtin_folder(cache_root)
-    if exists(spec):
-        return Path(spec)
-    places = find_locations(Path.home(), cache_root)
     try:
-        return find_model(spec, places)
+        return _model_folder(spec, cache_root)
     except AbsentModel as error:
         if "/" in spec:
             raise
+        places = find_locations(Path.home(), cache_root)
         names = (AUTO, NONE, LOOKUP, *SHIPPED, BUILTIN)
         unknown = f"unknown drafter {spec!r}: give {', '.join(names)}, a folder, or an installed model"
         raise UsageError(f"{unknown}{did_you_mean(spec, (*names, *names_in(places)))}") from error
