@@ -30,10 +30,11 @@ def memory() -> tuple[int, int]:
     import psutil
 
     machine = psutil.virtual_memory()
-    limit, used = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
-    if limit is None or limit >= machine.total:
-        return machine.total, machine.available
-    return limit, min(machine.available, max(limit - (used or 0), 0))
+    with suppress(OSError, ValueError):  # there is no group, or it says "max"
+        limit, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        if limit < machine.total:
+            return limit, min(machine.available, max(limit - used, 0))
+    return machine.total, machine.available
 
 
 def this_machine() -> MachineMemory:
@@ -55,10 +56,3 @@ def _sysctl(name: str) -> bytes:
     library, value, size = ctypes.CDLL(None), ctypes.create_string_buffer(128), ctypes.c_size_t(128)
     failed = library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, ctypes.c_size_t(0))
     return b"" if failed else value.raw[: size.value]
-
-
-def _number(path: Path) -> int | None:
-    """Returns the number in a file of the kernel; None where there is none, or it says "max"."""
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
