@@ -42,7 +42,6 @@ SILENCE_S = 5.0
 GRACE_S = 2.0
 START_S = 60.0  # for a machine to say anything at all: ssh, and the import of MLX
 FOLLOW = ("cluster", "--follow")
-PACKAGES = ("redline", "mlx", "mlx-lm")
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--")
 
 Ring = Sequence[Sequence[str]]  # of each rank its addresses, "ip:port"
@@ -200,12 +199,11 @@ class Cluster:
         return answers
 
     def _compare(self, hellos: Sequence[dict[str, str]]) -> None:
-        own = versions()
         for host, theirs in zip(self.hosts[1:], hellos, strict=True):
-            for package in PACKAGES:
-                if theirs[package] != own[package]:
+            for package, own in versions().items():
+                if theirs[package] != own:
                     raise BackendError(
-                        f"{host.ssh} has {package} {theirs[package]} and this machine {own[package]}: "
+                        f"{host.ssh} has {package} {theirs[package]} and this machine {own}: "
                         "install the same version of Redline on both"
                     )
 
@@ -310,7 +308,7 @@ def share_text(needed: int) -> str:
 
 def versions() -> dict[str, str]:
     """Returns what must be the same on all machines."""
-    return {package: version_of(package) for package in PACKAGES}
+    return {package: version_of(package) for package in ("redline", "mlx", "mlx-lm")}
 
 
 def _ring(hosts: Sequence[Host]) -> Ring:

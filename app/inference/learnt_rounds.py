@@ -9,7 +9,7 @@ import contextlib
 import copy
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -55,10 +55,10 @@ class LearntRounds:
     target: Loaded
     drafter: NamedDrafter
     root: Path | None = None
-    times: dict[str, StepTimes] = field(init=False, default_factory=dict)
-    counts: list[AcceptanceCounts] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._files = KeptFiles(cache_dir(self.root) / "rounds", MAX_FILES)
+        self.times: dict[str, StepTimes] = {}
         self.counts = [AcceptanceCounts() for _ in self.drafter.parts]
         self._read()
 
@@ -124,10 +124,6 @@ class LearntRounds:
                         return
             if all(counts.is_sound for counts in found.counts):
                 self.times, self.counts = times, found.counts
-
-    @property
-    def _files(self) -> KeptFiles:
-        return KeptFiles(cache_dir(self.root) / "rounds", MAX_FILES)
 
     @cached_property
     def _key(self) -> str:

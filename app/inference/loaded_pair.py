@@ -36,7 +36,6 @@ from models.drafters.target_match import vocabulary_digest
 from models.generation_defaults import GenerationDefaults, generation_defaults
 from models.loader import Loaded
 
-VOCABULARY_DIGITS = 16  # of a digest, in the name of a folder
 NO_DRAFTER = NamedDrafter("none", None)
 
 
@@ -134,10 +133,9 @@ class LoadedPair:
     def keep_conversations(self, beside: int = 0) -> None:
         """Has the session keep as many conversations as memory allows now; none where other machines hold parts of
         them. beside: the bytes that the caches of other replies take."""
-        if self.is_shared:
-            return
-        kept = self.session.kept
-        kept.limit_bytes = kept_conversations_bytes(self.needed + beside, kept.nbytes)
+        if not self.is_shared:
+            kept = self.session.kept
+            kept.limit_bytes = kept_conversations_bytes(self.needed + beside, kept.nbytes)
 
     def give_back_memory(self) -> None:
         """Drops the conversations that are kept, until a reply finds memory for them again, and gives back MLX's freed
@@ -277,7 +275,7 @@ def open_target(options: Options) -> LoadedPair:
         needed=needed,
         cache_root=options.cache_root,
         digest=digests.of_model(target.folder),
-        vocabulary=vocabulary_digest(target.folder.vocabulary)[:VOCABULARY_DIGITS],
+        vocabulary=vocabulary_digest(target.folder.vocabulary)[:16],  # it names a folder
     )
 
 

@@ -92,9 +92,8 @@ class ReplyRunner:
             if not self.prompt:
                 self.make_prompt()
             self._began_s = time.monotonic() - self._prompt_s
-            if self._input.prediction:
-                given = (self._input.prediction, self.prompt, self.settings)
-                tokens, self.unused_prediction = self.pair.draft_from_prediction(*given)
+            if text := self._input.prediction:
+                tokens, self.unused_prediction = self.pair.draft_from_prediction(text, self.prompt, self.settings)
                 self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
             if self._cancelled():
                 raise StoppedError("stopped before the reply began")
