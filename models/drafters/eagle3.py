@@ -44,7 +44,7 @@ class Eagle3Files(HeadFiles):
     def named(self, folder: HeadFolder, target: Loaded | None) -> dict[str, mx.array]:
         tensors = {name.replace("midlayer.", "layers.0.", 1): value for name, value in folder.weights().items()}
         if _EMBEDDING in tensors and not _has_own_embedding(folder, tensors[_EMBEDDING], target):
-            del tensors[_EMBEDDING]
+            return {name: value for name, value in tensors.items() if not name.startswith("embed_tokens.")}
         return tensors
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> Eagle3Head:

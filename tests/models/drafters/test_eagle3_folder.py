@@ -12,6 +12,7 @@ from engine.target.model_layout import unembed
 from models.drafters import kind_of
 from models.drafters.eagle3 import FILES as EAGLE3_FILES
 from models.drafters.eagle3 import save_eagle3
+from models.drafters.target_match import shape_of
 from models.loader import Loaded
 from models.safetensors_file import read_entries
 from tests.models.drafters.head_folders import (
@@ -23,6 +24,7 @@ from tests.models.drafters.head_folders import (
     names_in,
     no_tensor,
     null,
+    quantized_where,
     tensors_of,
     write_config,
 )
@@ -229,3 +231,14 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
     edit(eagle3_folder, layer={"vocab_size": 2 * len(copy)})
     with pytest.raises(PairError, match=r"different vocabulary size \(128; target has 64\)"):
         EAGLE3_FILES.load_head(eagle3_folder, head_target)
+
+
+def test_a_quantized_embedding_fits_before_the_target_is_loaded_and_afterwards(
+    eagle3_folder: Path, head_target: Loaded
+) -> None:
+    embedding = head_target.network.model.embed_tokens.weight
+    changed_tensors(lambda tensors: tensors.update({"embed_tokens.weight": embedding}))(eagle3_folder)
+    quantized_where(lambda name, _: name.startswith("embed_tokens"))(eagle3_folder)
+    EAGLE3_FILES.build(eagle3_folder, shape_of(head_target))
+    head, ids = EAGLE3_FILES.load_head(eagle3_folder, head_target), mx.arange(5)
+    assert mx.allclose(head.embed_tokens(ids), embedding[ids], atol=0.02).item()
