@@ -26,15 +26,15 @@ AT_ONCE = 0.5  # of the budget that one round may risk where a shorter draft pay
 PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
-PLAIN_RUN = 5  # steps then
+PLAIN_RUN = 5  # steps then, and at the beginning where nobody knows what one takes
 SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 1.0  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
-HORIZON = 256  # tokens; a shorter reply, which has less to gain, hopes for less when it chooses a draft length
+HORIZON = 256  # tokens; a shorter reply has less to gain: it hopes for less, and begins with fewer plain steps
 DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
 SETTLED = 0.08  # standard deviation that more rounds hardly make smaller: no reason to hope
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
-TOLD = 0.15  # how well a plain step must be known to be told, as a logarithm
+TOLD = 0.1  # how well a plain step must be known to be told, as a logarithm
 READING, MAX_READING = 1 / 16, 8.0  # of the first drafted token's price: for a token that was missed; for all
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is not used, so it need not read the prompt
 TOO_RISKY = "a refused draft would slow this short reply down too much"
@@ -116,7 +116,7 @@ class Adaptive:
         self._alone, self._at_once = times, at_once
         times.begin(context)
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
-        self._budget, self._hope = SlowdownBudget(), HOPE
+        self._budget, self._hope, self._first_run = SlowdownBudget(), HOPE, PLAIN_RUN
         self._choice = _Choice()
         self._time_s = math.nan  # of the last round
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
@@ -138,7 +138,8 @@ class Adaptive:
 
     def begin(self, tokens: int) -> None:
         self._budget, self._tried = SlowdownBudget(tokens), False
-        self._hope = HOPE * min(1.0, tokens / HORIZON)
+        share = min(1.0, tokens / HORIZON)
+        self._hope, self._first_run = HOPE * share, max(1, round(PLAIN_RUN * share))
         self._follow_replies()
 
     @property
@@ -171,7 +172,8 @@ class Adaptive:
         choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
         if choice.length and self._should_compare(choice):
             self._choice = _Choice(choice.drafter)
-            self._plain_left = 1 if (choice.sure and self._tried) or self._times.replies > 1 else PLAIN_RUN
+            run = PLAIN_RUN if self._times.plain_doubt < 1 else self._first_run
+            self._plain_left = 1 if (choice.sure and self._tried) or self._times.replies > 1 else run
             return Plan(0, COMPARING)
         self._choice = choice
         if not choice.length:
@@ -300,7 +302,7 @@ class Adaptive:
             return self._times.turns.all_plain
         if math.isnan(self._time_s):  # the first round cannot be timed, as it reads the prompt too
             return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
-        due = self._until_plain <= (-SURE_FOR if choice.sure else 0)
+        due = self._until_plain <= (-SURE_FOR if choice.sure and self.plain_s is not None else 0)
         return self._times.learns and (due or self._times.plain_doubt >= 1)
 
     def _useful(self, drafter: int) -> list[int]:
