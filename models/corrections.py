@@ -87,6 +87,13 @@ def correct(network: Any, config: Config, windows: tuple[int | None, ...]) -> No
             layer.window = window
     correct_activations(network, text, family)
     scale_rotation(network, text)
+    correct_modules(network, text)
+
+
+def correct_modules(network: Any, text: Config) -> None:
+    """Corrects what single modules of a network, or of one layer as a head has it, do by another rule. text: the
+    configuration of the language model."""
+    family = family_of(text)
     for module in network.modules():
         correct_rotation(module, text)
         if family in _LATENT_NORMS:

@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from engine.drafters.mtp import LayerChain, MtpForm
 from engine.errors import ModelError
-from engine.rotary_embedding import correct_frequencies
+from models.corrections import correct_modules
 from models.drafters.head_config import rope_of
 from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, building
 
@@ -98,9 +98,7 @@ def build_layer(config: Fields) -> tuple[Any, MtpForm]:
             layer = LayerChain([layer_class(arguments, kind) for kind in _kinds(config, arguments)])
         else:
             layer = layer_class(arguments, *((_place(arguments),) if family.further is None else family.further))
-        if rope := _rope(config):
-            for part in layer.modules():
-                correct_frequencies(part, rope["rope_theta"], rope["rope_scaling"] or {})
+        correct_modules(layer, {**config.values, **_rope(config)})
         slides = getattr(layer, "is_sliding", getattr(layer, "is_sliding_window", False))
         window = int(getattr(arguments, family.window)) if family.window and slides else None
     predicate = getattr(getattr(module, family.model), "cast_predicate", None)

@@ -82,6 +82,20 @@ def test_the_biases_that_choose_experts_stay_in_32_bits(name: str, tmp_path: Pat
     assert {value.dtype for path, value in parameters.items() if path not in kept} == {mx.bfloat16}
 
 
+# Norms whose epsilon mlx-lm takes from elsewhere, as in targets.
+EPSILON = {
+    "glm4_moe_lite": ("self_attn.q_a_layernorm", "self_attn.kv_a_layernorm"),
+    "deepseek_v32": ("self_attn.indexer.k_norm",),
+}
+
+
+@pytest.mark.parametrize("name", EPSILON)
+def test_the_layer_is_corrected_as_the_targets_are(name: str, tmp_path: Path) -> None:
+    write_checkpoint(name, tmp_path)
+    modules = dict(head_in(tmp_path).layer.named_modules())
+    assert {modules[norm].eps for norm in EPSILON[name]} == {1e-6}
+
+
 @pytest.mark.parametrize("name", ["glm4_moe_lite", "step3p5"])
 def test_an_output_matrix_of_its_own_is_read_under_both_names(name: str, tmp_path: Path) -> None:
     own = mx.random.normal((VOCABULARY, 32))
