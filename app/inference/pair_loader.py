@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -58,19 +59,26 @@ class _Member(Drafter):
             setattr(self, name, partial(self._call, name))
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        try:
+        with self._blamed():
             return getattr(self._drafter, name)(*arguments)
+
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """Notes that the drafter has failed when something is raised inside."""
+        try:
+            yield
         except Exception:  # broad: noted and raised on
             self._group.failed = True
             raise
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         began_s = time.monotonic()
-        draft: Draft = self._call("propose", context, length)
-        self._group.busy = draft.tokens.size > 0
-        if not self._group.timed:
-            return draft
-        mx.eval(draft.tokens, [] if draft.tree is None else draft.tree.parents)
+        with self._blamed():
+            draft = self._drafter.propose(context, length)
+            self._group.busy = draft.tokens.size > 0
+            if not self._group.timed:
+                return draft
+            mx.eval(draft.tokens, [] if draft.tree is None else draft.tree.parents)
         return replace(draft, times_s=(began_s, time.monotonic()))
 
 

@@ -27,14 +27,16 @@ PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
 PLAIN_RUN = 5  # steps then, and at the beginning where nobody knows what one takes
+TELLING_RUN = 3  # steps where drafting surely pays: the least of which one is within a run, and tells its time exactly
+SHORT_REPLY = 100  # tokens; one that may have no more begins with one plain step, as it has none to spare
 SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 1.0  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
-HORIZON = 256  # tokens; a shorter reply has less to gain: it hopes for less, and begins with fewer plain steps
+HORIZON = 256  # tokens; a shorter reply, which has less to gain, hopes for less when it chooses a draft length
 DOUBT = 2.0  # standard deviations within which drafting must pay, or plain steps are due
 SETTLED = 0.08  # standard deviation that more rounds hardly make smaller: no reason to hope
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
-TOLD = 0.1  # how well a plain step must be known to be told, as a logarithm
+TOLD = 0.15  # how well a plain step must be known to be told, as a logarithm
 READING, MAX_READING = 1 / 16, 8.0  # of the first drafted token's price: for a token that was missed; for all
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is not used, so it need not read the prompt
 TOO_RISKY = "a refused draft would slow this short reply down too much"
@@ -138,8 +140,8 @@ class Adaptive:
 
     def begin(self, tokens: int) -> None:
         self._budget, self._tried = SlowdownBudget(tokens), False
-        share = min(1.0, tokens / HORIZON)
-        self._hope, self._first_run = HOPE * share, max(1, round(PLAIN_RUN * share))
+        self._hope = HOPE * min(1.0, tokens / HORIZON)
+        self._first_run = PLAIN_RUN if tokens > SHORT_REPLY else 1
         self._follow_replies()
 
     @property
@@ -172,8 +174,7 @@ class Adaptive:
         choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
         if choice.length and self._should_compare(choice):
             self._choice = _Choice(choice.drafter)
-            run = PLAIN_RUN if self._times.plain_doubt < 1 else self._first_run
-            self._plain_left = 1 if (choice.sure and self._tried) or self._times.replies > 1 else run
+            self._plain_left = self._plain_run(choice)
             return Plan(0, COMPARING)
         self._choice = choice
         if not choice.length:
@@ -304,6 +305,16 @@ class Adaptive:
             return self._times.doubt(choice.drafter, choice.length) > MUCH_DOUBT
         due = self._until_plain <= (-SURE_FOR if choice.sure and self.plain_s is not None else 0)
         return self._times.learns and (due or self._times.plain_doubt >= 1)
+
+    def _plain_run(self, choice: _Choice) -> int:
+        """Returns how many plain steps are due in place of this draft."""
+        if self._times.replies > 1:
+            return 1
+        if self._times.plain_doubt >= 1:
+            return self._first_run
+        if not (choice.sure and self._tried):
+            return PLAIN_RUN
+        return 1 if self.plain_s is not None else TELLING_RUN
 
     def _useful(self, drafter: int) -> list[int]:
         """Returns the draft lengths that may pay if nearly all of them are accepted."""

@@ -28,7 +28,7 @@ from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
 PREFILL_CHUNK = backend.prompt_chunk()  # the most tokens of a prompt that are read in one pass
-MOST_READ_TOGETHER = PREFILL_CHUNK // 8  # the most tokens of a prompt that are read in one pass with those of others
+MOST_READ_TOGETHER = 64  # the most tokens of a prompt that are read in one pass with those of others
 WAIT_S = 0.05  # of evaluating layers before a stop is noticed; the number of layers doubles, so up to about twice this
 REPLAY_LIMIT = 8
 

@@ -151,10 +151,10 @@ def read_config(path: Path) -> Fields:
 @contextmanager
 def building(path: Path) -> Iterator[None]:
     """Raises ModelError for what goes wrong inside, where a network is built from the fields of the config.json in
-    `path`: an unknown or incomplete rope_scaling, sizes that make no network."""
+    `path`: an unknown or incomplete rope_scaling, sizes that make no network, or are no numbers."""
     try:
         yield
-    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(
             f"{path}: config.json does not describe a valid drafter ({error}); download the drafter again"
         ) from error

@@ -33,7 +33,14 @@ from engine.target.model_layout import layers_of, matrix_rows
 from models.drafters.draft_vocabulary_file import read_draft_vocabulary, vocabulary_size, write_draft_vocabulary
 from models.drafters.drafter_kind import Variants
 from models.drafters.head_files import HeadFiles
-from models.drafters.head_folder import ANOTHER_DRAFTER, Fields, HeadFolder, load_tensors, write_speculators
+from models.drafters.head_folder import (
+    ANOTHER_DRAFTER,
+    Fields,
+    HeadFolder,
+    building,
+    load_tensors,
+    write_speculators,
+)
 from models.drafters.head_weights import fill, head_footprint
 from models.drafters.mtp_families import FAMILIES, build_layer, convert_layer, family_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, copies_output
@@ -86,7 +93,8 @@ class MtpFiles(HeadFiles):
         about = {key: own.get(key) for key in ("redline", "mtplx_mtp_contract")}
         config, tensors = Fields(path, {**_text(target), **_text(own), **about}), _stored_tensors(names)
         if not any(CONVERTED.items() <= read_metadata(file).items() for file in names):
-            tensors = _converted(config, tensors)
+            with building(path):
+                tensors = _converted(config, tensors)
         return HeadFolder(path, config, tensors)
 
     def network(self, folder: HeadFolder, tensors: Mapping[str, mx.array], shape: TargetShape) -> MtpHead:

@@ -22,7 +22,7 @@ from tests.engine.fakes import ByteTokenizer, nearby
 from tests.engine.replies import attach, earlier_replies
 from tests.toys.architectures import build
 
-CONTEXT = 2000
+CONTEXT = 4 * PREFILL_CHUNK
 TURN = [7, 8, 9, 10]
 LONG = [int(t) for t in np.random.default_rng(1).integers(0, 52, PREFILL_CHUNK + 90)]
 SHORT = SamplingSettings(max_tokens=10)

@@ -129,6 +129,9 @@ def test_a_head_is_stored_beside_converted_weights(name: str, tmp_path: Path) ->
         ("exaone_moe", {}, "does not support 'exaone_moe' layers"),
         ("nemotron_h", {"mtp_hybrid_override_pattern": "M*E"}, "does not describe a valid drafter (blocks 'M*E')"),
         ("step3p5", {"layer_types": ["full_attention"]}, "does not describe a valid drafter (list index out of range)"),
+        ("deepseek_v3", {"n_routed_experts": "x"}, "does not describe a valid drafter"),
+        ("deepseek_v3", {"qk_nope_head_dim": []}, "does not describe a valid drafter"),
+        ("glm4_moe_lite", {"num_attention_heads": "x"}, "does not describe a valid drafter"),
     ],
 )
 def test_what_no_source_describes_is_refused(name: str, changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
