@@ -258,7 +258,8 @@ class Adaptive:
             refusals = {n: self._refusal(n, expected[n]) for n in lengths}
             hopes = {n: expected[n] / (self._round_price(drafter, n, self._hope) + refusals[n]) for n in lengths}
             paying = [n for n in lengths if expected[n] > self._round_price(drafter, n, HOPE) + refusals[n]]
-            modest = [n for n in self._affordable(drafter, AT_ONCE) if n in paying]
+            hope = HOPE if self._tried else -HOPE  # a first draft may take longer than expected
+            modest = [n for n in self._affordable(drafter, AT_ONCE, hope) if n in paying]
             best = max(modest or paying, key=lambda n: hopes[n], default=0)
         if best:
             speed = expected[best] / self._round_price(drafter, best)
@@ -321,12 +322,12 @@ class Adaptive:
         most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in self._candidates[drafter].lengths}
         return [n for n, tokens in most.items() if tokens > self._hopeful_price(drafter, n, DOUBT)]
 
-    def _affordable(self, drafter: int, share: float = 1.0) -> list[int]:
+    def _affordable(self, drafter: int, share: float = 1.0, hope: float = HOPE) -> list[int]:
         """Returns the useful draft lengths that this share of the budget covers, with the plain step after such a
         round, which takes longer than one in a run. A round brings at least one token, which is worth 1."""
         next_step = self._times.lone * (1 + self._times.replay) - 1
         most = 1 + share * self._budget_left() - next_step
-        return [n for n in self._useful(drafter) if self._round_price(drafter, n, HOPE) <= most]
+        return [n for n in self._useful(drafter) if self._round_price(drafter, n, hope) <= most]
 
     def _budget_left(self) -> float:
         """Returns what a draft may lose, in plain steps: of several replies at once the mean, as it is not likely that
