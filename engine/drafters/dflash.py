@@ -33,7 +33,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_chain
-from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.head_drafter import HeadDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
@@ -289,7 +289,8 @@ class DFlash(HeadDrafter):
             def steps(_hidden: mx.array, tokens: mx.array, _position: int, _mask: mx.array) -> mx.array:
                 return tokens[:, None]
 
-            return DynamicTree(context, length, steps, next_logits, ids, deepest=deepest).draft(before[:, None])
+            head = TreeHead(steps, next_logits, ids, deepest=deepest)
+            return DynamicTree(head, context, length).draft(before[:, None])
         return draw_chain(context, next_logits(before), next_logits, deepest, ids)
 
     def _block(self, last: int, length: int) -> mx.array:

@@ -55,27 +55,28 @@ class _Frontier(NamedTuple):
     counts: mx.array | None
 
 
-class DynamicTree:
-    """One tree of at most `length` nodes, drafted by a head.
+class TreeHead(NamedTuple):
+    """What a tree asks of a head.
 
-    steps(hidden, tokens, position, mask): a pass of the head over rows at one position, see `Eagle3.steps`. logits:
-    from states (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None for all.
-    known: how many pairs of the committed sequence its cache holds. deepest: levels at most.
+    steps(hidden, tokens, position, mask): a pass over rows at one position, see `Eagle3.steps`. logits: from states
+    (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None for all. known: how
+    many pairs of the committed sequence its cache holds. deepest: levels at most.
     """
 
-    def __init__(
-        self,
-        context: DraftContext,
-        length: int,
-        steps: Steps,
-        logits: Callable[[mx.array], mx.array],
-        ids: mx.array | None,
-        known: int = 0,
-        deepest: int = DEEPEST,
-    ) -> None:
-        self.context, self.length, self.depth = context, length, min(length, deepest)
-        self.steps, self.logits, self.ids, self.known = steps, logits, ids, known
-        self.breadth = min(BREADTH, context.sampler.vocabulary if ids is None else ids.size)
+    steps: Steps
+    logits: Callable[[mx.array], mx.array]
+    ids: mx.array | None
+    known: int = 0
+    deepest: int = DEEPEST
+
+
+class DynamicTree:
+    """One tree of at most `length` nodes, drafted by a head."""
+
+    def __init__(self, head: TreeHead, context: DraftContext, length: int) -> None:
+        self.head, self.context, self.length = head, context, length
+        self.depth = min(length, head.deepest)
+        self.breadth = min(BREADTH, context.sampler.vocabulary if head.ids is None else head.ids.size)
         self.levels: list[_Children] = []
         self.logprobs: list[mx.array] = []
 
@@ -95,11 +96,11 @@ class DynamicTree:
         rows = frontier.hidden.shape[0]
         sampled = not sampler.accepts_by_match
         found = sampler.children(
-            self.logits(frontier.hidden),
+            self.head.logits(frontier.hidden),
             frontier.counts,
             mx.array([position if sampled else position + level], mx.int32),
             self.breadth,
-            self.ids,
+            self.head.ids,
             # Noise of this round, this level and this row alone, or what was drawn would depend on what is drawn later.
             [1 + level * _SALTS + row for row in range(rows)] if sampled else None,
         )
@@ -119,8 +120,8 @@ class DynamicTree:
         best = _greatest(children.ranks, self.breadth)
         row, tokens = best // self.breadth, children.tokens[best]
         lineage = mx.concatenate([frontier.lineage[row], mx.eye(best.size, dtype=mx.bool_)], 1)
-        mask = mx.concatenate([mx.ones((best.size, self.known), mx.bool_), lineage], 1)
-        hidden = self.steps(frontier.hidden[row], tokens, self.known + len(self.levels) - 1, mask)
+        mask = mx.concatenate([mx.ones((best.size, self.head.known), mx.bool_), lineage], 1)
+        hidden = self.head.steps(frontier.hidden[row], tokens, self.head.known + len(self.levels) - 1, mask)
         before = sum(level.tokens.size for level in self.levels[:-1])
         counts = frontier.counts
         if counts is not None:
@@ -137,7 +138,7 @@ class DynamicTree:
         tree = DraftTree(above, self.depth, self.breadth)
         sampler, logq = self.context.sampler, None
         if not sampler.accepts_by_match:
-            logq = sampler.widen(mx.concatenate(self.logprobs)[best // self.breadth], self.ids)
+            logq = sampler.widen(mx.concatenate(self.logprobs)[best // self.breadth], self.head.ids)
         return Draft(tokens[best], logq, tree, q[best])
 
 

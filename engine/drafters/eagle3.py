@@ -29,7 +29,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_rows
-from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.head_drafter import PairDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
@@ -155,8 +155,8 @@ class Eagle3(PairDrafter):
             return self._block(context, hidden[-1:], length, mask_id)
         if length == 1 or not self.traits.branches:
             return super().draft(context, hidden, length)
-        tree = DynamicTree(context, length, self.steps, self.logits, self.needs.token_map, self.known)
-        return tree.draft(hidden[-1:])
+        head = TreeHead(self.steps, self.logits, self.needs.token_map, self.known)
+        return DynamicTree(head, context, length).draft(hidden[-1:])
 
     def steps(
         self, hidden: mx.array, tokens: mx.array, position: int | None = None, mask: mx.array | None = None

@@ -15,7 +15,7 @@ import pytest
 
 from engine.drafters import Draft, DraftContext
 from engine.drafters import dynamic_tree as growth_module
-from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.sampling import Distribution, Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.verify_pass import verify
@@ -47,7 +47,8 @@ class TableHead:
 
 def grown(head: TableHead, sampler: Sampler, position: int, length: int, known: int = 0) -> Draft:
     standing = DraftContext(range(position), TokenCounts(sampler.distribution, []), sampler)
-    return DynamicTree(standing, length, head.steps, head.logits, head.ids, known).draft(mx.array([START]))
+    tree = DynamicTree(TreeHead(head.steps, head.logits, head.ids, known), standing, length)
+    return tree.draft(mx.array([START]))
 
 
 def target_rows(table: mx.array, draft: Draft) -> mx.array:
