@@ -91,8 +91,8 @@ def correct(network: Any, config: Config, windows: tuple[int | None, ...]) -> No
 
 
 def correct_modules(network: Any, text: Config) -> None:
-    """Corrects what single modules of a network, or of one layer as a head has it, do by another rule. text: the
-    configuration of the language model."""
+    """Corrects what single modules of a network, or of one layer as a head has it, do otherwise than the makers'.
+    text: the configuration of the language model."""
     family = family_of(text)
     for module in network.modules():
         correct_rotation(module, text)

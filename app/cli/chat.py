@@ -19,13 +19,13 @@ from app.cli.terminal.reply_view import Terminal, fallback_line
 from app.cli.terminal.token_style import Look, add_theme, output_look
 from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.inference.options import Options, target_name
-from app.protocol import FellBack
+from app.inference.reply_events import FellBack, ReplyEvent
 from app.reply_history import FOLDER
 from app.reply_statistics import speed_in_words
 from app.store import store_path
 from app.store.records import Statistics
 from engine.errors import UsageError
-from engine.events import Event, Finished, to_json
+from engine.events import Finished, to_json
 
 if TYPE_CHECKING:
     from app.command_line import Commands
@@ -94,7 +94,7 @@ def _shows_thoughts(args: argparse.Namespace, look: Look) -> bool:
     return bool(args.thoughts == "show" if args.thoughts else look.escapes)
 
 
-def _print_reply(conversation: Conversation, events: Iterator[Event | FellBack], terminal: Terminal) -> int:
+def _print_reply(conversation: Conversation, events: Iterator[ReplyEvent], terminal: Terminal) -> int:
     terminal.introduce(conversation.describe())
 
     def compared(metrics: Metrics) -> str:
@@ -104,7 +104,7 @@ def _print_reply(conversation: Conversation, events: Iterator[Event | FellBack],
     return INTERRUPTED if metrics.reason == "cancelled" else OK
 
 
-def _print_json(events: Iterator[Event | FellBack], options: Options) -> int:
+def _print_json(events: Iterator[ReplyEvent], options: Options) -> int:
     if options.seed_line:
         notify(options.seed_line)
     code = OK

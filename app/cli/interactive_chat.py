@@ -24,14 +24,13 @@ from app.cli.terminal.keyboard import ctrl_c, unseen_typing
 from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK, lost_machine
 from app.inference.options import read_draft_length
+from app.inference.reply_events import ReplyEvent
 from app.markdown_blocks import details_block
-from app.protocol import FellBack
 from app.reply_statistics import chat_in_words, count
 from app.safe_text import trusted
 from app.spelling_suggestion import did_you_mean
 from app.store.records import Statistics
 from engine.errors import ContextError, RedlineError, UsageError
-from engine.events import Event
 from engine.metrics import Metrics
 from models.builtin import SHIPPED
 
@@ -121,7 +120,7 @@ class Talk:
         reply = partial(self._conversation.ask, text)
         self._play(reply, "the reply was empty, so the question was removed")
 
-    def _play(self, reply: Callable[[Callable[[], bool]], Generator[Event | FellBack]], nothing: str) -> None:
+    def _play(self, reply: Callable[[Callable[[], bool]], Generator[ReplyEvent]], nothing: str) -> None:
         """Shows a reply. nothing: what to say if it was empty."""
         before = self._conversation.messages
         with ctrl_c() as cancelled, unseen_typing(sys.stdin), closing(reply(cancelled)) as events:

@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from app import protocol
 from app.host.reply_seats import ReplySeats, Seat
 from app.host.reply_tools import ReplyTools, check_turns
-from app.inference import cluster, digests, kept_conversation_files, loaded_pair
+from app.inference import cluster, digests, kept_conversation_files, loaded_pair, reply_events
 from app.inference.host_file import read_hosts
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
@@ -167,7 +167,7 @@ class ModelWorker:
             match event:
                 case tuple():
                     yield protocol.Called(id=number, calls=event)
-                case protocol.FellBack():
+                case reply_events.FellBack():
                     yield protocol.FellBack(id=number, reason=event.reason)
                 case PromptProgress():
                     if event.done >= event.total - 1:

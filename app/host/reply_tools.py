@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app import protocol
+from app.inference.reply_events import ReplyEvent
 from app.inference.tool_call_reader import call_reader
 from engine.errors import UsageError
-from engine.events import Event, Finished, Round
+from engine.events import Finished, Round
 from engine.settings import Grammar
 from models.tokenizer import FolderTokenizer
 from models.tool_grammar import Offer, has_grammar, tool_grammar
@@ -51,9 +52,7 @@ class ReplyTools:
         several = tools.several and not tools.named
         return tool_grammar(format_, offers, self._tokenizer.added, required, several, answer)
 
-    def events(
-        self, events: Iterator[Event | protocol.FellBack]
-    ) -> Iterator[Event | protocol.FellBack | tuple[protocol.ToolCall, ...]]:
+    def events(self, events: Iterator[ReplyEvent]) -> Iterator[ReplyEvent | tuple[protocol.ToolCall, ...]]:
         """Yields the events of a reply without the text of its calls, and its calls after the round that ended them.
         A reply that may have only one call ends after it."""
         calls, tokens = call_reader(self._tokenizer, self.described), 0

@@ -8,7 +8,7 @@ learnt_rounds                     the policy of each reply, and what earlier rep
 reply_runner                      a reply that goes on without a drafter that fails
 measured_reply                    a reply for races and benchmarks
 verification                      a reply that is compared with plain decoding
-tool_call_reader                  the calls of tools in a reply
+reply_events, tool_call_reader    the events of a reply; the calls of tools in it
 conversation                      a conversation in the terminal
 kept_conversation_files           caches of conversations on disk, for after a restart
 cluster, cluster_rank, host_file  the machines that share a target

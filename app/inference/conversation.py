@@ -12,13 +12,14 @@ from msgspec import convert
 from app import protocol
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, target_name
+from app.inference.reply_events import ReplyEvent
 from app.inference.reply_runner import ReplyInput, ReplyRunner
 from app.inference.verification import verify
-from app.protocol import Failed, FellBack, RoundTokens, Verify, VerifyDone, VerifyProgress
+from app.protocol import Failed, RoundTokens, Verify, VerifyDone, VerifyProgress
 from app.reply_statistics import exact_in_words
 from engine.audit.receipt import Receipt
 from engine.errors import UsageError
-from engine.events import Event, Finished, Round
+from engine.events import Finished, Round
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Conversation:
     answer: Verify | None = None
     plain_s: float | None = None
 
-    def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[Event | FellBack]:
+    def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
         """Replies to `text`. What was emitted when it ends, or when the iterator is closed, is kept.
 
         Raises ContextError when the conversation has grown past the context, ModelError when the model's template
@@ -42,7 +43,7 @@ class Conversation:
         """
         return self._reply(self.messages, text, cancelled)
 
-    def regenerate(self, cancelled: Callable[[], bool]) -> Generator[Event | FellBack]:
+    def regenerate(self, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
         """Replies to the last question again; there must be one. The old reply goes when there is a new one.
 
         Raises what `ask` raises.
@@ -120,9 +121,7 @@ class Conversation:
         parts = [target_name(options), f"{drafting}{note}", sampled, exact, self.pair.note, defaults.note]
         return " · ".join(part for part in parts if part)
 
-    def _reply(
-        self, before: list[dict[str, str]], text: str, cancelled: Callable[[], bool]
-    ) -> Generator[Event | FellBack]:
+    def _reply(self, before: list[dict[str, str]], text: str, cancelled: Callable[[], bool]) -> Generator[ReplyEvent]:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []

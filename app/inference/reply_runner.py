@@ -14,7 +14,7 @@ from typing import Any
 
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.pair_loader import MonitoredDrafter, wanted
-from app.protocol import FellBack
+from app.inference.reply_events import FellBack, ReplyEvent
 from engine.backend import raise_if_machine_lost
 from engine.drafters import Drafter
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST
@@ -84,10 +84,9 @@ class ReplyRunner:
             return (max(0, len(prompt) - tokenizer.withdrawn_tokens(tools, **switches)),)
         return tokenizer.stable_prompt_lengths(list(messages), self._cancelled, tools, others=True, **switches)
 
-    def events(self) -> Iterator[Event | FellBack]:
-        """Yields the reply, and FellBack, as of no request, where it goes on without its drafter. Its times are counted
-        from here, with what the ids of the prompt took. Raises whatever the target raises, including ContextError and
-        ModelError."""
+    def events(self) -> Iterator[ReplyEvent]:
+        """Yields the reply; its times are counted from here, with what the ids of the prompt took. Raises whatever the
+        target raises, including ContextError and ModelError."""
         try:
             if not self.prompt:
                 self.make_prompt()
@@ -105,7 +104,7 @@ class ReplyRunner:
             why_plain = yield from self._draft(drafter)
             if not why_plain:
                 return
-            yield FellBack(id=0, reason=why_plain)
+            yield FellBack(why_plain)
             self.pair.reset()
         elif self.settings.draft_length != 0 and self.pair.refusal:
             why_plain = f"the drafter is not loaded ({self.pair.refusal})"

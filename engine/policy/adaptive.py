@@ -27,8 +27,8 @@ PROBE_SOONEST, PROBE_LATEST = 1.0, 16.0  # rounds between probes
 PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
 PLAIN_RUN = 5  # steps then, and at the beginning where nobody knows what one takes
-TELLING_RUN = 3  # steps where drafting surely pays: the least of which one is within a run, and tells its time exactly
-SHORT_REPLY = 100  # tokens; one that may have no more begins with one plain step, as it has none to spare
+TELLING_RUN = 3  # steps where drafting surely pays: the shortest run that has a step within it, which is timed exactly
+SHORT_REPLY = 100  # tokens; a reply that may have no more begins with one plain step in place of a run
 SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 1.0  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
@@ -324,7 +324,8 @@ class Adaptive:
 
     def _affordable(self, drafter: int, share: float = 1.0, hope: float = HOPE) -> list[int]:
         """Returns the useful draft lengths that this share of the budget covers, with the plain step after such a
-        round, which takes longer than one in a run. A round brings at least one token, which is worth 1."""
+        round, which takes longer than one in a run. A round brings at least one token, which is worth 1. hope: as in
+        `_round_price`; below 0 prices are taken to be higher."""
         next_step = self._times.lone * (1 + self._times.replay) - 1
         most = 1 + share * self._budget_left() - next_step
         return [n for n in self._useful(drafter) if self._round_price(drafter, n, hope) <= most]

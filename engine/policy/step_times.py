@@ -108,7 +108,7 @@ class PriorPrices:
     @lru_cache(MAX_KEPT)  # noqa: B019  there are few priors, and they are small
     def turn_ratio(self, lengths: tuple[int, ...], replies: int) -> float:
         """Returns how many times as long a turn takes in which there is a reply for each of these draft `lengths`, as
-        one of so many `replies` that all draft their mean. Sorted lengths are computed once."""
+        one of so many `replies` that all draft their mean. Lengths in one order are computed once."""
         known, drafting = [0, *self.prices], [0.0, *map(self.drafting, self.prices)]
         even = [
             math.log(self.passes(replies * (n + 1)) + self.passes(replies) * seconds)

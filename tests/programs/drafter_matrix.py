@@ -27,8 +27,8 @@ from app.host.reply_tools import ReplyTools
 from app.inference import kept_conversation_files
 from app.inference.loaded_pair import LoadedPair
 from app.inference.pair_loader import NamedDrafter
+from app.inference.reply_events import FellBack
 from app.inference.reply_runner import ReplyInput, ReplyRunner
-from app.protocol import FellBack
 from app.reply_statistics import drafting_in_words
 from engine.drafters import Drafter
 from engine.drafters.draft_model import DraftModel

@@ -16,7 +16,7 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from app.cli.terminal.token_style import FAINT, RESET, Look
-from app.protocol import FellBack
+from app.inference.reply_events import FellBack, ReplyEvent
 from app.reply_statistics import count, in_words, thought_in_words
 from app.safe_text import safe, trusted
 from engine.events import Event, Finished, Origin, PromptProgress, Reason
@@ -133,10 +133,7 @@ class Terminal:
             self._out.flush()
 
     def play(
-        self,
-        events: Iterable[Event | FellBack],
-        about: str = "",
-        compared: Callable[[Metrics], str] = lambda metrics: "",
+        self, events: Iterable[ReplyEvent], about: str = "", compared: Callable[[Metrics], str] = lambda metrics: ""
     ) -> Metrics:
         """Shows a reply as it happens, then its statistics, and returns its metrics. about: stands at the end of the
         statistics. compared: returns what stands before them."""

@@ -14,11 +14,11 @@ from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
+from app.inference.reply_events import FellBack, ReplyEvent
 from app.inference.reply_runner import ReplyInput, ReplyRunner
-from app.protocol import FellBack
 from engine.drafters import Drafter
 from engine.drafters.eagle3 import Eagle3
-from engine.events import Event, PromptProgress, Round
+from engine.events import PromptProgress, Round
 from engine.policy.adaptive import Adaptive
 from engine.session import Session
 from engine.settings import SamplingSettings
@@ -47,7 +47,7 @@ def pair(request: pytest.FixtureRequest, target: Loaded, toy_drafter_folder: Pat
     return LoadedPair(target, session, drafter, cache_root=tmp_path)
 
 
-def reply(pair: LoadedPair, text: str, settings: SamplingSettings = SETTINGS) -> Iterator[Event | FellBack]:
+def reply(pair: LoadedPair, text: str, settings: SamplingSettings = SETTINGS) -> Iterator[ReplyEvent]:
     return ReplyRunner(pair, settings, ReplyInput(text), lambda: False).events()
 
 
@@ -60,7 +60,7 @@ def tokens(events: Sequence[object]) -> list[int]:
     return [token for _, own in rounds(events) for token in own]
 
 
-def alternating(*replies: Iterator[Event | FellBack]) -> list[list[Event | FellBack]]:
+def alternating(*replies: Iterator[ReplyEvent]) -> list[list[ReplyEvent]]:
     events = zip(*zip_longest(*replies), strict=True)
     return [[event for event in own if event is not None] for own in events]
 
@@ -138,7 +138,7 @@ def test_replies_whose_passes_are_one_learn_what_such_rounds_take_and_say_what_e
     settings, texts = replace(SETTINGS, draft_length=None, max_tokens=40), [*TEXTS, "why " * 30, "one, two, " * 9]
     alone = [tokens(list(reply(pair.for_another_reply(), text, settings))) for text in texts]
     pair.learnt.times.clear()  # where the machine was slow, drafts would not be tried again
-    replies, found = Together(), [list[Event | FellBack]() for _ in texts]
+    replies, found = Together(), [list[ReplyEvent]() for _ in texts]
     pair.at_once = replies.at_once
     for text, events in zip(texts, found, strict=True):
         replies.start(partial(events.extend, reply(pair.for_another_reply(), text, settings)))

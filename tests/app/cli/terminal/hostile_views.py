@@ -20,7 +20,7 @@ from app.cli.terminal.output import output_console
 from app.cli.terminal.progress import Status, progress, show_stages
 from app.cli.terminal.reply_view import Terminal
 from app.cli.terminal.token_style import output_look
-from app.protocol import FellBack
+from app.inference.reply_events import FellBack
 from engine.errors import RedlineError
 from engine.events import Finished, Round
 from models.hub.download_events import Done, DownloadProgress, Fetched, Planned, PlannedFile, Verifying, Waiting
@@ -155,7 +155,7 @@ def _reply(text: str) -> None:
     one = Round(0, some, some, len(some), (0.5,) * len(some), (0.5,) * len(some), 1, 0.1, texts=texts)
     terminal = Terminal(sys.stdout, sys.stderr, output_look("auto"))
     terminal.introduce(text)
-    terminal.play([one, FellBack(id=0, reason=text), Finished("eos", len(some), 0.2, text)], text)
+    terminal.play([one, FellBack(text), Finished("eos", len(some), 0.2, text)], text)
 
 
 def _progress(text: str) -> None:
