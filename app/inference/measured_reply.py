@@ -25,7 +25,7 @@ PROMPTS = (
     "Write a short function that sorts a list of numbers, and explain each line.",
 )
 LEARNING_TOKENS = 96
-WARM_UP_TOKENS = 64  # in a much shorter reply the budget of draft length auto hardly covers a draft
+WARM_UP_TOKENS = 128  # a reply of at most `SHORT_REPLY` hardly teaches draft length auto what a plain step takes
 WARM_UP_NOISE = 1 << 62  # a bit of the seed
 
 
@@ -98,6 +98,7 @@ def learn_times(options: Options, target: Loaded, folder: Path, trees: bool) -> 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:
     """Returns the settings of a reply that warms up kernels, pages and clocks, and teaches draft length auto: its noise
-    is its own, so that none that is drawn again decides what is learnt."""
-    tokens, seed = min(WARM_UP_TOKENS, settings.max_tokens), (settings.seed or 0) ^ WARM_UP_NOISE
+    is its own, so that none that is drawn again decides what is learnt. It is at most twice as long as those that are
+    measured: each of them would have to find out anew what it did not teach."""
+    tokens, seed = min(WARM_UP_TOKENS, 2 * settings.max_tokens), (settings.seed or 0) ^ WARM_UP_NOISE
     return replace(settings, max_tokens=tokens, seed=seed, fresh=True)

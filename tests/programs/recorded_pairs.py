@@ -2,6 +2,7 @@
 
     python -m tests.programs.recorded_pairs                   auto against fixed lengths, from three priors
     python -m tests.programs.recorded_pairs --tokens 64 --series 4    short replies, the first of which know nothing
+    python -m tests.programs.recorded_pairs --tokens 64 --warm        as in a benchmark, each after the same warm-up
     python -m tests.programs.recorded_pairs --record FOLDER   records anew in half an hour, with models in FOLDER
 
 The target is the built-in model, made four times as deep without changing its text; its draft models are itself under
@@ -13,14 +14,17 @@ and published ones of Apple Silicon (`tests.engine.policy.simulation`).
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from app.inference.measured_reply import warm_up
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
+from engine.settings import SamplingSettings
 from tests.engine.policy.machine_times import MachineTimes
 from tests.engine.policy.simulation import CURVES, LONGEST, Learnt, adaptive, speed
 
@@ -98,33 +102,38 @@ def read_replies() -> list[Recorded]:
 
 
 def results(
-    replies: Sequence[Recorded], factor: float = 1.0, most: int = TOKENS, series: int = PROMPTS
+    replies: Sequence[Recorded], factor: float = 1.0, most: int = TOKENS, series: int = PROMPTS, warm: bool = False
 ) -> list[Result]:
     """Every draft model at every temperature on every machine: auto learns from one reply to the next. factor: by which
-    the prior is wrong. most: tokens of each reply. series: replies after which auto forgets all."""
+    the prior is wrong. most: tokens of each reply. series: replies after which auto forgets all. warm: whether every
+    reply begins with what a warm-up before all of them has taught, as in a benchmark."""
     found = []
     for noise in NOISE:
         for temperature in (0.0, 1.0):
             mine = [one for one in replies if one.temperature == temperature and one.tokens() >= SHORTEST]
-            found += [_result(mine, noise, temperature, machine, (factor, most, series)) for machine in MACHINES]
+            found += [_result(mine, noise, temperature, machine, (factor, most, series, warm)) for machine in MACHINES]
     return found
 
 
 def _result(
-    replies: Sequence[Recorded], noise: float, temperature: float, machine: str, how: tuple[float, int, int]
+    replies: Sequence[Recorded], noise: float, temperature: float, machine: str, how: tuple[float, int, int, bool]
 ) -> Result:
-    times, (factor, most, series) = MACHINES[machine], how
+    times, (factor, most, series, warm) = MACHINES[machine], how
     counts = [one.tokens(most) for one in replies]
+    padded = [[*one.right[noise], *[False] * LONGEST] for one in replies]
 
     def speeds(policy: Callable[[], Policy]) -> list[float]:
-        padded = [[*one.right[noise], *[False] * LONGEST] for one in replies]
         return [speed(policy(), times, right, tokens=tokens) for tokens, right in zip(counts, padded, strict=True)]
 
     def together(each: Sequence[float]) -> float:
         return sum(counts) / sum(tokens / s for tokens, s in zip(counts, each, strict=True))
 
     begun = [Learnt.prior(times, factor) for _ in range(0, len(replies), series)]
-    learnt = iter([each for each in begun for _ in range(series)])
+    learnt: Iterator[Learnt] = iter([each for each in begun for _ in range(series)])
+    if warm:
+        taught, settings = begun[0], warm_up(SamplingSettings(max_tokens=most))
+        speed(adaptive(taught), times, padded[0], tokens=replies[0].tokens(settings.max_tokens))
+        learnt = (deepcopy(taught) for _ in replies)
     own = speeds(lambda: adaptive(next(learnt)))
     fixed = [speeds(lambda length=length: FixedLength(length)) for length in range(LONGEST + 1)]  # type: ignore[misc]
     best = max(range(LONGEST + 1), key=lambda length: together(fixed[length]))
@@ -149,6 +158,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, default=Path("../shared/data/spec_bench_dev.jsonl"))
     parser.add_argument("--tokens", type=int, default=TOKENS, help="of each reply")
     parser.add_argument("--series", type=int, default=PROMPTS, help="replies after which auto forgets what it learnt")
+    parser.add_argument("--warm", action="store_true", help="every reply begins with what a warm-up has taught")
     args = parser.parse_args()
     if args.record is not None:
         from tests.engine.policy.record_pairs import record
@@ -156,7 +166,7 @@ def main() -> None:
         DATA.write_text(json.dumps(record(args.record, args.prompts), indent=1) + "\n")
     replies = read_replies()
     for factor in FACTORS:
-        _show(f"prior times {factor:g}", results(replies, factor, args.tokens, args.series))
+        _show(f"prior times {factor:g}", results(replies, factor, args.tokens, args.series, args.warm))
 
 
 def _show(name: str, found: Sequence[Result]) -> None:

@@ -18,7 +18,7 @@ from app.protocol import SamplingSettings
 from engine.drafters import Draft, DraftContext, Drafter, Traits, empty_draft
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
-from engine.policy.adaptive import Adaptive
+from engine.policy.adaptive import SHORT_REPLY, Adaptive
 from engine.policy.fixed import FixedLength
 from engine.policy.step_times import DrafterTimes
 from models.loader import Loaded, load
@@ -104,6 +104,11 @@ def test_a_warm_up_teaches_as_its_noise_is_its_own(learnt: LearntRounds) -> None
     policy = learnt.policy(warm_up(settings), 10)
     assert isinstance(policy, Adaptive) and policy._times.learnt is learnt.times_of().learnt
     assert warm_up(settings).seed != settings.seed
+
+
+def test_a_warm_up_is_long_enough_to_teach_what_a_plain_step_takes() -> None:
+    tokens = {most: warm_up(replace(GREEDY, max_tokens=most)).max_tokens for most in (8, 64, 1000)}
+    assert tokens[8] <= 16 and SHORT_REPLY < tokens[64] == tokens[1000]
 
 
 def test_a_reply_of_which_no_round_is_timed_teaches_nothing(learnt: LearntRounds) -> None:
