@@ -130,10 +130,11 @@ class Belief:
 
 @dataclass
 class _Clock:
-    """What all replies see that learn together. noise: how quiet the machine is. outliers: in a row, below 0 where
+    """What all replies see that learn together. noise: of the times of plain rounds and of drafted ones: how quiet the
+    machine is, and how much more drafted rounds differ, as the tokens decide which experts they need. outliers: in a row, below 0 where
     rounds were short. turns: of several replies at once, how many were over when the last was learnt from."""
 
-    noise: float
+    noise: list[float] = field(default_factory=lambda: [FIRST_NOISE, FIRST_NOISE])
     outliers: int = 0
     turns: int = 0
 
@@ -158,7 +159,7 @@ class StepTimes:
         self._place = {key: place for place, key in enumerate(keys, FIRST_PRICE)}
         self._drift = FORGOTTEN * _price_covariance(keys)
         self._drift[PLAIN, PLAIN] = PLAIN_DRIFT**2
-        self._class, self._clock = 0, _Clock(FIRST_NOISE)
+        self._class, self._clock = 0, _Clock()
         self._belief = self._prior(0)
 
     def copy(self, learns: bool = True) -> StepTimes:
@@ -350,21 +351,21 @@ class StepTimes:
         self.learnt[self._class] = self._belief
         mean, covariance, clock = self._belief.mean, self._belief.covariance, self._clock
         surprise = math.log(seconds) - float((mean[places] * weights).sum())
-        both = np.outer(weights, weights)
-        spread = math.sqrt(float((covariance[np.ix_(places, places)] * both).sum()) + clock.noise**2)
+        both, kind = np.outer(weights, weights), int(max(places) >= FIRST_PRICE)
+        noise = clock.noise[kind]
+        spread = math.sqrt(float((covariance[np.ix_(places, places)] * both).sum()) + noise**2)
         if jumped := self._has_jumped(surprise / (OUTLIER * spread)):
             covariance[PLAIN, PLAIN] += JUMP**2
             self.elapse(JUMP_DRIFT)
         towards = (covariance[:, places] * weights).sum(axis=1)
         variance = float((towards[places] * weights).sum())
-        spread = math.sqrt(variance + clock.noise**2)
-        noise = (clock.noise * max(1.0, abs(surprise) / (OUTLIER * spread))) ** 2
-        gain = towards / (variance + noise)
+        spread = math.sqrt(variance + noise**2)
+        gain = towards / (variance + (noise * max(1.0, abs(surprise) / (OUTLIER * spread))) ** 2)
         mean += gain * surprise
         covariance -= np.outer(gain, towards)
-        own = clock.noise**2 / (variance + clock.noise**2)  # how much of a surprise is the clock's doing
+        own = noise**2 / (variance + noise**2)  # how much of a surprise is the clock's doing
         deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), MAX_NOISE)
-        clock.noise += NOISE_WEIGHT * own * (deviation - clock.noise)
+        clock.noise[kind] += NOISE_WEIGHT * own * (deviation - noise)
         return jumped
 
     def _has_jumped(self, surprise: float) -> bool:
