@@ -422,7 +422,8 @@ class Adaptive:
             candidate.drafted(round_, may_pay=self._times.replies == 1 or not self._choice.probing)
             self._until_plain -= 1
         elif self._planned:
-            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST)
+            compared = self._plain_left > 0
+            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST) if compared else PLAIN_SOONEST
             self._until_plain = self._plain_interval
 
 
