@@ -360,11 +360,11 @@ class StepTimes:
         towards = (covariance[:, places] * weights).sum(axis=1)
         variance = float((towards[places] * weights).sum())
         spread = math.sqrt(variance + noise**2)
-        gain = towards / (variance + (noise * max(1.0, abs(surprise) / (OUTLIER * spread))) ** 2)
+        gain = towards / (variance + (noise * max(1.0, surprise / (OUTLIER * spread))) ** 2)
         mean += gain * surprise
         covariance -= np.outer(gain, towards)
         own = noise**2 / (variance + noise**2)  # how much of a surprise is the clock's doing
-        deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), MAX_NOISE)
+        deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), OUTLIER * noise, MAX_NOISE)
         clock.noise[kind] += NOISE_WEIGHT * own * (deviation - noise)
         return jumped
 
