@@ -363,6 +363,9 @@ class StepTimes:
         gain = towards / (variance + (noise * max(1.0, surprise / (OUTLIER * spread))) ** 2)
         mean += gain * surprise
         covariance -= np.outer(gain, towards)
+        least = LONE + int(np.argmin(mean[LONE:]))  # nothing is quicker than a plain step within a run
+        if mean[least] < 0:
+            mean -= covariance[:, least] / covariance[least, least] * mean[least]
         own = noise**2 / (variance + noise**2)  # how much of a surprise is the clock's doing
         deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), OUTLIER * noise, MAX_NOISE)
         clock.noise[kind] += NOISE_WEIGHT * own * (deviation - noise)
