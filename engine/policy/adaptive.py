@@ -358,8 +358,8 @@ class Adaptive:
     def _reading(self, drafter: int) -> float:
         """Returns the price of reading the tokens that a drafter has missed, which is that of this reply alone."""
         candidate = self._candidates[drafter]
-        first = self._alone.price(drafter, candidate.lengths[0]) - 1
-        return min(READING * (candidate.unread - 1), MAX_READING) * max(0.0, first)
+        first = self._alone.drafting(drafter, candidate.lengths[0])
+        return min(READING * (candidate.unread - 1), MAX_READING) * first
 
     def _price(self, round_: Round) -> float:
         """Returns the price of a round as it came out: a drafter may propose less than was planned."""
@@ -419,7 +419,7 @@ class Adaptive:
         self._pass_tokens(round_)
         if round_.drafted:
             self._tried = True
-            candidate.drafted(round_, may_pay=self._times.replies == 1 or not self._choice.probing)
+            candidate.drafted(round_, may_pay=not self._choice.probing or (self._times.replies == 1 and len(round_.tokens) > self._price(round_)))
             self._until_plain -= 1
         elif self._planned:
             compared = self._plain_left > 0

@@ -250,6 +250,11 @@ class StepTimes:
             price * self._even_ratios[drafter, length] / self._even_ratios[drafter, 0] if self._even_ratios else price
         )
 
+    def drafting(self, drafter: int, length: int) -> float:
+        """Returns how long a draft takes without its verify pass, in plain steps: by the prior, as rounds show only the
+        sum, and at most as long as that tells."""
+        return min(max(0.0, self.price(drafter, length) - 1), self.drafters[drafter].drafting(length))
+
     def turn_price(self, drafts: Sequence[tuple[int, int]]) -> float:
         """Returns the price of a turn of several replies. drafts: drafter and tokens of each."""
         drafter, places, weights, ratio = self._parts_of_turn(drafts)
