@@ -37,7 +37,7 @@ DOUBT = 2.0  # standard deviations within which drafting must pay, or plain step
 SETTLED = 0.08  # standard deviation that more rounds hardly make smaller: no reason to hope
 MUCH_DOUBT = 0.25  # about a price: the first round, which nobody can time, is then better a plain one
 TOLD = 0.15  # how well a plain step must be known to be told, as a logarithm
-READING, MAX_READING = 1 / 16, 8.0  # of the first drafted token's price: for a token that was missed; for all
+READING, MAX_READING = 1 / 16, 8.0  # of drafting the first token: for a token that was missed; for all
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is not used, so it need not read the prompt
 TOO_RISKY = "a refused draft would slow this short reply down too much"
 PROBING = "probing: is drafting worth it again?"
@@ -76,8 +76,8 @@ class Candidate:
         self.until_probe = self.probe_interval = PROBE_SOONEST  # in rounds
 
     def drafted(self, round_: Round, may_pay: bool = True) -> None:
-        """Sets when the next probe may be, by what came of a draft. may_pay: whether such drafts pay if enough of them
-        is accepted."""
+        """Sets when the next probe may be, by what came of a draft. may_pay: False for a probe that did not pay, even
+        if all of it was accepted."""
         later = min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
         self.probe_interval = PROBE_SOONEST if round_.accepted and may_pay else later
         self.until_probe, self.unread = self.probe_interval, len(round_.tokens)
@@ -327,8 +327,8 @@ class Adaptive:
         round, which takes longer than one in a run. A round brings at least one token, which is worth 1. hope: as in
         `_round_price`; below 0 prices are taken to be higher."""
         next_step = self._times.lone * (1 + self._times.replay) - 1
-        most = 1 + share * self._budget_left() - next_step
-        return [n for n in self._useful(drafter) if self._round_price(drafter, n, hope) <= most]
+        most = 1 + share * self._budget_left() - next_step - self._reading_at_most(drafter)
+        return [n for n in self._useful(drafter) if self._hopeful_price(drafter, n, hope) <= most]
 
     def _budget_left(self) -> float:
         """Returns what a draft may lose, in plain steps: of several replies at once the mean, as it is not likely that
@@ -357,9 +357,16 @@ class Adaptive:
 
     def _reading(self, drafter: int) -> float:
         """Returns the price of reading the tokens that a drafter has missed, which is that of this reply alone."""
-        candidate = self._candidates[drafter]
-        first = self._alone.drafting(drafter, candidate.lengths[0])
-        return min(READING * (candidate.unread - 1), MAX_READING) * first
+        return self._missed(drafter) * self._alone.drafting(drafter, self._candidates[drafter].lengths[0])
+
+    def _reading_at_most(self, drafter: int) -> float:
+        """Returns the same if whatever a draft takes longer than a plain step is the drafter's own time."""
+        first = self._alone.price(drafter, self._candidates[drafter].lengths[0]) - 1
+        return self._missed(drafter) * max(0.0, first)
+
+    def _missed(self, drafter: int) -> float:
+        """Returns how many times as long as drafting its first token a drafter reads what it has missed."""
+        return min(READING * (self._candidates[drafter].unread - 1), MAX_READING)
 
     def _price(self, round_: Round) -> float:
         """Returns the price of a round as it came out: a drafter may propose less than was planned."""
@@ -419,11 +426,11 @@ class Adaptive:
         self._pass_tokens(round_)
         if round_.drafted:
             self._tried = True
-            candidate.drafted(round_, may_pay=not self._choice.probing or (self._times.replies == 1 and len(round_.tokens) > self._price(round_)))
+            candidate.drafted(round_, may_pay=not self._choice.probing or len(round_.tokens) > self._price(round_))
             self._until_plain -= 1
         elif self._planned:
-            compared = self._plain_left > 0
-            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST) if compared else PLAIN_SOONEST
+            compares = self._plain_left > 0  # else drafts did not pay
+            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST) if compares else PLAIN_SOONEST
             self._until_plain = self._plain_interval
 
 

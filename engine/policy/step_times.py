@@ -50,7 +50,7 @@ OTHER_DRAFTER = 0.3  # correlation of the prices of two drafters, which share th
 FIRST_NOISE = 0.15  # of the time of one round, before it is known how quiet the machine is
 MIN_NOISE, MAX_NOISE, NOISE_WEIGHT = 0.05, 0.5, 0.1  # bounds of it later; weight of a round in it
 DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distribution
-OUTLIER = 2.0  # times what was to be expected; what is beyond counts less
+OUTLIER = 2.0  # times what was to be expected; what is later counts less, as no round is early by chance
 JUMP, JUMP_ROUNDS = 0.7, 4  # of the plain step when so many rounds in a row were outliers of one kind: two or three
 # are often another program's, and a machine that has another speed now loses nothing by two rounds more
 JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
@@ -130,9 +130,9 @@ class Belief:
 
 @dataclass
 class _Clock:
-    """What all replies see that learn together. noise: of the times of plain rounds and of drafted ones: how quiet the
-    machine is, and how much more drafted rounds differ, as the tokens decide which experts they need. outliers: in a row, below 0 where
-    rounds were short. turns: of several replies at once, how many were over when the last was learnt from."""
+    """What all replies see that learn together. noise: how much plain rounds differ among each other, and drafted ones,
+    whose tokens also decide how many experts are read. outliers: in a row, below 0 where rounds were short. turns: of
+    several replies at once, how many were over when the last was learnt from."""
 
     noise: list[float] = field(default_factory=lambda: [FIRST_NOISE, FIRST_NOISE])
     outliers: int = 0
@@ -348,7 +348,7 @@ class StepTimes:
             self.learnt[self._class] = self._belief
 
     def _observe(self, places: list[int], seconds: float, weights: Any = 1.0) -> bool:
-        """The filter's update by a measurement of the weighted sum of these logarithms. A surprise that is larger than
+        """The filter's update by a measurement of the weighted sum of these logarithms. A round that is later than
         the filter and the clock allow for counts as if it had been measured less exactly. Returns whether the last
         rounds were all so."""
         if not self.learns or not 0 < seconds < math.inf:
