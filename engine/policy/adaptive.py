@@ -426,7 +426,8 @@ class Adaptive:
         self._pass_tokens(round_)
         if round_.drafted:
             self._tried = True
-            candidate.drafted(round_, may_pay=not self._choice.probing or len(round_.tokens) > self._price(round_))
+            paid = self._times.replies == 1 and len(round_.tokens) > self._price(round_)
+            candidate.drafted(round_, may_pay=paid or not self._choice.probing)
             self._until_plain -= 1
         elif self._planned:
             compares = self._plain_left > 0  # else drafts did not pay

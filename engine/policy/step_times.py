@@ -357,7 +357,7 @@ class StepTimes:
         mean, covariance, clock = self._belief.mean, self._belief.covariance, self._clock
         surprise = math.log(seconds) - float((mean[places] * weights).sum())
         both, kind = np.outer(weights, weights), int(max(places) >= FIRST_PRICE)
-        noise = clock.noise[kind]
+        noise = min(clock.noise[kind:])  # what delays plain rounds delays drafted ones too
         spread = math.sqrt(float((covariance[np.ix_(places, places)] * both).sum()) + noise**2)
         if jumped := self._has_jumped(surprise / (OUTLIER * spread)):
             covariance[PLAIN, PLAIN] += JUMP**2
@@ -373,7 +373,7 @@ class StepTimes:
             mean -= covariance[:, least] / covariance[least, least] * mean[least]
         own = noise**2 / (variance + noise**2)  # how much of a surprise is the clock's doing
         deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), OUTLIER * noise, MAX_NOISE)
-        clock.noise[kind] += NOISE_WEIGHT * own * (deviation - noise)
+        clock.noise[kind] = noise + NOISE_WEIGHT * own * (deviation - noise)
         return jumped
 
     def _has_jumped(self, surprise: float) -> bool:

@@ -122,7 +122,8 @@ def test_reasons_say_what_was_expected() -> None:
     policy = known(head=USUAL)
     assert "x plain speed" in policy.plan().reason
     reasons = [plan.reason for plan in refused(policy, 900)]
-    assert set(reasons[700:]) == {NOT_WORTHWHILE, PROBING, AHEAD}
+    hopes = [reason for reason in reasons[700:] if "x plain speed" in reason]  # what was learnt of refusals fades
+    assert set(reasons[700:]) - {*hopes} == {NOT_WORTHWHILE, PROBING, AHEAD} and len(hopes) <= 1
 
 
 def test_a_reply_that_is_too_short_for_a_refused_draft_says_so() -> None:
