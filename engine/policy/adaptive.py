@@ -28,7 +28,9 @@ PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
 PLAIN_RUN = 5  # steps then, and at the beginning where nobody knows what one takes
 TELLING_RUN = 3  # steps where drafting surely pays: the shortest run that has a step within it, which is timed exactly
-SHORT_REPLY = 100  # tokens; a reply that may have no more begins with one plain step in place of a run
+SHORT_REPLY = (
+    100  # tokens; a reply that may have no more begins with one plain step in place of a run, and compares later
+)
 SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 1.0  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
@@ -124,7 +126,7 @@ class Adaptive:
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
         self._followed = False  # whether a round was submitted before this one was waited for
         self._tried = False  # whether this reply has had a draft
-        self._until_plain = self._plain_interval = PLAIN_SOONEST  # drafted rounds
+        self._until_plain = self._plain_interval = self._soonest = PLAIN_SOONEST  # drafted rounds
         self._plain_left = 0  # rounds of a run of plain ones
         self._run, self._run_s, self._run_replayed = 0, 0.0, False  # plain rounds in a row, and their seconds
 
@@ -141,7 +143,8 @@ class Adaptive:
     def begin(self, tokens: int) -> None:
         self._budget, self._tried = SlowdownBudget(tokens), False
         self._hope = HOPE * min(1.0, tokens / HORIZON)
-        self._first_run = PLAIN_RUN if tokens > SHORT_REPLY else 1
+        is_short = tokens <= SHORT_REPLY
+        self._first_run, self._soonest = (1, 2 * PLAIN_SOONEST) if is_short else (PLAIN_RUN, PLAIN_SOONEST)
         self._follow_replies()
 
     @property
@@ -431,7 +434,7 @@ class Adaptive:
             self._until_plain -= 1
         elif self._planned:
             compares = self._plain_left > 0  # else drafts did not pay
-            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST) if compares else PLAIN_SOONEST
+            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST) if compares else self._soonest
             self._until_plain = self._plain_interval
 
 
