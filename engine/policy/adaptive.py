@@ -28,9 +28,9 @@ PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
 PLAIN_RUN = 5  # steps then, and at the beginning where nobody knows what one takes
 TELLING_RUN = 3  # steps where drafting surely pays: the shortest run that has a step within it, which is timed exactly
-SHORT_REPLY = (
-    100  # tokens; a reply that may have no more begins with one plain step in place of a run, and compares later
-)
+# A reply of at most so many tokens begins with one plain step in place of a run, and where drafts begin to pay it
+# compares after twice as many of them.
+SHORT_REPLY = 100
 SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
 HOPE = 1.0  # standard deviations by which a price is taken to be lower than expected: what is unknown is worth a try
