@@ -10,8 +10,10 @@ and not the prices. Both are estimated together, as logarithms, by a Kalman filt
     log price      of each drafter and length. Neighboring lengths are correlated: one round tells something of all
 
 A round shows the sum of two or three of them, so a run of drafted rounds alone says little about the plain step, and
-the filter knows that. It begins with a prior (`PriorPrices`), and with what it has learnt after contexts of about this
-length, since attention grows with the context.
+the filter knows that. It also knows that another program may delay a round while nothing makes one early, that no round
+is quicker than a plain step within a run, and that drafted rounds may differ more than plain ones. It begins with a
+prior (`PriorPrices`), and with what it has learnt after contexts of about this length, since attention grows with the
+context.
 
 Several replies at once share their passes, and a round of each takes as long as one of all. For each class of their
 number (2, 3 and 4, 5 to 8) there is a belief of its own (`for_replies`). Its prices are those of turns in which the
