@@ -85,7 +85,7 @@ class Benchmark:
                 )
 
     def warm_up(self, question: Question) -> None:
-        """Decodes a few tokens with every contestant and settings, which teaches draft length auto."""
+        """Decodes a short reply with every contestant and settings, which teaches draft length auto."""
         prompt = self.session.tokenizer.chat([_message("user", question.turns[0])])
         for settings in self.settings:
             for contestant in self.contestants:

@@ -10,7 +10,7 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -158,12 +158,15 @@ def _prior_prices(drafter: NamedDrafter, exact: bool) -> PriorPrices:
     pass of the drafter by what it reads and computes."""
     gpu, prices = backend.queues(), {}
     traits = drafter.drafter.traits if drafter.drafter is not None else Traits()
+
+    def passes(rows: int) -> float:
+        return 1.0 if exact and rows <= BLOCK_WIDTH else pass_price(rows, gpu)
+
     for length in expected_length(drafter, AcceptanceCounts()).expected(None):
         if length:
             steps = 1 if traits.one_pass else min(length, DEEPEST) if traits.branches else length
-            rows = 1.0 if exact and length < BLOCK_WIDTH else pass_price(length + 1, gpu)
-            prices[length] = rows + drafter.step_price * steps
-    return PriorPrices(drafter.name, prices, partial(pass_price, gpu=gpu))
+            prices[length] = passes(length + 1) + drafter.step_price * steps
+    return PriorPrices(drafter.name, prices, passes)
 
 
 def _plain(learnt: dict[int, Belief]) -> dict[int, tuple[list[float], list[list[float]]]]:

@@ -98,7 +98,7 @@ def learn_times(options: Options, target: Loaded, folder: Path, trees: bool) -> 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:
     """Returns the settings of a reply that warms up kernels, pages and clocks, and teaches draft length auto: its noise
-    is its own, so that none that is drawn again decides what is learnt. It is at most twice as long as those that are
-    measured: each of them would have to find out anew what it did not teach."""
+    is its own, so that none that is drawn again decides what is learnt. It may be twice as long as a reply that
+    is measured, since each of those would have to find out again what the warm-up did not teach."""
     tokens, seed = min(WARM_UP_TOKENS, 2 * settings.max_tokens), (settings.seed or 0) ^ WARM_UP_NOISE
     return replace(settings, max_tokens=tokens, seed=seed, fresh=True)

@@ -28,8 +28,8 @@ PROBE_BACKOFF = 2.0
 PLAIN_SOONEST, PLAIN_LATEST = 8, 64  # drafted rounds after which plain steps are due where drafting may not pay
 PLAIN_RUN = 5  # steps then, and at the beginning where nobody knows what one takes
 TELLING_RUN = 3  # steps where drafting surely pays: the shortest run that has a step within it, which is timed exactly
-# A reply of at most so many tokens begins with one plain step in place of a run, and where drafts begin to pay it
-# compares after twice as many of them.
+# A reply of at most so many tokens begins with one plain step in place of a run. Where drafts begin to pay after others
+# did not, its first comparison comes after twice as many of them.
 SHORT_REPLY = 100
 SURE_FOR = 100  # drafted rounds more where drafting pays: what a plain step takes may have changed meanwhile
 SHORT_RUN = 2  # plain steps that are timed together, as none of them is within a run
@@ -79,7 +79,7 @@ class Candidate:
 
     def drafted(self, round_: Round, may_pay: bool = True) -> None:
         """Sets when the next probe may be, by what came of a draft. may_pay: False for a probe that did not pay, even
-        if all of it was accepted."""
+        if all of it was accepted, and for every probe of several replies at once."""
         later = min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
         self.probe_interval = PROBE_SOONEST if round_.accepted and may_pay else later
         self.until_probe, self.unread = self.probe_interval, len(round_.tokens)
@@ -363,7 +363,7 @@ class Adaptive:
         return self._missed(drafter) * self._alone.drafting(drafter, self._candidates[drafter].lengths[0])
 
     def _reading_at_most(self, drafter: int) -> float:
-        """Returns the same if whatever a draft takes longer than a plain step is the drafter's own time."""
+        """Returns what it would be if all that a draft adds to a plain step were the drafter's own time."""
         first = self._alone.price(drafter, self._candidates[drafter].lengths[0]) - 1
         return self._missed(drafter) * max(0.0, first)
 
@@ -426,15 +426,17 @@ class Adaptive:
             candidate.expected_length.learn(round_, hint)
             if candidate.counts is not None and hint is None:
                 candidate.counts.add(round_)
+        paid = self._times.replies == 1 and len(round_.tokens) > self._price(round_)
         self._pass_tokens(round_)
         if round_.drafted:
             self._tried = True
-            paid = self._times.replies == 1 and len(round_.tokens) > self._price(round_)
             candidate.drafted(round_, may_pay=paid or not self._choice.probing)
             self._until_plain -= 1
         elif self._planned:
-            compares = self._plain_left > 0  # else drafts did not pay
-            self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST) if compares else self._soonest
+            if self._plain_left > 0:
+                self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST)
+            elif not self._choice.length and hint != 0:  # drafts did not pay
+                self._plain_interval = self._soonest
             self._until_plain = self._plain_interval
 
 

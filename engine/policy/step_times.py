@@ -52,7 +52,7 @@ OTHER_DRAFTER = 0.3  # correlation of the prices of two drafters, which share th
 FIRST_NOISE = 0.15  # of the time of one round, before it is known how quiet the machine is
 MIN_NOISE, MAX_NOISE, NOISE_WEIGHT = 0.05, 0.5, 0.1  # bounds of it later; weight of a round in it
 DEVIATION = 1.25  # standard deviation over mean deviation, of the normal distribution
-OUTLIER = 2.0  # times what was to be expected; what is later counts less, as no round is early by chance
+OUTLIER = 2.0  # times what was to be expected; what is later counts less, as another program may delay a round
 JUMP, JUMP_ROUNDS = 0.7, 4  # of the plain step when so many rounds in a row were outliers of one kind: two or three
 # are often another program's, and a machine that has another speed now loses nothing by two rounds more
 JUMP_DRIFT = 2000  # rounds' worth of drift of the prices then
@@ -132,7 +132,7 @@ class Belief:
 
 @dataclass
 class _Clock:
-    """What all replies see that learn together. noise: how much plain rounds differ among each other, and drafted ones,
+    """What all replies see that learn together. noise: how much plain rounds vary, and drafted ones,
     whose tokens also decide how many experts are read. outliers: in a row, below 0 where rounds were short. turns: of
     several replies at once, how many were over when the last was learnt from."""
 
@@ -254,7 +254,7 @@ class StepTimes:
 
     def drafting(self, drafter: int, length: int) -> float:
         """Returns how long a draft takes without its verify pass, in plain steps: by the prior, as rounds show only the
-        sum, and at most as long as that tells."""
+        sum of the two, but never more than the learnt price leaves for it."""
         return min(max(0.0, self.price(drafter, length) - 1), self.drafters[drafter].drafting(length))
 
     def turn_price(self, drafts: Sequence[tuple[int, int]]) -> float:
@@ -352,7 +352,7 @@ class StepTimes:
     def _observe(self, places: list[int], seconds: float, weights: Any = 1.0) -> bool:
         """The filter's update by a measurement of the weighted sum of these logarithms. A round that is later than
         the filter and the clock allow for counts as if it had been measured less exactly. Returns whether the last
-        rounds were all so."""
+        rounds were all much later than that, or all much earlier."""
         if not self.learns or not 0 < seconds < math.inf:
             return False
         self.learnt[self._class] = self._belief
@@ -370,9 +370,10 @@ class StepTimes:
         gain = towards / (variance + (noise * max(1.0, surprise / (OUTLIER * spread))) ** 2)
         mean += gain * surprise
         covariance -= np.outer(gain, towards)
-        least = LONE + int(np.argmin(mean[LONE:]))  # nothing is quicker than a plain step within a run
-        if mean[least] < 0:
+        least = LONE + int(np.argmin(mean[LONE:]))
+        if mean[least] < 0:  # nothing is quicker than a plain step within a run
             mean -= covariance[:, least] / covariance[least, least] * mean[least]
+            mean[LONE:] = np.maximum(mean[LONE:], 0)
         own = noise**2 / (variance + noise**2)  # how much of a surprise is the clock's doing
         deviation = min(max(DEVIATION * abs(surprise), MIN_NOISE), OUTLIER * noise, MAX_NOISE)
         clock.noise[kind] = noise + NOISE_WEIGHT * own * (deviation - noise)

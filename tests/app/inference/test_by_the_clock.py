@@ -72,6 +72,13 @@ def test_an_unknown_draft_costs_as_many_passes_as_it_takes(target: Loaded, trait
     assert {length: (dear[length] - free[length]) / 0.5 for length in passes} == pytest.approx(passes)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_a_drafter_takes_by_itself_is_known_whatever_the_passes_cost(target: Loaded, exact: bool) -> None:
+    """In blocks of one width a pass of two rows costs as much as one of one."""
+    learnt = LearntRounds(target, NamedDrafter("head", Priced(Traits()), step_price=0.2))
+    assert learnt.times_of(exact).drafting(0, 1) == pytest.approx(0.2)
+
+
 GREEDY, WARM = SamplingSettings(), SamplingSettings(temperature=0.7)
 
 
