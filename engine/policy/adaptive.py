@@ -363,7 +363,7 @@ class Adaptive:
         return self._missed(drafter) * self._alone.drafting(drafter, self._candidates[drafter].lengths[0])
 
     def _reading_at_most(self, drafter: int) -> float:
-        """Returns what it would be if all that a draft adds to a plain step were the drafter's own time."""
+        """Returns what `_reading` would be if all that a draft adds to a plain step were the drafter's own time."""
         first = self._alone.price(drafter, self._candidates[drafter].lengths[0]) - 1
         return self._missed(drafter) * max(0.0, first)
 
@@ -435,7 +435,7 @@ class Adaptive:
         elif self._planned:
             if self._plain_left > 0:
                 self._plain_interval = min(2 * self._plain_interval, PLAIN_LATEST)
-            elif not self._choice.length and hint != 0:  # drafts did not pay
+            elif not self._choice.length and hint != 0:  # there could have been a draft, but none paid
                 self._plain_interval = self._soonest
             self._until_plain = self._plain_interval
 

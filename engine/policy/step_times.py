@@ -10,9 +10,9 @@ and not the prices. Both are estimated together, as logarithms, by a Kalman filt
     log price      of each drafter and length. Neighboring lengths are correlated: one round tells something of all
 
 A round shows the sum of two or three of them, so a run of drafted rounds alone says little about the plain step, and
-the filter knows that. It also knows that another program may delay a round while nothing makes one early, that no round
-is quicker than a plain step within a run, and that drafted rounds may differ more than plain ones. It begins with a
-prior (`PriorPrices`), and with what it has learnt after contexts of about this length, since attention grows with the
+the filter knows that. It also knows that another program may delay a round but none can hasten it, that no round is
+quicker than a plain step within a run, and that drafted rounds may differ more than plain ones. It begins with a prior
+(`PriorPrices`), and with what it has learnt after contexts of about this length, since attention grows with the
 context.
 
 Several replies at once share their passes, and a round of each takes as long as one of all. For each class of their
@@ -132,9 +132,9 @@ class Belief:
 
 @dataclass
 class _Clock:
-    """What all replies see that learn together. noise: how much plain rounds vary, and drafted ones,
-    whose tokens also decide how many experts are read. outliers: in a row, below 0 where rounds were short. turns: of
-    several replies at once, how many were over when the last was learnt from."""
+    """What all replies see that learn together. noise: how much the times of plain rounds vary, and those of drafted
+    ones, whose tokens also decide how many experts are read. outliers: in a row, below 0 where rounds were short.
+    turns: of several replies at once, how many were over when the last was learnt from."""
 
     noise: list[float] = field(default_factory=lambda: [FIRST_NOISE, FIRST_NOISE])
     outliers: int = 0
