@@ -265,14 +265,15 @@ class Session:
             if reused - read > PREFILL_CHUNK:
                 yield read
             read = min(read + PREFILL_CHUNK, reused)
-            drafter.sync(prompt[: read + 1], cancelled)
+            drafter.sync(prompt[: read + 1], cancelled, len(prompt) - read - 1)
         yield reused
         ends = [*(length for length in stable_lengths if reused < length < len(prompt) - 1), len(prompt) - 1]
         for begin, end in pairwise([reused, *ends]):
             done = 0
             for done in self._driver.prefill(prompt[begin:end], cancelled=cancelled):
                 if drafter is not None:  # so that it is ready where the target is, and states need not be kept
-                    drafter.sync(prompt[: self.target.length + 1], cancelled)
+                    read = self.target.length + 1
+                    drafter.sync(prompt[:read], cancelled, len(prompt) - read)
                 yield begin + done
             if done < end - begin:  # it was cancelled
                 return

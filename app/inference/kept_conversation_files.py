@@ -38,7 +38,7 @@ from models.package_versions import version_of
 SUFFIX = ".cache"
 BLOCK_ROWS = 64
 MOST_BYTES = 4 << 30  # of all files of a folder
-FORMAT = 6  # raise it whenever what is kept changes
+FORMAT = 7  # raise it whenever what is kept changes
 _TABLES = """
     PRAGMA page_size = 16384;
     BEGIN;

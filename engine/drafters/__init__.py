@@ -142,8 +142,11 @@ class Drafter(ABC):
         """Equal for drafters of the same weights: each can go on from a snapshot of the other."""
         return object()
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:  # noqa: B027  a default
+    def sync(  # noqa: B027  a default
+        self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0
+    ) -> None:
         """Catches up with `tokens`, of which the target has seen all but the last, unless and until `cancelled`.
+        following: how many more the prompt has.
 
         Called after each chunk of a prompt, with more tokens each time, so that the first `propose` is not slow.
         Whatever was remembered of other tokens has been rewound before.

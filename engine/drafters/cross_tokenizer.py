@@ -102,7 +102,7 @@ class CrossTokenizerModel(Drafter):
         other._begin_text()
         return other
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0) -> None:
         self._read(tokens)
         missing = self._tokens[self.model.length : min(len(self._tokens), self._positions) - 1]
         for _ in self.model.prefill(missing, cancelled=cancelled):

@@ -66,7 +66,7 @@ class DraftModel(Drafter):
         other.model = self.model.for_another_reply()
         return other
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0) -> None:
         self.model.read_as(len(tokens))
         end = min(len(tokens) - 1, self._positions)
         for _ in self.model.prefill(self._readable(tokens)[self.model.length : end], cancelled=cancelled):

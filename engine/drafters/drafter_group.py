@@ -37,9 +37,9 @@ class DrafterGroup(Drafter):
     def snapshot_key(self) -> object:
         return tuple(member.snapshot_key for member in self.members)
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0) -> None:
         for member in self.members:
-            member.sync(tokens, cancelled)
+            member.sync(tokens, cancelled, following)
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         first = next((member for member in self.members if member.draft_class(context) != 0), None)

@@ -26,16 +26,18 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.backend.mlx_lm_imports import FeedForward, KVCache, create_causal_mask
+from engine.backend.mlx_lm_imports import FeedForward, KVCache
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.chain import draw_rows
 from engine.drafters.dynamic_tree import DynamicTree, TreeHead
-from engine.drafters.head_drafter import PairDrafter
+from engine.drafters.head_drafter import SINK, PairDrafter
 from engine.drafters.head_layers import HeadAttention, HeadConfig, LayeredHead
 from engine.target.cached_model import CachedModel
 from engine.target.joint_pass import Attend, RowsPass
 from engine.together import run
 from engine.tree.rotary_positions import rows_as_batch
+
+REACH = 1024  # tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +147,8 @@ class Eagle3(PairDrafter):
         needs = Needs(head.config.taps, token_map=head.token_map)
         traits = Traits(branches=trees and not is_parallel, one_pass=is_parallel)
         super().__init__(target, needs, traits, [KVCache() for _ in head.layers], [head.rope])
+        # A head with windows of its own sees what it was trained to see, and keys that are turned stand without a gap.
+        self.reach = None if any(head.config.windows) or self._rotation.threshold is not None else REACH
 
     def fuse(self, states: mx.array) -> mx.array:
         return run(RowsPass(self.head.fuse, [states.astype(self.head.dtype)]))
@@ -155,7 +159,7 @@ class Eagle3(PairDrafter):
             return self._block(context, hidden[-1:], length, mask_id)
         if length == 1 or not self.traits.branches:
             return super().draft(context, hidden, length)
-        head = TreeHead(self.steps, self.logits, self.needs.token_map, self.known)
+        head = TreeHead(self.steps, self.logits, self.needs.token_map, self.entries)
         return DynamicTree(head, context, length).draft(hidden[-1:])
 
     def steps(
@@ -163,28 +167,32 @@ class Eagle3(PairDrafter):
     ) -> mx.array:
         """Runs the head over one pair a row, (n, hidden) and (n,); returns the next hidden states (n, hidden).
 
-        The rows follow each other; or, with a `position` and a `mask` (n, pairs + n), they are all at that position and
-        see what the mask says.
+        The rows follow each other; or, with a `position` and a `mask` (n, pairs + n), they are all at that position,
+        counted in pairs of the cache, and see what the mask says, as far as they see at all.
         """
-        first = self.known
+        first = self.entries
         place = first if position is None else position
         windows = zip(self._caches, self.head.config.windows, strict=True)
         attends = [self._attend(cache, first, place, mask, window) for cache, window in windows]
         return run(RowsPass(self.head.__call__, [hidden, self.embed(tokens).astype(hidden.dtype)], attends))
 
     def _attend(self, cache: KVCache, first: int, position: int, mask: mx.array | None, window: int | None) -> Attend:
-        """Returns the attention of one layer after `first` pairs, see `steps`. window: how many pairs a row sees."""
-        head = self.head
+        """Returns the attention of one layer after `first` pairs, see `steps`. window: how many pairs a row sees; None
+        for all or, with a `reach`, the first SINK and the layer's part of that."""
+        head, sink = self.head, 0
+        if window is None and self.reach is not None:
+            window, sink = self.reach // len(head.layers), SINK
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
             rows = queries.shape[2]
             self._rotation.apply()  # a reply of another length may have had its turn since
             rotate = head.rope if mask is None else rows_as_batch(head.rope)
-            queries, keys = rotate(queries, offset=position), rotate(keys, offset=position)
+            offset = position + self._gap
+            queries, keys = rotate(queries, offset=offset), rotate(keys, offset=offset)
             keys, values = cache.update_and_fetch(keys, values)
             seen: mx.array | str | None = mask
             if window is not None and first + rows > window:
-                seen = _within(window, first, rows, position, mask)
+                seen = _within(window, sink, first, rows, position, mask)
             elif mask is None and rows > 1:
                 seen = "causal"
             return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=head.scale, mask=seen)
@@ -200,10 +208,10 @@ class Eagle3(PairDrafter):
         return draw_rows(context, self.logits(mx.concatenate([hidden, rows])), self.needs.token_map)
 
 
-def _within(window: int, first: int, rows: int, position: int, mask: mx.array | None) -> mx.array:
-    """Returns what each row sees of `first` pairs and of the rows, no further back than `window` pairs. mask: of rows
-    that all stand at `position`; None: they follow each other."""
-    if mask is None:
-        causal: mx.array = create_causal_mask(rows, first, window_size=window)
-        return causal
-    return mask & (mx.arange(first + rows) > position - window)
+def _within(window: int, sink: int, first: int, rows: int, position: int, mask: mx.array | None) -> mx.array:
+    """Returns what each row sees of `first` pairs and of the rows: of all that come up to itself the last `window`, and
+    the first `sink`. mask: of rows that all stand at `position`; None: they follow each other."""
+    pairs = mx.arange(first + rows)
+    place = position if mask is not None else first + mx.arange(rows)[:, None]
+    seen = (pairs > place - window) | (pairs < sink)
+    return seen & (mask if mask is not None else pairs <= place)

@@ -11,6 +11,10 @@ hidden state from which token i + 2 is drawn; after a drafted token the head's o
 target's. Every pair of the committed sequence has the target's own state; entries of drafted steps, which build on the
 head's own output, are dropped as soon as the draft is made. So after n committed tokens n - 1 pairs are known, and
 drafting catches up with one pass over what the last round committed, whose last row is the first drafted step.
+
+A head with a `reach` sees the first SINK entries, on which much of its attention rests (Xiao 2023, arXiv 2309.17453),
+and of the others those of its last tokens alone. So of a long prompt it reads no more than it sees. Which entries it
+sees depends on the text alone, not on how that was read.
 """
 
 from abc import abstractmethod
@@ -30,17 +34,21 @@ from engine.target.layer_taps import NORMED
 from engine.target.target_view import TargetView
 from engine.together import run
 
+SINK = 4
+SPARE = 256  # entries more that are read, so that the target need not read again what comes before an edited question
+
 
 class HeadDrafter(Drafter):
     """Drafts for `target` with a head whose caches, one a layer, are `caches`. rotary: the modules that rotate its
     keys, where the length of a text may change how. head: the network. lag: how many tokens after its own an entry is
-    made of.
+    made of. reach: from how many tokens back entries reach a draft through all its layers, None for all.
 
     Raises ModelError for a target whose states cannot be read.
     """
 
     head: Any
     lag = 0
+    reach: int | None = None
 
     def __init__(
         self, target: CachedModel, needs: Needs, traits: Traits, caches: Sequence[KVCache], rotary: Sequence[Any] = ()
@@ -48,12 +56,14 @@ class HeadDrafter(Drafter):
         self.needs, self.traits = needs, traits
         self.target = TargetView(target, needs.taps)
         self._caches = caches
+        self._gap = 0  # entries that were left out after the first SINK
         self._rotation = RotationByLength(rotary)
 
     def for_another_reply(self, target: CachedModel) -> Self:
         other = self._with_same_weights()
         other.target = TargetView(target, self.needs.taps)
         other._caches, other._rotation = [KVCache() for _ in self._caches], self._rotation.for_another_reply()
+        other._gap = 0
         return other
 
     @abstractmethod
@@ -80,12 +90,19 @@ class HeadDrafter(Drafter):
         return logits
 
     @property
-    def known(self) -> int:
+    def entries(self) -> int:
         """How many entries are in the caches; between rounds all are of committed tokens."""
         return int(self._caches[0].offset)
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+    @property
+    def known(self) -> int:
+        """How many entries there have been, with those that were left out."""
+        return self.entries + self._gap
+
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0) -> None:
         last = len(tokens) - 1 - self.lag  # the last pair is the first step of a draft
+        if self.reach is not None and last + following - self.reach - SPARE > max(self.known, SINK) and last > SINK:
+            self._leave_out(tokens, min(last, last + following - self.reach - SPARE))
         while self.known < last and not cancelled():
             self._catch_up(tokens, min(last, self.known + PREFILL_CHUNK))  # its states stay unevaluated
             mx.eval([(cache.keys, cache.values) for cache in self._caches])
@@ -102,7 +119,12 @@ class HeadDrafter(Drafter):
         return draft
 
     def rewind(self, length: int) -> None:
-        self._trim(min(self.known, max(length - self.lag, 0)))
+        known = min(self.known, max(length - self.lag, 0))
+        seen = known - 1 - (self.reach or 0)  # the first entry that a draft after it may see, but for the first SINK
+        if not self._gap or seen >= SINK + self._gap:
+            self._trim(known)
+        else:  # entries that it sees were left out, so it begins with them
+            self._begin(max(seen, min(known, SINK)))
 
     def reusable(self, length: int) -> int:
         """Entries are made of states, so up to the first token that has none yet."""
@@ -110,10 +132,11 @@ class HeadDrafter(Drafter):
         return min(length, max(self.known, end if start <= self.known else 0))
 
     def snapshot(self) -> Snapshot:
-        return {"caches": capture(self._caches), "is_long": self._rotation.is_long}
+        return {"caches": capture(self._caches), "gap": self._gap, "is_long": self._rotation.is_long}
 
     def restore(self, snapshot: Snapshot) -> None:
         restore(self._caches, snapshot["caches"])
+        self._gap = snapshot["gap"]
         self._rotation.switch(snapshot["is_long"])
 
     def _catch_up(self, tokens: Sequence[int], upto: int) -> mx.array:
@@ -124,9 +147,25 @@ class HeadDrafter(Drafter):
             return mx.zeros((0, 1))
         return self.extend(self.target.hidden(self.needs.taps, first, upto), tokens[first + 1 : upto + 1])
 
-    def _trim(self, entries: int) -> None:
-        """Drops all entries but the first `entries`."""
-        dropped = self.known - entries
+    def _leave_out(self, tokens: Sequence[int], first: int) -> None:
+        """Leaves out all entries between the first SINK and the entry `first`, and releases the states before it."""
+        if self.known < SINK:
+            self._catch_up(tokens, SINK)
+            mx.eval([(cache.keys, cache.values) for cache in self._caches])
+        self._begin(first)
+        self.target.hidden(self.needs.taps, first, first + 1)
+
+    def _begin(self, first: int) -> None:
+        """Keeps of all entries the first SINK, and goes on with the entry `first`."""
+        kept = min(first, SINK)
+        dropped = self.entries - kept
+        for cache in self._caches:
+            cache.trim(dropped)
+        self._gap = first - kept
+
+    def _trim(self, known: int) -> None:
+        """Drops all entries from the entry `known` on, none of which was left out."""
+        dropped = self.known - known
         for cache in self._caches:
             cache.trim(dropped)
 

@@ -70,7 +70,7 @@ class PromptLookup(Drafter):
         self._history = history
         self._found = self._class = None
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0) -> None:
         while len(tokens) > self._text.length:
             self._text.extend(tokens[self._text.length :][:INDEXED_AT_ONCE])
             self._found = self._class = None

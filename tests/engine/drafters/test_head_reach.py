@@ -1,0 +1,148 @@
+"""A head with a reach: what it sees depends on the text alone, it reads no more than that, and the rest is let go."""
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.drafters import head_drafter
+from engine.drafters.eagle3 import Eagle3, Eagle3Head, _within
+from engine.drafters.head_drafter import SINK
+from engine.settings import SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from tests.engine.conversations import LONG, answer, same, session
+from tests.engine.drafters.eagles import network_of
+from tests.engine.replies import attach
+from tests.toys.heads import random_eagle3
+
+REACH, SPARE = 24, 8
+TEXT = LONG[:200]
+
+
+@pytest.fixture(autouse=True)
+def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.drafters.eagle3.REACH", REACH)
+    monkeypatch.setattr(head_drafter, "SPARE", SPARE)
+
+
+def head(**changes: object) -> Eagle3Head:
+    return random_eagle3(windows=(None, None), **changes)
+
+
+def read(d: Eagle3, ends: Sequence[int], prompt: int = 0) -> mx.array:
+    """What the drafter says after it has read TEXT up to each of `ends`, (1, columns). prompt: the tokens of which it
+    was told that they come."""
+    target = d.target.model
+    attach(d, target)
+    for end in ends:
+        target.feed(TEXT[target.length : end - 1])
+        d.sync(TEXT[:end], following=max(0, prompt - end))
+    return d.logits(d._catch_up(TEXT[: ends[-1]], ends[-1] - 1)[-1:])
+
+
+def new(**changes: object) -> Eagle3:
+    return Eagle3(head(**changes), CachedModel(network_of("qwen3")))
+
+
+WAYS = {
+    "whole": ([200], 0),
+    "as a prompt of three chunks": ([80, 160, 200], 200),
+    "as a prompt whose first chunk is tiny": ([3, 6, 200], 200),
+    "as a conversation": ([*range(20, 200, 20), 200], 0),
+    "as a prompt and a conversation after it": ([90, 150, 160, 190, 200], 150),
+    "token by token": ([*range(2, 201)], 0),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_head_sees_does_not_depend_on_how_it_was_read(way: str) -> None:
+    ends, prompt = WAYS[way]
+    d = new()
+    assert np.allclose(read(d, ends, prompt), in_full(new(), REACH), atol=1e-4)
+    assert not np.allclose(in_full(new(), REACH), in_full(new(), 10_000), atol=1e-2), "or the reach has no effect"
+
+
+def in_full(d: Eagle3, reach: int) -> mx.array:
+    """What it says where nothing is left out: every row sees the first entries and those of its part of the reach."""
+    d.reach = reach
+    target = d.target.model
+    attach(d, target)
+    target.feed(TEXT[:-1])
+    return d.logits(d._catch_up(TEXT, len(TEXT) - 1)[-1:])
+
+
+def test_no_more_of_a_prompt_is_read_than_is_seen_and_the_other_states_are_let_go() -> None:
+    d = new()
+    read(d, [80, 160, 200], prompt=200)
+    assert d.known == 199 and d.entries <= SINK + REACH + SPARE + 1
+    assert d.target.recorded[0] >= 200 - REACH - SPARE - 40  # the chunk of which a part was read
+
+
+def test_a_text_that_is_not_longer_than_that_is_read_whole() -> None:
+    d = new()
+    read(d, [20, REACH + SPARE], prompt=REACH + SPARE)
+    assert d.known == d.entries == REACH + SPARE - 1
+
+
+@pytest.mark.parametrize("place", [1, 3, 5, 40, 120, 165, 170, 175, 190, 198])
+def test_after_a_rewind_the_target_reads_again_what_the_head_sees(place: int) -> None:
+    """As a session does it: the drafter is rewound and says what it needs, and the target reads from there."""
+    d = new()
+    target = d.target.model
+    read(d, [80, 160, 200], prompt=200)
+    d.rewind(place)
+    kept = min(place, target.length)
+    target.rewind(kept)
+    begin = d.reusable(kept)
+    assert kept - begin <= REACH + 2
+    target.rewind(begin)
+    assert np.allclose(read(d, [200]), in_full(new(), REACH), atol=1e-4)
+
+
+@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+def test_edited_and_continued_prompts_are_drafted_as_from_nothing(rule: str) -> None:
+    """In sessions, whose prompts have several chunks; by rejection a text shows every draft."""
+    settings = SamplingSettings(temperature=1.0, seed=3, max_tokens=12, acceptance=rule)
+    asked = session("qwen3")
+    d = Eagle3(head(), asked.target)
+    text = (LONG * 3)[: 2 * PREFILL_CHUNK + 70]
+    first = answer(asked, text, settings, d)
+    for prompt in (
+        [*text, *first.ids, *LONG[:30]],
+        [*text[:-5], 7, 8],
+        [*text[:-100], 7, 8],
+        [*text[:300], *LONG[::-1]],
+        [*text[:2], 9],
+        text,
+    ):
+        anew = session("qwen3")
+        same(answer(asked, prompt, settings, d), answer(anew, prompt, settings, Eagle3(head(), anew.target)))
+
+
+def test_a_snapshot_knows_what_was_left_out() -> None:
+    d, other = new(), new()
+    read(d, [80, 160, 200], prompt=200)
+    d.rewind(196)
+    other.target.model.feed(TEXT[:150])
+    other.restore(d.snapshot())
+    assert (other.known, other.entries) == (195, d.entries) and d.entries < 40
+    assert np.allclose(read(other, [200]), in_full(new(), REACH), atol=1e-4)
+
+
+def test_a_tree_sees_what_a_chain_sees() -> None:
+    d = new()
+    read(d, [80, 160, 200], prompt=200)
+    known, state = d.entries, mx.ones((1, 32))
+    alone = d.steps(state, mx.array([5]))
+    d._trim(d.known - 1)
+    everything = mx.ones((1, known + 1), mx.bool_)
+    assert np.allclose(d.steps(state, mx.array([5]), known, everything), alone, atol=1e-5)
+
+
+def test_rows_see_the_first_pairs_and_the_last_of_their_window() -> None:
+    rows = _within(3, 2, first=6, rows=2, position=6, mask=None)
+    assert rows.tolist() == [[1, 1, 0, 0, 1, 1, 1, 0], [1, 1, 0, 0, 0, 1, 1, 1]]
+    assert _within(3, 0, 6, 2, 6, None).tolist() == [[0, 0, 0, 0, 1, 1, 1, 0], [0, 0, 0, 0, 0, 1, 1, 1]]
+    nodes = mx.array([[1] * 6 + [1, 0], [1] * 6 + [0, 1]], mx.bool_)
+    assert _within(3, 1, 6, 2, 7, nodes).tolist() == [[1, 0, 0, 0, 0, 1, 1, 0], [1, 0, 0, 0, 0, 1, 0, 1]]
