@@ -47,11 +47,13 @@ class KeptConversation:
 
 @dataclass(frozen=True)
 class Request:
-    """A reply that is wanted: to `prompt`, with `drafter`, over `blocks` in exact-verify."""
+    """A reply that is wanted: to `prompt`, with `drafter`, over `blocks` in exact-verify. repeats: whether its rounds
+    must be those that it has in empty caches."""
 
     prompt: Sequence[int]
     drafter: Drafter | None = None
     blocks: VerifyBlocks | None = None
+    repeats: bool = False
 
     def reusable(self, kept: KeptConversation) -> int:
         """Returns how many tokens of the prompt need not be read again where a conversation is in the caches."""

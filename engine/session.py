@@ -98,7 +98,7 @@ class Session:
         grammar = self.reply_grammar(settings, parser, continuation_ids)
         blocks = blocks_for(self.target, len(prompt.ids)) if settings.exact else None
         self._check_length(ids := [*prompt.ids, *continuation_ids])
-        reused = self._reuse(Request(ids, drafter, blocks))
+        reused = self._reuse(Request(ids, drafter, blocks, settings.repeats_rounds))
         self._next_question, reply = prompt.next_question, self._reply
         stable = self._pinned_lengths(prompt, blocks)
         for count, done in enumerate(self._prefill(ids, reused, drafter, cancelled, stable)):
@@ -200,7 +200,7 @@ class Session:
         common = min(common_prefix(self.tokens, prompt), len(prompt) - 1)
         self._lay_blocks(blocks)
         if drafter is not None:
-            drafter.rewind(common if drafter is self._drafter else 0)
+            drafter.rewind(common if drafter is self._drafter else 0, request.repeats)
             self.target.record(drafter.needs.taps, drafter.needs.latest_only)
             if drafter.needs.taps:
                 common = drafter.reusable(common)

@@ -146,7 +146,7 @@ class Drafter(ABC):
         self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0
     ) -> None:
         """Catches up with `tokens`, of which the target has seen all but the last, unless and until `cancelled`.
-        following: how many more the prompt has.
+        following: how many tokens of the prompt come after these.
 
         Called after each chunk of a prompt, with more tokens each time, so that the first `propose` is not slow.
         Whatever was remembered of other tokens has been rewound before.
@@ -162,8 +162,9 @@ class Drafter(ABC):
         all drafts are of one class, and only drafting can tell whether there is one."""
         return None
 
-    def rewind(self, length: int) -> None:  # noqa: B027  a default
-        """Forgets everything after the first `length` tokens; those after them were refused, or may be replaced."""
+    def rewind(self, length: int, alike: bool = False) -> None:  # noqa: B027  a default
+        """Forgets everything after the first `length` tokens; those after them were refused, or may be replaced.
+        alike: whether drafts must be those of a drafter that has read the text from its beginning."""
 
     def reusable(self, length: int) -> int:
         """Returns for how many of the first `length` tokens it needs nothing more: a drafter of its own reads the rest;

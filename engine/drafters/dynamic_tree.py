@@ -59,14 +59,14 @@ class TreeHead(NamedTuple):
     """What a tree asks of a head.
 
     steps(hidden, tokens, position, mask): a pass over rows at one position, see `Eagle3.steps`. logits: from states
-    (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None for all. known: how
-    many pairs of the committed sequence its cache holds. deepest: levels at most.
+    (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for, None for all. entries:
+    how many pairs of the committed sequence its cache holds. deepest: levels at most.
     """
 
     steps: Steps
     logits: Callable[[mx.array], mx.array]
     ids: mx.array | None
-    known: int = 0
+    entries: int = 0
     deepest: int = DEEPEST
 
 
@@ -120,8 +120,8 @@ class DynamicTree:
         best = _greatest(children.ranks, self.breadth)
         row, tokens = best // self.breadth, children.tokens[best]
         lineage = mx.concatenate([frontier.lineage[row], mx.eye(best.size, dtype=mx.bool_)], 1)
-        mask = mx.concatenate([mx.ones((best.size, self.head.known), mx.bool_), lineage], 1)
-        hidden = self.head.steps(frontier.hidden[row], tokens, self.head.known + len(self.levels) - 1, mask)
+        mask = mx.concatenate([mx.ones((best.size, self.head.entries), mx.bool_), lineage], 1)
+        hidden = self.head.steps(frontier.hidden[row], tokens, self.head.entries + len(self.levels) - 1, mask)
         before = sum(level.tokens.size for level in self.levels[:-1])
         counts = frontier.counts
         if counts is not None:

@@ -37,7 +37,7 @@ from engine.target.joint_pass import Attend, RowsPass
 from engine.together import run
 from engine.tree.rotary_positions import rows_as_batch
 
-REACH = 1024  # tokens
+REACH = 2048  # tokens, as published heads are trained on: SafeAILab/EAGLE issue 311, sgl-project/sglang issue 6783
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,8 @@ class Eagle3(PairDrafter):
         needs = Needs(head.config.taps, token_map=head.token_map)
         traits = Traits(branches=trees and not is_parallel, one_pass=is_parallel)
         super().__init__(target, needs, traits, [KVCache() for _ in head.layers], [head.rope])
-        # A head with windows of its own sees what it was trained to see, and keys that are turned stand without a gap.
+        # A head with windows of its own sees what it was trained to see. `RotationByLength.follow` takes keys to be at
+        # positions 0, 1 and so on, without a gap.
         self.reach = None if any(head.config.windows) or self._rotation.threshold is not None else REACH
 
     def fuse(self, states: mx.array) -> mx.array:
@@ -168,7 +169,7 @@ class Eagle3(PairDrafter):
         """Runs the head over one pair a row, (n, hidden) and (n,); returns the next hidden states (n, hidden).
 
         The rows follow each other; or, with a `position` and a `mask` (n, pairs + n), they are all at that position,
-        counted in pairs of the cache, and see what the mask says, as far as they see at all.
+        counted in pairs of the cache, and see what the mask allows within their window.
         """
         first = self.entries
         place = first if position is None else position
@@ -191,7 +192,7 @@ class Eagle3(PairDrafter):
             queries, keys = rotate(queries, offset=offset), rotate(keys, offset=offset)
             keys, values = cache.update_and_fetch(keys, values)
             seen: mx.array | str | None = mask
-            if window is not None and first + rows > window:
+            if window is not None and first + rows > window + sink:
                 seen = _within(window, sink, first, rows, position, mask)
             elif mask is None and rows > 1:
                 seen = "causal"
@@ -209,8 +210,8 @@ class Eagle3(PairDrafter):
 
 
 def _within(window: int, sink: int, first: int, rows: int, position: int, mask: mx.array | None) -> mx.array:
-    """Returns what each row sees of `first` pairs and of the rows: of all that come up to itself the last `window`, and
-    the first `sink`. mask: of rows that all stand at `position`; None: they follow each other."""
+    """Returns what each row sees of `first` pairs and of the rows: of the pairs up to its own the last `window` and the
+    first `sink`. mask: of rows that all stand at `position`; None: they follow each other."""
     pairs = mx.arange(first + rows)
     place = position if mask is not None else first + mx.arange(rows)[:, None]
     seen = (pairs > place - window) | (pairs < sink)

@@ -13,8 +13,9 @@ head's own output, are dropped as soon as the draft is made. So after n committe
 drafting catches up with one pass over what the last round committed, whose last row is the first drafted step.
 
 A head with a `reach` sees the first SINK entries, on which much of its attention rests (Xiao 2023, arXiv 2309.17453),
-and of the others those of its last tokens alone. So of a long prompt it reads no more than it sees. Which entries it
-sees depends on the text alone, not on how that was read.
+and of the others those of its last tokens alone. So of a long prompt it reads no more than it sees. After a rewind to a
+place before which entries were left out it goes on with the first SINK and the new ones, unless drafts must be those
+that a head makes which has read the whole text: then the target reads again what the head sees.
 """
 
 from abc import abstractmethod
@@ -35,13 +36,13 @@ from engine.target.target_view import TargetView
 from engine.together import run
 
 SINK = 4
-SPARE = 256  # entries more that are read, so that the target need not read again what comes before an edited question
+SPARE = 256  # extra entries, so that an edit of the last tokens of a prompt has all that is seen before it
 
 
 class HeadDrafter(Drafter):
     """Drafts for `target` with a head whose caches, one a layer, are `caches`. rotary: the modules that rotate its
     keys, where the length of a text may change how. head: the network. lag: how many tokens after its own an entry is
-    made of. reach: from how many tokens back entries reach a draft through all its layers, None for all.
+    made of. reach: how many tokens back a draft can be influenced from, through all layers together; None: no limit.
 
     Raises ModelError for a target whose states cannot be read.
     """
@@ -96,13 +97,14 @@ class HeadDrafter(Drafter):
 
     @property
     def known(self) -> int:
-        """How many entries there have been, with those that were left out."""
+        """How many entries there are, counting those left out."""
         return self.entries + self._gap
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False, following: int = 0) -> None:
         last = len(tokens) - 1 - self.lag  # the last pair is the first step of a draft
-        if self.reach is not None and last + following - self.reach - SPARE > max(self.known, SINK) and last > SINK:
-            self._leave_out(tokens, min(last, last + following - self.reach - SPARE))
+        first = last + following - self.reach - SPARE if self.reach is not None else 0
+        if first > max(self.known, SINK) and last > SINK:
+            self._leave_out(tokens, min(last, first))
         while self.known < last and not cancelled():
             self._catch_up(tokens, min(last, self.known + PREFILL_CHUNK))  # its states stay unevaluated
             mx.eval([(cache.keys, cache.values) for cache in self._caches])
@@ -118,13 +120,16 @@ class HeadDrafter(Drafter):
         self._trim(known)
         return draft
 
-    def rewind(self, length: int) -> None:
-        known = min(self.known, max(length - self.lag, 0))
-        seen = known - 1 - (self.reach or 0)  # the first entry that a draft after it may see, but for the first SINK
-        if not self._gap or seen >= SINK + self._gap:
+    def rewind(self, length: int, alike: bool = False) -> None:
+        end, begin = max(length - self.lag, 0), SINK + self._gap
+        known = min(self.known, end)
+        needed = end - 1 - (self.reach or 0)  # the first entry that a draft may see, but for the first SINK
+        if self._gap and alike and needed < begin:
+            self._begin(max(needed, min(known, SINK)))
+        elif self._gap and known < begin:
+            self._begin(known)
+        else:
             self._trim(known)
-        else:  # entries that it sees were left out, so it begins with them
-            self._begin(max(seen, min(known, SINK)))
 
     def reusable(self, length: int) -> int:
         """Entries are made of states, so up to the first token that has none yet."""

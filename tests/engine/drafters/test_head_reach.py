@@ -1,4 +1,5 @@
-"""A head with a reach: what it sees depends on the text alone, and no more than that is read and kept."""
+"""A head with a reach: what it sees depends on the text alone, and no more than that is read and kept; after an edit
+the target reads nothing again for it, but where drafts must be alike."""
 
 from collections.abc import Sequence
 
@@ -9,9 +10,12 @@ import pytest
 from engine.drafters import head_drafter
 from engine.drafters.eagle3 import Eagle3, Eagle3Head, _within
 from engine.drafters.head_drafter import SINK
+from engine.events import PromptProgress
+from engine.kept_conversations import common_prefix
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
-from tests.engine.conversations import LONG, answer, same, session
+from tests.engine.conversations import LONG, SHORT, answer, events_of, same, session
+from tests.engine.conversations import read as read_reply
 from tests.engine.drafters.eagles import network_of
 from tests.engine.replies import attach
 from tests.toys.heads import random_eagle3
@@ -95,12 +99,12 @@ def test_a_text_that_is_not_longer_than_that_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("place", [1, 3, 5, 40, 120, 165, 170, 175, 190, 198])
-def test_after_a_rewind_the_target_reads_again_what_the_head_sees(place: int) -> None:
+def test_where_drafts_must_be_alike_the_target_reads_again_what_the_head_sees(place: int) -> None:
     """As a session does it: the drafter is rewound and says what it needs, and the target reads from there."""
     d = new()
     target = d.target.model
     read(d, [80, 160, 200], prompt=200)
-    d.rewind(place)
+    d.rewind(place, alike=True)
     kept = min(place, target.length)
     target.rewind(kept)
     begin = d.reusable(kept)
@@ -109,24 +113,48 @@ def test_after_a_rewind_the_target_reads_again_what_the_head_sees(place: int) ->
     assert np.allclose(read(d, [200]), in_full(new(), REACH), atol=1e-4)
 
 
-@pytest.mark.parametrize("rule", ["coupled", "rejection"])
-def test_edited_and_continued_prompts_are_drafted_as_from_nothing(rule: str) -> None:
-    """In sessions, whose prompts have several chunks; by rejection a text shows every draft."""
-    settings = SamplingSettings(temperature=1.0, seed=3, max_tokens=12, acceptance=rule)
+TURNS = (LONG * 3)[: 2 * PREFILL_CHUNK + 70]
+EDITS = {
+    "goes on": [*TURNS, *LONG[:30]],
+    "other last tokens": [*TURNS[:-5], 7, 8],
+    "another question": [*TURNS[:-100], 7, 8],
+    "begins alike": [*TURNS[:300], *LONG[::-1]],
+    "hardly begins alike": [*TURNS[:2], 9],
+    "the same": TURNS,
+}
+
+
+def test_by_rejection_with_a_seed_edited_prompts_are_drafted_as_from_nothing() -> None:
+    """Its text shows every draft, and the same request must have the same text."""
+    settings = SamplingSettings(temperature=1.0, seed=3, max_tokens=12, acceptance="rejection")
     asked = session("qwen3")
     d = Eagle3(head(), asked.target)
-    text = (LONG * 3)[: 2 * PREFILL_CHUNK + 70]
-    first = answer(asked, text, settings, d)
-    for prompt in (
-        [*text, *first.ids, *LONG[:30]],
-        [*text[:-5], 7, 8],
-        [*text[:-100], 7, 8],
-        [*text[:300], *LONG[::-1]],
-        [*text[:2], 9],
-        text,
-    ):
+    answer(asked, TURNS, settings, d)
+    for prompt in EDITS.values():
         anew = session("qwen3")
         same(answer(asked, prompt, settings, d), answer(anew, prompt, settings, Eagle3(head(), anew.target)))
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_otherwise_the_target_reads_nothing_again_for_the_head(edit: str) -> None:
+    asked = session("qwen3")
+    d = Eagle3(head(), asked.target)
+    answer(asked, TURNS, SHORT, d)
+    common = common_prefix(TURNS, EDITS[edit])
+    events = list(events_of(asked, EDITS[edit], SHORT, d))
+    assert next(event.reused for event in events if isinstance(event, PromptProgress)) >= common - 2
+    assert read_reply(events).ids == answer(session("qwen3"), EDITS[edit], SHORT).ids
+
+
+def test_a_prompt_that_was_cancelled_is_read_on_from_there() -> None:
+    asked, d, reused = session("qwen3"), Eagle3(head(), CachedModel(network_of("qwen3"))), []
+    text = (LONG * 4)[: 4 * PREFILL_CHUNK - 20]
+    for _ in range(3):
+        seen: list[object] = []
+        for event in events_of(asked, text, SHORT, d, cancelled=lambda seen=seen: len(seen) > 1):
+            seen.append(event)
+        reused.append(next(event.reused for event in seen if isinstance(event, PromptProgress)))
+    assert reused[0] < reused[1] < reused[2]
 
 
 def test_a_snapshot_knows_what_was_left_out() -> None:
