@@ -43,9 +43,9 @@ class MonitoredDrafter(DrafterGroup):
         members = drafter.members if isinstance(drafter, DrafterGroup) else (drafter,)
         super().__init__([_Member(self, member) for member in members])
 
-    def rewind(self, length: int) -> None:
+    def rewind(self, length: int, alike: bool = False) -> None:
         self.busy = False
-        super().rewind(length)
+        super().rewind(length, alike)
 
 
 class _Member(Drafter):
