@@ -37,7 +37,9 @@ from engine.target.joint_pass import Attend, RowsPass
 from engine.together import run
 from engine.tree.rotary_positions import rows_as_batch
 
-REACH = 2048  # tokens, as published heads are trained on: SafeAILab/EAGLE issue 311, sgl-project/sglang issue 6783
+# How many tokens back a head of one layer sees: as many as most published ones were trained on (SafeAILab/EAGLE issue
+# 311). One of more layers, which takes as many times as long to read a token, reaches back as much less.
+REACH = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,8 @@ class Eagle3(PairDrafter):
         super().__init__(target, needs, traits, [KVCache() for _ in head.layers], [head.rope])
         # A head with windows of its own sees what it was trained to see. `RotationByLength.follow` takes keys to be at
         # positions 0, 1 and so on, without a gap.
-        self.reach = None if any(head.config.windows) or self._rotation.threshold is not None else REACH
+        sees_all = any(head.config.windows) or self._rotation.threshold is not None
+        self.reach = None if sees_all else REACH // len(head.layers)
 
     def fuse(self, states: mx.array) -> mx.array:
         return run(RowsPass(self.head.fuse, [states.astype(self.head.dtype)]))

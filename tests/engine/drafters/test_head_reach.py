@@ -26,7 +26,7 @@ TEXT = LONG[:200]
 
 @pytest.fixture(autouse=True)
 def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.drafters.eagle3.REACH", REACH)
+    monkeypatch.setattr("engine.drafters.eagle3.REACH", 2 * REACH)  # of a head of one layer; here they have two
     monkeypatch.setattr(head_drafter, "SPARE", SPARE)
 
 
