@@ -125,7 +125,7 @@ class HeadDrafter(Drafter):
         known = min(self.known, end)
         needed = end - 1 - (self.reach or 0)  # the first entry that a draft may see, but for the first SINK
         if self._gap and alike and needed < begin:
-            self._begin(max(needed, min(known, SINK)))
+            self._begin(max(needed, min(known, SINK)))  # so the target reads again from there
         elif self._gap and known < begin:
             self._begin(known)
         else:
@@ -158,7 +158,7 @@ class HeadDrafter(Drafter):
             self._catch_up(tokens, SINK)
             mx.eval([(cache.keys, cache.values) for cache in self._caches])
         self._begin(first)
-        self.target.hidden(self.needs.taps, first, first + 1)
+        self.target.hidden(self.needs.taps, first, first + 1)  # which releases those before
 
     def _begin(self, first: int) -> None:
         """Keeps of all entries the first SINK, and goes on with the entry `first`."""
