@@ -43,9 +43,9 @@ class MonitoredDrafter(DrafterGroup):
         members = drafter.members if isinstance(drafter, DrafterGroup) else (drafter,)
         super().__init__([_Member(self, member) for member in members])
 
-    def rewind(self, length: int, alike: bool = False) -> None:
+    def rewind(self, length: int, repeats: bool = False) -> None:
         self.busy = False
-        super().rewind(length, alike)
+        super().rewind(length, repeats)
 
 
 class _Member(Drafter):

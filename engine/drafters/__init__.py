@@ -162,9 +162,9 @@ class Drafter(ABC):
         all drafts are of one class, and only drafting can tell whether there is one."""
         return None
 
-    def rewind(self, length: int, alike: bool = False) -> None:  # noqa: B027  a default
+    def rewind(self, length: int, repeats: bool = False) -> None:  # noqa: B027  a default
         """Forgets everything after the first `length` tokens; those after them were refused, or may be replaced.
-        alike: whether drafts must be those of a drafter that has read the text from its beginning."""
+        repeats: whether the drafts that follow must be those of a drafter that has read the text from its beginning."""
 
     def reusable(self, length: int) -> int:
         """Returns for how many of the first `length` tokens it needs nothing more: a drafter of its own reads the rest;

@@ -132,7 +132,7 @@ class CrossTokenizerModel(Drafter):
         self.model.rewind(min(self.model.length, len(self._tokens) - 1))
         return length
 
-    def rewind(self, length: int, alike: bool = False) -> None:
+    def rewind(self, length: int, repeats: bool = False) -> None:
         if length >= len(self._ends):
             self._accepted = min(self._accepted, self._own_count(length - len(self._ends)))
         else:

@@ -98,7 +98,7 @@ class DraftModel(Drafter):
         """Nothing past its last position."""
         return None if self._positions_left(context) > 0 else 0.0
 
-    def rewind(self, length: int, alike: bool = False) -> None:
+    def rewind(self, length: int, repeats: bool = False) -> None:
         self.model.rewind(length)
 
     def reusable(self, length: int) -> int:

@@ -45,9 +45,9 @@ class DrafterGroup(Drafter):
         first = next((member for member in self.members if member.draft_class(context) != 0), None)
         return first.propose(context, length) if first is not None else empty_draft()
 
-    def rewind(self, length: int, alike: bool = False) -> None:
+    def rewind(self, length: int, repeats: bool = False) -> None:
         for member in self.members:
-            member.rewind(length, alike)
+            member.rewind(length, repeats)
 
     def reusable(self, length: int) -> int:
         return min((member.reusable(length) for member in self._readers or self.members), default=0)

@@ -14,8 +14,8 @@ drafting catches up with one pass over what the last round committed, whose last
 
 A head with a `reach` sees the first SINK entries, on which much of its attention rests (Xiao 2023, arXiv 2309.17453),
 and of the others those of its last tokens alone. So of a long prompt it reads no more than it sees. After a rewind to a
-place before which entries were left out it goes on with the first SINK and the new ones, unless drafts must be those
-that a head makes which has read the whole text: then the target reads again what the head sees.
+place before which entries were left out it goes on with the first SINK and the new ones. Only where a reply must repeat
+does the target read again what the head would see.
 """
 
 from abc import abstractmethod
@@ -35,7 +35,7 @@ from engine.target.layer_taps import NORMED
 from engine.target.target_view import TargetView
 from engine.together import run
 
-SINK = 4
+SINK = 4  # entries, the attention sink
 SPARE = 256  # extra entries, so that an edit of the last tokens of a prompt has all that is seen before it
 
 
@@ -106,8 +106,7 @@ class HeadDrafter(Drafter):
         if first > max(self.known, SINK) and last > SINK:
             self._leave_out(tokens, min(last, first))
         while self.known < last and not cancelled():
-            self._catch_up(tokens, min(last, self.known + PREFILL_CHUNK))  # its states stay unevaluated
-            mx.eval([(cache.keys, cache.values) for cache in self._caches])
+            self._read(tokens, min(last, self.known + PREFILL_CHUNK))
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Before a second token there is no state to read, and nothing to propose."""
@@ -120,11 +119,11 @@ class HeadDrafter(Drafter):
         self._trim(known)
         return draft
 
-    def rewind(self, length: int, alike: bool = False) -> None:
+    def rewind(self, length: int, repeats: bool = False) -> None:
         end, begin = max(length - self.lag, 0), SINK + self._gap
         known = min(self.known, end)
         needed = end - 1 - (self.reach or 0)  # the first entry that a draft may see, but for the first SINK
-        if self._gap and alike and needed < begin:
+        if self._gap and repeats and needed < begin:
             self._begin(max(needed, min(known, SINK)))  # so the target reads again from there
         elif self._gap and known < begin:
             self._begin(known)
@@ -152,27 +151,32 @@ class HeadDrafter(Drafter):
             return mx.zeros((0, 1))
         return self.extend(self.target.hidden(self.needs.taps, first, upto), tokens[first + 1 : upto + 1])
 
+    def _read(self, tokens: Sequence[int], upto: int) -> None:
+        """Adds the entries before `upto` that are missing, and computes nothing else of them."""
+        self._catch_up(tokens, upto)
+        mx.eval([(cache.keys, cache.values) for cache in self._caches])
+
     def _leave_out(self, tokens: Sequence[int], first: int) -> None:
         """Leaves out all entries between the first SINK and the entry `first`, and releases the states before it."""
         if self.known < SINK:
-            self._catch_up(tokens, SINK)
-            mx.eval([(cache.keys, cache.values) for cache in self._caches])
+            self._read(tokens, SINK)
         self._begin(first)
         self.target.hidden(self.needs.taps, first, first + 1)  # which releases those before
 
     def _begin(self, first: int) -> None:
         """Keeps of all entries the first SINK, and goes on with the entry `first`."""
         kept = min(first, SINK)
-        dropped = self.entries - kept
-        for cache in self._caches:
-            cache.trim(dropped)
+        self._drop(self.entries - kept)
         self._gap = first - kept
 
     def _trim(self, known: int) -> None:
         """Drops all entries from the entry `known` on, none of which was left out."""
-        dropped = self.known - known
+        self._drop(self.known - known)
+
+    def _drop(self, count: int) -> None:
+        """Drops so many entries from the end."""
         for cache in self._caches:
-            cache.trim(dropped)
+            cache.trim(count)
 
 
 class PairDrafter(HeadDrafter):

@@ -118,7 +118,7 @@ class PromptLookup(Drafter):
             enter(len(tokens) - 1, node, level + 1)
         return tokens, parents
 
-    def rewind(self, length: int, alike: bool = False) -> None:
+    def rewind(self, length: int, repeats: bool = False) -> None:
         if length < self._text.length:
             self._text.truncate(length)
             self._found = self._class = None

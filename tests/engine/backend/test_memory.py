@@ -83,7 +83,7 @@ def test_memory_beside_the_cache_is_flat_over_a_long_reply(length: int) -> None:
     beside, kept, peaks = [], [], []
 
     class Watched(Scripted):
-        def rewind(self, length: int, alike: bool = False) -> None:
+        def rewind(self, length: int, repeats: bool = False) -> None:
             super().rewind(length)
             if length % 100 == 0:
                 held = sum(array.nbytes for array in target.cache.arrays())

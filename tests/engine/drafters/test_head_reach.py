@@ -1,5 +1,5 @@
-"""A head with a reach: what it sees depends on the text alone, and no more than that is read and kept; after an edit
-the target reads nothing again for it, but where drafts must be alike."""
+"""A head with a reach: what it sees depends on the text alone, and no more of a prompt is read than that. After an edit
+the target reads nothing again for it, unless the reply must repeat."""
 
 from collections.abc import Sequence
 
@@ -99,12 +99,12 @@ def test_a_text_that_is_not_longer_than_that_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("place", [1, 3, 5, 40, 120, 165, 170, 175, 190, 198])
-def test_where_drafts_must_be_alike_the_target_reads_again_what_the_head_sees(place: int) -> None:
+def test_where_a_reply_must_repeat_the_target_reads_again_what_the_head_sees(place: int) -> None:
     """As a session does it: the drafter is rewound and says what it needs, and the target reads from there."""
     d = new()
     target = d.target.model
     read(d, [80, 160, 200], prompt=200)
-    d.rewind(place, alike=True)
+    d.rewind(place, repeats=True)
     kept = min(place, target.length)
     target.rewind(kept)
     begin = d.reusable(kept)
